@@ -1,0 +1,188 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Layers, top to bottom: programs, tools, services, concepts, engines, words, C. An import points down only;
+// `ArchitectureTests` reads the imports and holds every target to its place.
+
+let swiftSettings: [SwiftSetting] = [
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+/// A library of ours: every unsafe step in it says so.
+func library(
+    _ name: String,
+    _ dependencies: [Target.Dependency],
+    resources: [Resource]? = nil,
+) -> Target {
+    .target(
+        name: name,
+        dependencies: dependencies,
+        resources: resources,
+        swiftSettings: swiftSettings + [.strictMemorySafety()],
+    )
+}
+
+func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, swiftSettings: swiftSettings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil) -> Target {
+    .testTarget(
+        name: name,
+        dependencies: dependencies,
+        resources: resources,
+        swiftSettings: swiftSettings,
+    )
+}
+
+let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let histogram: Target.Dependency = .product(name: "Histogram", package: "hdrhistogram-swift")
+
+let package = Package(
+    name: "apus",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "apus", targets: ["apus"]),
+        .executable(name: "apus-registration", targets: ["apus-registration"]),
+        .executable(name: "apus-dispatcher", targets: ["apus-dispatcher"]),
+        .executable(name: "apus-feedback", targets: ["apus-feedback"]),
+        .library(name: "ApusPublisher", targets: ["ApusPublisher"]),
+        .library(name: "ApusSimulator", targets: ["ApusSimulator"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(
+            url: "https://github.com/apple/swift-configuration",
+            from: "1.4.0",
+            traits: [.defaults, "YAML"],
+        ),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    ],
+    targets: [
+        // 0 C. No pkgConfig: Debian keeps the headers in /usr/include, and hiredis' .pc warns on every build.
+        .systemLibrary(name: "CNghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CProtobufC", providers: [.apt(["libprotobuf-c-dev"])]),
+        .target(
+            name: "CApusMessages",
+            dependencies: ["CProtobufC"],
+            linkerSettings: [.linkedLibrary("protobuf-c")],
+        ),
+
+        // 1 Words
+        library("ApusCore", []),
+        library("ApusMessages", ["ApusCore", "CApusMessages", "CProtobufC"]),
+        library("ApusMetrics", ["ApusCore"]),
+
+        // 2 Engines
+        library("ApusTLS", ["ApusCore", "COpenSSL", nioCore]),
+        library("ApusHTTP2", ["ApusCore", "CNghttp2", nioCore]),
+        library("ApusRedis", ["ApusCore", "ApusTLS", "CHiredis", nioCore, nioPosix, logging]),
+
+        // 3 Concepts
+        library("ApusStore", ["ApusCore", "ApusMessages", "ApusRedis"], resources: [.embedInCode("Functions")]),
+        library("ApusStreams", ["ApusCore", "ApusMessages", "ApusRedis", logging], resources: [.embedInCode("Functions")]),
+        library(
+            "ApusProviders",
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, logging],
+        ),
+        library(
+            "ApusService",
+            [
+                "ApusCore", "ApusMetrics", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1, logging,
+                lifecycle, configuration, hummingbird,
+            ],
+        ),
+
+        // 4 Services
+        library(
+            "ApusRegistration",
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
+                "ApusService", nioCore, nioPosix, logging, lifecycle, hummingbird,
+            ],
+        ),
+        library(
+            "ApusDispatcher",
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
+                "ApusProviders", "ApusService", nioCore, nioPosix, logging, lifecycle,
+            ],
+        ),
+        library(
+            "ApusFeedback",
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams",
+                "ApusService", nioCore, nioPosix, logging, lifecycle,
+            ],
+        ),
+        library("ApusPublisher", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", nioCore, nioPosix]),
+
+        // 5 Tools
+        library(
+            "ApusSimulator",
+            ["ApusCore", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, logging],
+        ),
+        library(
+            "ApusLoadTest",
+            ["ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusStreams", "ApusStore", nioCore, nioPosix, histogram],
+        ),
+        library(
+            "ApusTestKit",
+            ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, logging],
+        ),
+
+        // 6 Programs
+        program("apus-registration", ["ApusRegistration", "ApusService"]),
+        program("apus-dispatcher", ["ApusDispatcher", "ApusService"]),
+        program("apus-feedback", ["ApusFeedback", "ApusService"]),
+        program(
+            "apus",
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams",
+                "ApusService", "ApusPublisher", "ApusSimulator", "ApusLoadTest", argumentParser, nioCore,
+                nioPosix, logging,
+            ],
+        ),
+
+        // Tests mirror targets; IntegrationTests run real redis-servers and the simulator.
+        tests("ApusCoreTests", ["ApusCore"]),
+        tests("ApusMessagesTests", ["ApusCore", "ApusMessages"]),
+        tests("ApusMetricsTests", ["ApusMetrics"]),
+        tests("ApusTLSTests", ["ApusCore", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
+        tests("ApusHTTP2Tests", ["ApusCore", "ApusHTTP2", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
+        tests("ApusRedisTests", ["ApusCore", "ApusRedis", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
+        tests("ApusStoreTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit"]),
+        tests("ApusStreamsTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit"]),
+        tests("ApusProvidersTests", ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix]),
+        tests("ApusServiceTests", ["ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, nioCore]),
+        tests("ApusRegistrationTests", ["ApusCore", "ApusMessages", "ApusStore", "ApusRegistration", "ApusTestKit"]),
+        tests("ApusDispatcherTests", ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher"]),
+        tests("ApusFeedbackTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusFeedback"]),
+        tests("ApusSimulatorTests", ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", nioCore, nioPosix]),
+        tests(
+            "IntegrationTests",
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusProviders", "ApusService",
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", nioCore, nioPosix,
+            ],
+        ),
+        tests("ArchitectureTests", []),
+    ],
+)

@@ -1,0 +1,69 @@
+/// Every limit on what comes in from outside, by name. Each is enforced where the bytes enter and tested one past it.
+public enum Limits {
+    /// Characters of an app's name.
+    public static let appIDBytesMax = 32
+    /// Characters of a device's id.
+    public static let deviceIDBytesMax = 128
+    /// Characters of a user's id.
+    public static let userIDBytesMax = 128
+    /// Characters of a send's id.
+    public static let sendIDBytesMax = 64
+    /// Characters of a topic's name (FCM's own limit).
+    public static let topicNameBytesMax = 900
+
+    /// Bytes of a packed send command.
+    public static let sendCommandBytesMax = 256 * 1_024
+    /// Bytes of any other packed message between services.
+    public static let messageBytesMax = 64 * 1_024
+    /// Bytes of a packed device record.
+    public static let deviceRecordBytesMax = 8 * 1_024
+    /// Addresses, devices or users in one command.
+    public static let recipientsMax = 1_000
+    /// Bytes of a text shown to a person: title, body and the like.
+    public static let textBytesMax = 4_096
+    /// Bytes of a short name: category, thread, sound, tag.
+    public static let nameBytesMax = 256
+    /// Arguments of a localised string.
+    public static let localizationArgumentsMax = 32
+    /// Entries of the data map.
+    public static let dataEntriesMax = 64
+    /// Bytes of a key of the data map.
+    public static let dataKeyBytesMax = 256
+    /// Bytes of a value of the data map.
+    public static let dataValueBytesMax = 4_096
+    /// Locale variants of one notification.
+    public static let localeVariantsMax = 64
+    /// Bytes of a raw JSON override.
+    public static let jsonOverrideBytesMax = 8 * 1_024
+    /// Nesting of a JSON text from outside.
+    public static let jsonDepthMax = 16
+    /// Bytes of a topic condition or an audience expression.
+    public static let expressionBytesMax = 4_096
+    /// Bytes of an idempotency key.
+    public static let idempotencyKeyBytesMax = 128
+    /// Bytes of the name of a reply stream.
+    public static let replyToBytesMax = 128
+    /// Bytes of a traceparent (W3C: 55, longer ones come with later versions).
+    public static let traceparentBytesMax = 128
+    /// Bytes of a tracestate (W3C).
+    public static let tracestateBytesMax = 512
+    /// Topics of one device.
+    public static let topicsPerDeviceMax = 100
+    /// Tags of one device.
+    public static let tagsPerDeviceMax = 64
+    /// Bytes of one tag.
+    public static let tagBytesMax = 64
+    /// Bytes of a token of any provider.
+    public static let tokenBytesMax = 4_096
+    /// Bytes of an APNs token. Apple: opaque, of variable length; update tokens of 80 bytes have been seen.
+    public static let apnsTokenBytesMax = 200
+    /// Secondary addresses of one device.
+    public static let secondaryAddressesMax = 16
+    /// Bytes of a provider's own words kept in an outcome.
+    public static let providerTextBytesMax = 200
+
+    /// Recipients of one work unit; also the bits of its journal.
+    public static let unitRecipientsMax = 512
+    /// Recipients up to which a send goes straight from intake, without a plan.
+    public static let directRecipientsMax = 32
+}

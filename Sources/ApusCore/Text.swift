@@ -1,0 +1,111 @@
+/// Hexadecimal, as APNs paths and digests use it.
+public enum Hexadecimal {
+    private static let digits: [UInt8] = Array("0123456789abcdef".utf8)
+
+    /// Lower case, two digits a byte.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        var text: [UInt8] = []
+        for byte in bytes {
+            text.append(self.digits[Int(byte >> 4)])
+            text.append(self.digits[Int(byte & 0x0f)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes; nil unless an even number of digits of either case.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        let characters = Array(text.utf8)
+        guard characters.count.isMultiple(of: 2) else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(characters.count / 2)
+        for index in stride(from: 0, to: characters.count, by: 2) {
+            guard let high = Self.value(of: characters[index]), let low = Self.value(of: characters[index + 1])
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    private static func value(of digit: UInt8) -> UInt8? {
+        switch digit {
+        case 0x30...0x39: digit - 0x30
+        case 0x61...0x66: digit - 0x61 + 10
+        case 0x41...0x46: digit - 0x41 + 10
+        default: nil
+        }
+    }
+}
+
+/// Base64url without padding (RFC 4648 §5), as JOSE and Web Push use it.
+public enum Base64URL {
+    private static let alphabet: [UInt8] = Array(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8
+    )
+
+    /// The text, without padding.
+    public static func encode(_ bytes: some Collection<UInt8>) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity((bytes.count * 4 + 2) / 3)
+        var buffer: UInt32 = 0
+        var bits = 0
+        for byte in bytes {
+            buffer = buffer << 8 | UInt32(byte)
+            bits += 8
+            while bits >= 6 {
+                bits -= 6
+                text.append(self.alphabet[Int(buffer >> UInt32(bits) & 0x3f)])
+            }
+        }
+        if bits > 0 { text.append(self.alphabet[Int(buffer << UInt32(6 - bits) & 0x3f)]) }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes; nil on any other character, a wrong length or stray bits. Padding is accepted where it belongs.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        var characters = Array(text.utf8)
+        if characters.count.isMultiple(of: 4) {
+            while characters.last == 0x3d, characters.count % 4 > 1 || characters.count.isMultiple(of: 4) {
+                characters.removeLast()
+            }
+        }
+        guard characters.count % 4 != 1 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(characters.count * 3 / 4)
+        var buffer: UInt32 = 0
+        var bits = 0
+        for character in characters {
+            guard let value = Self.value(of: character) else { return nil }
+            buffer = (buffer << 6 | UInt32(value)) & 0xffff
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes.append(UInt8(truncatingIfNeeded: buffer >> UInt32(bits)))
+            }
+        }
+        guard buffer & ((1 << UInt32(bits)) - 1) == 0 else { return nil }
+        return bytes
+    }
+
+    private static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case 0x41...0x5a: character - 0x41
+        case 0x61...0x7a: character - 0x61 + 26
+        case 0x30...0x39: character - 0x30 + 52
+        case 0x2d: 62
+        case 0x5f: 63
+        default: nil
+        }
+    }
+}
+
+extension String {
+    /// At most that many UTF-8 bytes, cut at a character's edge.
+    public func clipped(toBytes bytesMax: Int) -> String {
+        guard self.utf8.count > bytesMax else { return self }
+        var end = self.utf8.index(self.startIndex, offsetBy: max(0, bytesMax))
+        while end > self.startIndex, end.samePosition(in: self) == nil {
+            end = self.utf8.index(before: end)
+        }
+        return String(self[..<end])
+    }
+}

@@ -1,0 +1,46 @@
+/// A point in time: milliseconds since 1970-01-01 UTC.
+///
+/// What Redis' `TIME`, providers' timestamps and messages agree on. Never taken from a clock by the code that decides:
+/// it comes in as an argument.
+public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConvertible {
+    /// The number.
+    public let value: Int64
+
+    /// Wraps.
+    public init(_ value: Int64) { self.value = value }
+
+    /// From whole seconds.
+    public init(seconds: Int64) { self.value = seconds * 1_000 }
+
+    /// Whole seconds, rounded down.
+    public var seconds: Int64 { self.value >= 0 ? self.value / 1_000 : (self.value - 999) / 1_000 }
+
+    /// Later by that many milliseconds.
+    public func advanced(byMilliseconds milliseconds: Int64) -> UnixMilliseconds {
+        let (sum, overflow) = self.value.addingReportingOverflow(milliseconds)
+        guard overflow else { return UnixMilliseconds(sum) }
+        return UnixMilliseconds(milliseconds > 0 ? .max : .min)
+    }
+
+    /// Milliseconds from `earlier` to self; negative when self is the earlier one.
+    public func milliseconds(since earlier: UnixMilliseconds) -> Int64 {
+        self.value.subtractingReportingOverflow(earlier.value).partialValue
+    }
+
+    /// The digits.
+    public var description: String { String(self.value) }
+
+    /// Earlier.
+    public static func < (one: UnixMilliseconds, other: UnixMilliseconds) -> Bool { one.value < other.value }
+}
+
+/// Where drivers take the time of day from; tests and simulations bring their own.
+public protocol WallClock: Sendable {
+    /// Nanoseconds since 1970-01-01 UTC.
+    func nanosecondsSince1970() -> Int64
+}
+
+extension WallClock {
+    /// The time in milliseconds.
+    public func now() -> UnixMilliseconds { UnixMilliseconds(self.nanosecondsSince1970() / 1_000_000) }
+}
