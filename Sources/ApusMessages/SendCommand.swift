@@ -1,0 +1,106 @@
+public import ApusCore
+
+/// A token the publisher keeps itself.
+public struct Address: Hashable, Sendable {
+    /// Who delivers.
+    public var provider: Provider
+    /// APNs: hexadecimal; FCM: as given by the SDK; Web Push: the endpoint URL.
+    public var token: String
+    /// Which of Apple's worlds.
+    public var environment: ProviderEnvironment = .production
+    /// What the token addresses.
+    public var kind: TokenKind = .device
+    /// 65 bytes.
+    public var webpushP256DH: [UInt8] = []
+    /// 16 bytes.
+    public var webpushAuth: [UInt8] = []
+    /// BCP 47; chooses the variant.
+    public var locale: String = ""
+
+    /// An address.
+    public init(provider: Provider, token: String) {
+        self.provider = provider
+        self.token = token
+    }
+}
+
+/// Whom a send is for.
+public enum Target: Hashable, Sendable {
+    /// Tokens the publisher keeps itself.
+    case addresses([Address])
+    /// Devices by id.
+    case devices([String])
+    /// Every device of these users.
+    case users([String])
+    /// Subscribers of a topic.
+    case topic(String)
+    /// A condition over topics: `'a' in topics && !('b' in topics)`.
+    case condition(String)
+    /// Condition grammar plus attributes.
+    case expression(String)
+    /// Every device of the app, or of these providers.
+    case everyone([Provider])
+    /// FCM holds the audience.
+    case fcmTopic(String)
+    /// FCM holds the audience; at most five topics.
+    case fcmCondition(String)
+    /// Apple holds the audience.
+    case apnsChannel(id: String, environment: ProviderEnvironment)
+}
+
+/// What a publisher asks for.
+public struct SendCommand: Hashable, Sendable {
+    /// What is told back.
+    public enum ReceiptLevel: UInt8, CaseIterable, Sendable {
+        /// Nothing but refusals.
+        case none = 1
+        /// Counts.
+        case summary = 2
+        /// Counts, and one outcome per recipient.
+        case recipients = 3
+    }
+
+    /// What a crash may do to it.
+    public enum Delivery: UInt8, CaseIterable, Sendable {
+        /// Repeat a bounded number.
+        case atLeastOnce = 1
+        /// Lose a bounded number.
+        case atMostOnce = 2
+    }
+
+    /// The publisher's name of this send; empty: made at intake.
+    public var id: String = ""
+    /// The app.
+    public var app: String
+    /// Whom it is for.
+    public var target: Target
+    /// What is shown.
+    public var notification: Notification
+    /// The same key within a day is the same send.
+    public var idempotencyKey: String = ""
+    /// Nanoseconds since 1970; 0: unknown. For latency, never for decisions.
+    public var publishedAtNanoseconds: Int64 = 0
+    /// Nil: now.
+    public var notBefore: UnixMilliseconds?
+    /// A stream under "apus:receipts:"; empty: the shard's own.
+    public var replyTo: String = ""
+    /// What is told back.
+    public var receiptLevel: ReceiptLevel = .summary
+    /// 0: as fast as the route allows.
+    public var ratePerSecond: UInt32 = 0
+    /// What a crash may do to it.
+    public var delivery: Delivery = .atLeastOnce
+    /// Only say what would happen.
+    public var dryRun: Bool = false
+    /// W3C trace context.
+    public var traceparent: String = ""
+    /// Carried unread.
+    public var tracestate: String = ""
+
+    /// A command.
+    public init(app: String, target: Target, notification: Notification) {
+        self.app = app
+        self.target = target
+        self.notification = notification
+    }
+}

@@ -1,0 +1,73 @@
+public import ApusCore
+
+/// What is wrong with a command, and where.
+public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
+    /// A closed set in snake_case: malformed, unknown_app, conflict, too_many_recipients …
+    public var code: String
+    /// The path, "notification.collapse_key"; empty: the whole.
+    public var field: String
+    /// A sentence.
+    public var detail: String
+
+    /// A problem.
+    public init(code: String, field: String = "", detail: String) {
+        self.code = code
+        self.field = field
+        self.detail = detail
+    }
+
+    /// The sentence, with the path before it.
+    public var description: String { self.field.isEmpty ? self.detail : "\(self.field): \(self.detail)" }
+}
+
+/// What publishers read back. Delivered at least once; the same receipt has the same id.
+public struct SendReceipt: Hashable, Sendable {
+    /// What it tells.
+    public enum Kind: UInt8, CaseIterable, Sendable {
+        /// The command could not be taken.
+        case refused = 1
+        /// It is under way.
+        case progress = 2
+        /// Every recipient has its outcome.
+        case final = 3
+        /// Outcomes one by one.
+        case recipients = 4
+    }
+
+    /// Derived from what it tells.
+    public var id: String
+    /// The send.
+    public var send: String
+    /// The app.
+    public var app: String
+    /// What it tells.
+    public var kind: Kind
+    /// Why it was refused.
+    public var problem: Problem?
+    /// How many recipients it has.
+    public var planned: UInt64 = 0
+    /// How many ended how.
+    public var counts: [OutcomeCount] = []
+    /// Outcomes one by one.
+    public var recipients: [RecipientOutcome] = []
+    /// Nanoseconds since 1970; 0: unknown.
+    public var publishedAtNanoseconds: Int64 = 0
+    /// When the first recipient ended.
+    public var firstAt: UnixMilliseconds?
+    /// When the last recipient ended.
+    public var lastAt: UnixMilliseconds?
+    /// W3C trace context.
+    public var traceparent: String = ""
+    /// The command's.
+    public var idempotencyKey: String = ""
+    /// The send that the same key named before.
+    public var duplicateOf: String = ""
+
+    /// A receipt.
+    public init(id: String, send: String, app: String, kind: Kind) {
+        self.id = id
+        self.send = send
+        self.app = app
+        self.kind = kind
+    }
+}
