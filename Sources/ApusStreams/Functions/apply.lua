@@ -1,0 +1,43 @@
+-- Moves the ledger of a send by one batch of outcomes and acknowledges it: both or neither. The batch that completes the send stays
+-- unacknowledged until its receipt is out (apus1_done), and gives the same answer again until then.
+-- KEYS: 1 {q}outcomes, 2 {q}send:<id>
+-- ARGV: 1 group, 2 consumer, 3 entry, 4 first outcome in ms or '', 5 last outcome in ms or '', 6 ms to keep the ledger of an ended send,
+--       7 number of counts, then per count: "<provider>/<outcome>/<reason>", number
+-- Returns: {'ok'} · {'final', fields and values of the ledger} · {'lost'} · {'gone'} (no such send; acknowledged)
+redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, callback = function(keys, args)
+    local outcomes, state = keys[1], keys[2]
+    local group, consumer, entry = args[1], args[2], args[3]
+    if not owns(outcomes, group, consumer, entry) then
+        return {'lost'}
+    end
+    local known = redis.call('HMGET', state, 'state', 'completed_by', 'first_at', 'last_at')
+    if not known[1] then
+        done(outcomes, group, entry)
+        return {'gone'}
+    end
+    if known[2] == entry then
+        return {'final', redis.call('HGETALL', state)}
+    end
+    local closed = 0
+    for index = 0, tonumber(args[7]) - 1 do
+        local count = tonumber(args[9 + index * 2])
+        redis.call('HINCRBY', state, args[8 + index * 2], args[9 + index * 2])
+        closed = closed + count
+    end
+    redis.call('HINCRBY', state, 'closed', digits(closed))
+    if args[4] ~= '' and (not known[3] or tonumber(args[4]) < tonumber(known[3])) then
+        redis.call('HSET', state, 'first_at', args[4])
+    end
+    if args[5] ~= '' and (not known[4] or tonumber(args[5]) > tonumber(known[4])) then
+        redis.call('HSET', state, 'last_at', args[5])
+    end
+    local total = redis.call('HMGET', state, 'planning', 'planned', 'closed')
+    if total[1] == '0' and tonumber(total[3]) >= tonumber(total[2]) and known[1] ~= 'done' then
+        redis.call('HSET', state, 'state', 'done', 'completed_by', entry)
+        redis.call('PEXPIRE', state, args[6])
+        redis.call('DEL', tag_of(state) .. 'body:' .. string.match(state, '^%b{}send:(.*)$'))
+        return {'final', redis.call('HGETALL', state)}
+    end
+    done(outcomes, group, entry)
+    return {'ok'}
+end}
