@@ -97,7 +97,11 @@ let package = Package(
 
         // 3 Concepts
         library("ApusStore", ["ApusCore", "ApusMessages", "ApusRedis"], resources: [.embedInCode("Functions")]),
-        library("ApusStreams", ["ApusCore", "ApusMessages", "ApusRedis", logging], resources: [.embedInCode("Functions")]),
+        library(
+            "ApusStreams",
+            ["ApusCore", "ApusMessages", "ApusRedis", logging],
+            resources: [.embedInCode("Functions")]
+        ),
         library(
             "ApusProviders",
             ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, logging],
@@ -141,7 +145,10 @@ let package = Package(
         ),
         library(
             "ApusLoadTest",
-            ["ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusStreams", "ApusStore", nioCore, nioPosix, histogram],
+            [
+                "ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusStreams", "ApusStore", nioCore, nioPosix,
+                histogram,
+            ],
         ),
         library(
             "ApusTestKit",
@@ -170,8 +177,14 @@ let package = Package(
         tests("ApusRedisTests", ["ApusCore", "ApusRedis", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
         tests("ApusStoreTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit"]),
         tests("ApusStreamsTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit"]),
-        tests("ApusProvidersTests", ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix]),
-        tests("ApusServiceTests", ["ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, nioCore]),
+        tests(
+            "ApusProvidersTests",
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix]
+        ),
+        tests(
+            "ApusServiceTests",
+            ["ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, nioCore]
+        ),
         tests("ApusRegistrationTests", ["ApusCore", "ApusMessages", "ApusStore", "ApusRegistration", "ApusTestKit"]),
         tests("ApusDispatcherTests", ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher"]),
         tests("ApusFeedbackTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusFeedback"]),
