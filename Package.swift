@@ -99,7 +99,7 @@ let package = Package(
         library("ApusStore", ["ApusCore", "ApusMessages", "ApusRedis"], resources: [.embedInCode("Functions")]),
         library(
             "ApusStreams",
-            ["ApusCore", "ApusMessages", "ApusRedis", logging],
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", logging],
             resources: [.embedInCode("Functions")]
         ),
         library(

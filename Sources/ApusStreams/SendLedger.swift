@@ -1,0 +1,74 @@
+public import ApusCore
+public import ApusMessages
+internal import ApusRedis
+
+/// The state and counts of one send, as its hash in Redis has them.
+public struct SendLedger: Hashable, Sendable {
+    /// What the send is doing.
+    public enum State: String, Sendable {
+        /// Being planned or sent.
+        case running
+        /// Held back by an operator.
+        case paused
+        /// Stopped for good.
+        case cancelled
+        /// Every recipient has its outcome.
+        case done
+    }
+
+    /// The app.
+    public var app: String = ""
+    /// What the send is doing.
+    public var state: State = .running
+    /// Whether recipients are still being found.
+    public var isPlanning = false
+    /// Recipients found so far.
+    public var planned: UInt64 = 0
+    /// How many ended how.
+    public var counts: [OutcomeCount] = []
+    /// When it was accepted.
+    public var acceptedAt: UnixMilliseconds?
+    /// When the first recipient ended.
+    public var firstAt: UnixMilliseconds?
+    /// When the last recipient ended.
+    public var lastAt: UnixMilliseconds?
+
+    /// Recipients of that outcome, over all providers and reasons.
+    public func total(_ outcome: Outcome) -> UInt64 {
+        guard outcome == .open else { return self.counts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) } }
+        let closed = self.counts.reduce(0) { $0 + $1.count }
+        return self.planned > closed ? self.planned - closed : 0
+    }
+
+    /// The name of a count in the hash.
+    static func field(_ count: OutcomeCount) -> String {
+        "\(count.provider.name)/\(count.outcome.name)/\(count.reason.name)"
+    }
+
+    /// From the fields and values of the hash; nil when there are none.
+    init?(fields: [(String, String)]) {
+        guard !fields.isEmpty else { return nil }
+        for (name, value) in fields {
+            switch name {
+            case "app": self.app = value
+            case "state": self.state = State(rawValue: value) ?? .running
+            case "planning": self.isPlanning = value == "1"
+            case "planned": self.planned = UInt64(value) ?? 0
+            case "accepted_at": self.acceptedAt = Int64(value).map(UnixMilliseconds.init)
+            case "first_at": self.firstAt = Int64(value).map(UnixMilliseconds.init)
+            case "last_at": self.lastAt = Int64(value).map(UnixMilliseconds.init)
+            default: self.addCount(name, value)
+            }
+        }
+        self.counts.sort { ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < ($1.provider, $1.outcome.rawValue, $1.reason.rawValue) }
+    }
+
+    private mutating func addCount(_ name: String, _ value: String) {
+        let parts = name.split(separator: "/")
+        guard parts.count == 3, let provider = Provider(name: parts[0]),
+            let outcome = Outcome.allCases.first(where: { $0.name == parts[1] }),
+            let reason = Reason.allCases.first(where: { $0.name == parts[2] }), let count = UInt64(value)
+        else { return }
+        self.counts.append(OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: count))
+    }
+}

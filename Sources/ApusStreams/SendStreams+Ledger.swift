@@ -1,0 +1,74 @@
+package import ApusCore
+package import ApusMessages
+package import ApusRedis
+
+extension SendStreams {
+    /// What became of a batch of outcomes.
+    package enum Application: Hashable, Sendable {
+        /// The ledger moved, the batch is acknowledged.
+        case ok
+        /// The ledger moved and the send is complete: write the final receipt, then acknowledge.
+        case final(SendLedger)
+        /// Another owns the batch.
+        case lost
+        /// There is no such send any more; acknowledged.
+        case gone
+    }
+
+    /// Moves the ledger of a send by one batch and acknowledges it: both or neither.
+    package func apply(
+        _ batch: OutcomeBatch,
+        entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        keepMilliseconds: Int64,
+    ) async throws -> Application {
+        var arguments: [RedisArgument] = [
+            .text(consumer.group), .text(consumer.name), .text(entry.id),
+            .text(batch.firstAt?.description ?? ""), .text(batch.lastAt?.description ?? ""),
+            .integer(keepMilliseconds), .integer(Int64(batch.counts.count)),
+        ]
+        for count in batch.counts {
+            arguments.append(.text(SendLedger.field(count)))
+            arguments.append(.integer(Int64(count.count)))
+        }
+        let keys = StreamKeys(tag: tag)
+        let reply = try await self.client.call(
+            "apus1_apply",
+            on: tag,
+            keys: [entry.stream, keys.send(batch.send)],
+            arguments: arguments,
+        )
+        switch reply.root[0].string {
+        case "ok": return .ok
+        case "lost": return .lost
+        case "gone": return .gone
+        case "final":
+            guard let ledger = SendLedger(fields: Self.pairs(reply.root[1])) else { return .gone }
+            return .final(ledger)
+        default: throw StreamError.unexpected(function: "apus1_apply", answer: reply.root[0].string)
+        }
+    }
+
+    /// Writes a receipt: into the publisher's own stream if it named one, else into the shard's.
+    package func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws {
+        let bytes = try receipt.encode()
+        guard replyTo.isEmpty else {
+            let command = RedisCommand(
+                "XADD",
+                [
+                    .text(replyTo), .text("MAXLEN"), .text("~"), .integer(Int64(StreamLimits.replyEntriesMax)), .text("*"),
+                    .text("m"), .bytes(bytes),
+                ],
+            )
+            _ = try await self.client.send(command, on: HashTag(key: replyTo))
+            return
+        }
+        _ = try await self.client.call(
+            "apus1_receipt",
+            on: tag,
+            keys: [StreamKeys(tag: tag).receipts],
+            arguments: [.bytes(bytes)],
+        )
+    }
+}

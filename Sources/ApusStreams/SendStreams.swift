@@ -1,0 +1,222 @@
+public import ApusCore
+public import ApusMessages
+public import ApusRedis
+
+/// The stream functions, typed: one method per function of the library, each atomic in its shard.
+///
+/// Every one is idempotent: after any error the caller may simply ask again.
+public struct SendStreams: Sendable {
+    /// How Redis is reached.
+    public let client: RedisClient
+    /// Which shard and partition an id belongs to.
+    public let keyspace: Keyspace
+
+    /// The functions over that client.
+    public init(client: RedisClient, keyspace: Keyspace) {
+        self.client = client
+        self.keyspace = keyspace
+    }
+
+    /// The keys of a shard by its number.
+    public func keys(shard: Int) -> StreamKeys { StreamKeys(tag: self.keyspace.tag(shard: shard)) }
+
+    /// The home of a send: hash of the app and its idempotency key, else its id.
+    public func home(app: String, _ home: String) -> StreamKeys {
+        self.keys(shard: self.keyspace.place(app: app, id: home).shard)
+    }
+
+    // MARK: Publishing
+
+    /// What became of a publication.
+    public enum Publication: Hashable, Sendable {
+        /// It stands in the mailbox.
+        case new(send: String, entry: String)
+        /// The same key with the same body was published within a day.
+        case duplicate(send: String)
+        /// The same key with another body was published within a day.
+        case conflict(send: String)
+        /// The mailbox is full; come back later.
+        case full(entries: Int)
+    }
+
+    /// Writes a command into the mailbox of its home shard. The command needs an id: it is what the publisher finds it by.
+    public func publish(
+        _ command: SendCommand,
+        lane: Lane,
+        mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
+    ) async throws -> Publication {
+        precondition(!command.id.isEmpty, "a command to publish needs an id")
+        let identity = SendIdentity(of: command, origin: "")
+        let keys = self.home(app: command.app, identity.home)
+        let reply = try await self.client.call(
+            "apus1_publish",
+            on: keys.tag,
+            keys: [keys.mailbox(lane)],
+            arguments: [
+                .text(command.app), .text(identity.key), .text(identity.digest), .text(command.id),
+                .integer(Int64(mailboxEntriesMax)), .bytes(try command.encode()),
+            ],
+        )
+        let answer = reply.root
+        switch answer[0].string {
+        case "new": return .new(send: answer[1].string, entry: answer[2].string)
+        case "duplicate": return .duplicate(send: answer[1].string)
+        case "conflict": return .conflict(send: answer[1].string)
+        case "full": return .full(entries: Int(answer[1].integer))
+        default: throw StreamError.unexpected(function: "apus1_publish", answer: answer[0].string)
+        }
+    }
+
+    // MARK: Intake
+
+    /// Whether a command is to be taken.
+    public enum Admission: Hashable, Sendable {
+        /// Yes.
+        case new
+        /// It was, by the same mailbox entry.
+        case again
+        /// No: the key names that send, with the same body.
+        case duplicate(send: String)
+        /// No: the key names that send, with another body.
+        case conflict(send: String)
+    }
+
+    /// Decides whether a direct send may go out.
+    package func admit(app: String, identity: SendIdentity, origin: String) async throws -> Admission {
+        let keys = self.home(app: app, identity.home)
+        let reply = try await self.client.call(
+            "apus1_admit",
+            on: keys.tag,
+            keys: [keys.idempotency],
+            arguments: [.text(app), .text(identity.key), .text(identity.digest), .text(identity.send), .text(origin)],
+        )
+        return try Self.admission(reply.root, function: "apus1_admit")
+    }
+
+    /// Takes a command that needs a plan. When `entry` stands in the home shard, it is acknowledged by the same call.
+    package func accept(
+        _ command: SendCommand,
+        identity: SendIdentity,
+        from entry: StreamEntry,
+        by consumer: StreamConsumer,
+        due: UnixMilliseconds?,
+    ) async throws -> (admission: Admission, acknowledged: Bool) {
+        let keys = self.home(app: command.app, identity.home)
+        let isHome = entry.stream.hasPrefix(keys.tag.description)
+        let reply = try await self.client.call(
+            "apus1_accept",
+            on: keys.tag,
+            keys: [keys.send(identity.send)],
+            arguments: [
+                .text(command.app), .text(identity.key), .text(identity.digest), .text(identity.send), .text(entry.origin),
+                .bytes(try command.encode()), .integer(due?.value ?? 0), .text(isHome ? entry.stream : ""),
+                .text(consumer.group), .text(entry.id),
+            ],
+        )
+        return (try Self.admission(reply.root, function: "apus1_accept"), isHome)
+    }
+
+    private static func admission(_ answer: RESPNode, function: String) throws -> Admission {
+        switch answer[0].string {
+        case "new": return .new
+        case "again": return .again
+        case "duplicate": return .duplicate(send: answer[1].string)
+        case "conflict": return .conflict(send: answer[1].string)
+        default: throw StreamError.unexpected(function: function, answer: answer[0].string)
+        }
+    }
+
+    /// Ends a direct send: writes its outcomes and acknowledges its mailbox entry. False: another owns it now.
+    package func conclude(
+        _ entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        batches: [OutcomeBatch],
+    ) async throws -> Bool {
+        var arguments: [RedisArgument] = [.text(consumer.group), .text(consumer.name), .text(entry.id)]
+        for batch in batches { arguments.append(.bytes(try batch.encode())) }
+        let reply = try await self.client.call("apus1_conclude", on: tag, keys: [entry.stream], arguments: arguments)
+        return reply.root.integer == 1
+    }
+
+    /// Puts an entry aside. False: another owns it now.
+    package func refuse(
+        _ entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        letter: DeadLetter?,
+        receipt: SendReceipt?,
+        outcomes: OutcomeBatch? = nil,
+    ) async throws -> Bool {
+        let reply = try await self.client.call(
+            "apus1_refuse",
+            on: tag,
+            keys: [entry.stream],
+            arguments: [
+                .text(consumer.group), .text(consumer.name), .text(entry.id), .bytes(try letter?.encode() ?? []),
+                .bytes(try receipt?.encode() ?? []), .bytes(try outcomes?.encode() ?? []),
+            ],
+        )
+        return reply.root.integer == 1
+    }
+
+    /// Acknowledges entries of one stream; the number that still were this consumer's.
+    package func done(
+        stream: String,
+        entries: [String],
+        by consumer: StreamConsumer,
+        tag: HashTag,
+    ) async throws -> Int {
+        let reply = try await self.client.call(
+            "apus1_done",
+            on: tag,
+            keys: [stream],
+            arguments: [.text(consumer.group), .text(consumer.name)] + entries.map { .text($0) },
+        )
+        return Int(reply.root.integer)
+    }
+
+    // MARK: Reading back
+
+    /// The ledger of a send; nil when there is none.
+    ///
+    /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it.
+    public func ledger(app: String, send: String) async throws -> SendLedger? {
+        let first = self.home(app: app, send)
+        if let ledger = try await self.ledger(first.send(send), tag: first.tag), ledger.app == app { return ledger }
+        for shard in 0..<self.keyspace.queueShards {
+            let keys = self.keys(shard: shard)
+            if let ledger = try await self.ledger(keys.send(send), tag: keys.tag), ledger.app == app { return ledger }
+        }
+        return nil
+    }
+
+    package func ledger(_ key: String, tag: HashTag) async throws -> SendLedger? {
+        let reply = try await self.client.send(RedisCommand("HGETALL", [.text(key)]), on: tag)
+        return SendLedger(fields: Self.pairs(reply.root))
+    }
+
+    static func pairs(_ node: RESPNode) -> [(String, String)] {
+        let texts = node.children.map(\.string)
+        return stride(from: 0, to: texts.count - 1, by: 2).map { (texts[$0], texts[$0 + 1]) }
+    }
+
+    /// The command of a send; nil when it has ended.
+    package func body(of send: String, tag: HashTag) async throws -> SendCommand? {
+        let keys = StreamKeys(tag: tag)
+        let reply = try await self.client.send(RedisCommand("GET", [.text(keys.body(send))]), on: tag)
+        guard !reply.root.isNull else { return nil }
+        return try SendCommand.decode(reply.root.bytes)
+    }
+
+    /// A route's number, the same one ever after.
+    package func number(of route: Route) async throws -> RouteNumber {
+        let reply = try await self.client.call(
+            "apus1_route",
+            on: HashTag(key: StreamKeys.routes),
+            keys: [StreamKeys.routes],
+            arguments: [.text(route.description)],
+        )
+        return RouteNumber(UInt32(reply.root.integer))
+    }
+}

@@ -1,0 +1,71 @@
+public import ApusCore
+public import ApusRedis
+
+/// Names of the consumer groups.
+public enum StreamGroup {
+    /// Reads mailboxes, plans and work.
+    public static let dispatcher = "dispatcher"
+    /// Reads registrations.
+    public static let registration = "registration"
+    /// Reads outcomes and client events.
+    public static let feedback = "feedback"
+}
+
+/// Every stream key of one queue shard. The tag comes first, so that no id can choose the slot.
+public struct StreamKeys: Hashable, Sendable {
+    /// What every receipts stream of a publisher's own begins with.
+    public static let replyPrefix = "apus:receipts:"
+    /// Where routes have their numbers.
+    public static let routes = "apus:routes"
+
+    /// The shard's tag.
+    public let tag: HashTag
+
+    /// The keys of that shard.
+    public init(tag: HashTag) { self.tag = tag }
+
+    /// Commands as publishers write them.
+    public func mailbox(_ lane: Lane) -> String { self.key("in:\(lane.name)") }
+    /// Ids of sends being planned.
+    public var plan: String { self.key(Self.planName) }
+    /// Work units of a route.
+    public func work(_ route: RouteNumber, _ lane: Lane) -> String { self.key(Self.workName(route, lane)) }
+    /// Retries and scheduled sends by their time.
+    public var due: String { self.key("due") }
+    /// Done bitmaps of units.
+    public var journal: String { self.key("journal") }
+    /// State, cursor and ledger of a send.
+    public func send(_ id: String) -> String { self.key("send:\(id)") }
+    /// The command of a send, until it ends.
+    public func body(_ id: String) -> String { self.key("body:\(id)") }
+    /// Any idempotency key.
+    public var idempotency: String { self.key("idem") }
+    /// What dispatchers tell feedback.
+    public var outcomes: String { self.key("outcomes") }
+    /// What apps report.
+    public var events: String { self.key("events") }
+    /// What backends ask of registration.
+    public var register: String { self.key("register") }
+    /// What publishers read back.
+    public var receipts: String { self.key("receipts") }
+    /// What could not be handled.
+    public var dead: String { self.key("dead") }
+
+    /// The name of the plan stream without its tag.
+    package static let planName = "plan"
+
+    /// The name of a work stream without its tag.
+    package static func workName(_ route: RouteNumber, _ lane: Lane) -> String { "work:\(route):\(lane.name)" }
+
+    /// The route and lane of a work stream's key; nil for any other key.
+    package func route(ofWork key: String) -> (route: RouteNumber, lane: Lane)? {
+        let prefix = self.key("work:")
+        guard key.hasPrefix(prefix) else { return nil }
+        let parts = key.dropFirst(prefix.count).split(separator: ":")
+        guard parts.count == 2, let number = UInt32(parts[0]), let lane = Lane.allCases.first(where: { $0.name == parts[1] })
+        else { return nil }
+        return (RouteNumber(number), lane)
+    }
+
+    private func key(_ name: String) -> String { "\(self.tag)\(name)" }
+}

@@ -1,0 +1,75 @@
+package import ApusCore
+package import ApusRedis
+
+/// Reads new entries of one shard's streams for one consumer, over a blocking connection of its own.
+///
+/// Groups are made from `0` where they are missing, so that nothing written before is passed over. Redis wakes a blocked reader for
+/// one stream at a time; order between streams is the caller's, by what it asks for.
+package struct StreamReader: Sendable {
+    private let client: RedisClient
+    private let tag: HashTag
+    private let consumer: StreamConsumer
+
+    /// A reader of that shard.
+    package init(client: RedisClient, tag: HashTag, consumer: StreamConsumer) {
+        self.client = client
+        self.tag = tag
+        self.consumer = consumer
+    }
+
+    /// Makes the group on each of the streams, and the streams, where they are missing; how many were.
+    @discardableResult
+    package func ensure(_ streams: [String]) async throws -> Int {
+        var made = 0
+        for stream in streams {
+            let command = RedisCommand(
+                "XGROUP",
+                [.text("CREATE"), .text(stream), .text(self.consumer.group), .text("0"), .text("MKSTREAM")],
+            )
+            do {
+                _ = try await self.client.send(command, on: self.tag)
+                made += 1
+            } catch let error as RedisError where error.code == .busyGroup {
+                continue
+            }
+        }
+        return made
+    }
+
+    /// Up to `count` new entries of each stream; waits that long for the first one.
+    ///
+    /// Throws `RedisError` with `.noGroup` or `.unblocked` when a stream or its group has vanished: call `ensure`, count the loss, go on.
+    package func read(
+        _ streams: [String],
+        count: Int,
+        blockMilliseconds: Int,
+        on connection: RedisBlockingConnection,
+    ) async throws -> [StreamEntry] {
+        precondition(!streams.isEmpty && streams.count <= StreamLimits.streamsPerReadMax)
+        var arguments: [RedisArgument] = [
+            .text("GROUP"), .text(self.consumer.group), .text(self.consumer.name), .text("COUNT"), .integer(Int64(count)),
+        ]
+        if blockMilliseconds > 0 { arguments += [.text("BLOCK"), .integer(Int64(blockMilliseconds))] }
+        arguments.append(.text("STREAMS"))
+        arguments += streams.map { .text($0) }
+        arguments += streams.map { _ in .text(">") }
+        let reply = try await connection.send(RedisCommand("XREADGROUP", arguments))
+        var entries: [StreamEntry] = []
+        for stream in reply.root.children {
+            let key = stream[0].string
+            for entry in stream[1].children {
+                entries.append(StreamEntry(stream: key, id: entry[0].string, message: Self.message(entry[1])))
+            }
+        }
+        return entries
+    }
+
+    /// The value of field `m`; empty (which no message is) when there is none.
+    private static func message(_ fields: RESPNode) -> [UInt8] {
+        let parts = Array(fields.children)
+        for index in stride(from: 0, to: parts.count - 1, by: 2) where parts[index].string == "m" {
+            return parts[index + 1].bytes
+        }
+        return []
+    }
+}
