@@ -1,0 +1,42 @@
+/// What a family measures.
+public enum MetricKind: String, Sendable, Hashable {
+    /// Only grows.
+    case counter
+    /// Goes up and down.
+    case gauge
+    /// Counts observations by size.
+    case histogram
+    /// Always 1; its labels tell.
+    case info
+}
+
+/// The declaration of a family: what `apus metrics list`, the dashboards' check and the documentation read.
+public struct MetricDefinition: Sendable, Hashable {
+    /// The full name as queries write it: with `_total` for a counter, `_info` for an info, without `_bucket` for a histogram.
+    public let name: String
+    /// Kind.
+    public let kind: MetricKind
+    /// One sentence.
+    public let help: String
+    /// Labels beside `le`.
+    public let labelNames: [String]
+    /// The values of each label that were known when asked, by name.
+    public let labelValues: [String: [String]]
+    /// Bounds as written in `le`; empty unless a histogram.
+    public let bounds: [String]
+
+    /// The name without the suffix of its kind: OpenMetrics' name of the family.
+    public var familyName: String {
+        switch self.kind {
+        case .counter: String(self.name.dropLast("_total".count))
+        case .info: String(self.name.dropLast("_info".count))
+        case .gauge: self.name
+        case .histogram: self.name
+        }
+    }
+
+    /// The unit at the end of the family's name: seconds, bytes, ratio or entries; nil without one.
+    public var unit: String? {
+        ["seconds", "bytes", "ratio", "entries"].first { self.familyName.hasSuffix("_" + $0) }
+    }
+}

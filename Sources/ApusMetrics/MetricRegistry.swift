@@ -1,0 +1,87 @@
+internal import Synchronization
+
+/// All metrics of a process: one table of families, a shard for each owner, and the shared cells.
+///
+/// A scrape asks every owner for a copy of its shard, adds the copies up and renders, all away from the owners.
+public final class MetricRegistry: Sendable {
+    /// Hands over an owner's copy; nil when the owner did not answer in time or is gone: its last copy stays in the sum.
+    public typealias Copy = @Sendable () async -> MetricSnapshot?
+
+    /// Cells that any thread may touch.
+    public let shared: SharedMetrics
+    /// The declarations, sorted by name.
+    public var definitions: [MetricDefinition] { self.catalogue.definitions }
+
+    private struct Owner {
+        let copy: Copy
+        var last: MetricSnapshot
+    }
+
+    private let catalogue: MetricCatalogue
+    private let writer: ExpositionWriter
+    private let owners = Mutex<[Owner]>([])
+    private let collectors = Mutex<[@Sendable () async -> Void]>([])
+
+    /// A registry of what the catalogue declares; nothing can be declared later.
+    public init(_ catalogue: MetricCatalogue) {
+        self.catalogue = catalogue
+        self.writer = ExpositionWriter(families: catalogue.families)
+        var absent: [Int] = []
+        for family in catalogue.families where family.startsAbsent {
+            absent += family.cell..<family.cell + family.childCount
+        }
+        self.shared = SharedMetrics(
+            cellCount: catalogue.cellCount,
+            sumCount: catalogue.sumCount,
+            bounds: catalogue.bounds,
+            absent: absent,
+        )
+    }
+
+    /// Cells for an owner, all 0. The owner keeps it to itself and registers how to get a copy.
+    public func makeShard() -> sending MetricShard {
+        MetricShard(
+            cellCount: self.catalogue.cellCount,
+            sumCount: self.catalogue.sumCount,
+            bounds: self.catalogue.bounds,
+        )
+    }
+
+    /// Registers an owner: every scrape calls `copy`, from any task.
+    public func register(_ copy: @escaping Copy) {
+        let empty = MetricSnapshot(
+            cells: [Int64](repeating: 0, count: self.catalogue.cellCount),
+            sums: [Double](repeating: 0, count: self.catalogue.sumCount),
+        )
+        self.owners.withLock { $0.append(Owner(copy: copy, last: empty)) }
+    }
+
+    /// Registers something to be done before each scrape: reading what is counted elsewhere into the shared cells.
+    public func addCollector(_ collector: @escaping @Sendable () async -> Void) {
+        self.collectors.withLock { $0.append(collector) }
+    }
+
+    /// What a scrape answers.
+    public func exposition(_ format: ExpositionFormat) async -> [UInt8] {
+        self.writer.render(await self.collect(), as: format)
+    }
+
+    func collect() async -> MetricSnapshot {
+        for collector in self.collectors.withLock({ $0 }) { await collector() }
+        let copies = self.owners.withLock { $0.map(\.copy) }
+        await withTaskGroup(of: (Int, MetricSnapshot?).self) { group in
+            for (index, copy) in copies.enumerated() {
+                group.addTask { (index, await copy()) }
+            }
+            for await (index, snapshot) in group {
+                guard let snapshot else { continue }
+                self.owners.withLock { $0[index].last = snapshot }
+            }
+        }
+        var total = self.shared.snapshot()
+        self.owners.withLock { owners in
+            for owner in owners { total.add(owner.last) }
+        }
+        return total
+    }
+}

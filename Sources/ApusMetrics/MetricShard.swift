@@ -1,0 +1,106 @@
+/// The cells of one owner, an event loop usually: plain memory that only the owner writes, without lock or atomic.
+///
+/// Counting is an addition in an array:
+///
+///     shard[metrics.deliveries[.apns, .accepted]] += 1
+///     shard.observe(nanoseconds, in: metrics.latency[.apns])
+///
+/// Not Sendable: a scrape asks the owner for a `snapshot()`.
+@safe public final class MetricShard {
+    @usableFromInline let cells: UnsafeMutablePointer<Int64>
+    @usableFromInline let sums: UnsafeMutablePointer<Double>
+    @usableFromInline let bounds: UnsafeMutablePointer<Int64>
+    @usableFromInline let cellCount: Int
+    @usableFromInline let sumCount: Int
+    @usableFromInline let boundCount: Int
+
+    init(cellCount: Int, sumCount: Int, bounds: [Int64]) {
+        self.cellCount = cellCount
+        self.sumCount = sumCount
+        self.boundCount = bounds.count
+        unsafe self.cells = .allocate(capacity: max(1, cellCount))
+        unsafe self.sums = .allocate(capacity: max(1, sumCount))
+        unsafe self.bounds = .allocate(capacity: max(1, bounds.count))
+        unsafe self.cells.initialize(repeating: 0, count: cellCount)
+        unsafe self.sums.initialize(repeating: 0, count: sumCount)
+        for (index, bound) in bounds.enumerated() {
+            unsafe (self.bounds + index).initialize(to: bound)
+        }
+    }
+
+    deinit {
+        unsafe self.cells.deallocate()
+        unsafe self.sums.deallocate()
+        unsafe self.bounds.deallocate()
+    }
+
+    /// A counter's cell. Never assign a smaller value: readers take that for a restart.
+    @inlinable
+    public subscript(_ counter: Counter) -> Int64 {
+        get {
+            precondition(UInt(bitPattern: counter.cell) < UInt(bitPattern: self.cellCount))
+            return unsafe self.cells[counter.cell]
+        }
+        set {
+            precondition(UInt(bitPattern: counter.cell) < UInt(bitPattern: self.cellCount))
+            unsafe self.cells[counter.cell] = newValue
+        }
+    }
+
+    /// A gauge's cell: this owner's share of the sum.
+    @inlinable
+    public subscript(_ gauge: Gauge) -> Int64 {
+        get {
+            precondition(UInt(bitPattern: gauge.cell) < UInt(bitPattern: self.cellCount))
+            return unsafe self.cells[gauge.cell]
+        }
+        set {
+            precondition(UInt(bitPattern: gauge.cell) < UInt(bitPattern: self.cellCount))
+            unsafe self.cells[gauge.cell] = newValue
+        }
+    }
+
+    /// Records one observation.
+    ///
+    /// - Parameters:
+    ///   - value: in steps of the buckets' scale: nanoseconds, bytes. A negative one counts as 0, since it would let the sum
+    ///     fall, which PromQL reads as a restart; clocks that disagree make such, so their reader counts them.
+    ///   - histogram: where.
+    @inlinable
+    public func observe(_ value: Int64, in histogram: Histogram) {
+        precondition(
+            histogram.cell >= 0 && histogram.cell + histogram.boundCount < self.cellCount
+                && histogram.sum >= 0 && histogram.sum < self.sumCount
+                && histogram.bounds >= 0 && histogram.bounds + histogram.boundCount <= self.boundCount
+        )
+        let value = max(0, value)
+        let bounds = unsafe UnsafePointer(self.bounds + histogram.bounds)
+        let bucket = unsafe bucketIndex(of: value, in: bounds, count: histogram.boundCount)
+        unsafe self.cells[histogram.cell + bucket] &+= 1
+        unsafe self.sums[histogram.sum] += Double(value)
+    }
+
+    /// A copy of the cells, taken by the owner.
+    public func snapshot() -> MetricSnapshot {
+        MetricSnapshot(
+            cells: unsafe Array(UnsafeBufferPointer(start: self.cells, count: self.cellCount)),
+            sums: unsafe Array(UnsafeBufferPointer(start: self.sums, count: self.sumCount)),
+        )
+    }
+}
+
+@available(*, unavailable)
+extension MetricShard: Sendable {}
+
+/// The first bound that is not below the value; `count` when all are. Halves without branching: five steps for 31 bounds.
+@inlinable
+func bucketIndex(of value: Int64, in bounds: UnsafePointer<Int64>, count: Int) -> Int {
+    var start = 0
+    var length = count
+    while length > 1 {
+        let half = length / 2
+        start += unsafe bounds[start + half - 1] < value ? half : 0
+        length -= half
+    }
+    return start + (unsafe bounds[start] < value ? 1 : 0)
+}
