@@ -61,7 +61,7 @@ extension SendStreams {
                     .text("m"), .bytes(bytes),
                 ],
             )
-            _ = try await self.client.send(command, on: HashTag(key: replyTo))
+            _ = try await self.client.send(command, on: HashTag(ofKey: replyTo))
             return
         }
         _ = try await self.client.call(

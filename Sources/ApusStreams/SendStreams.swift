@@ -22,7 +22,7 @@ public struct SendStreams: Sendable {
 
     /// The home of a send: hash of the app and its idempotency key, else its id.
     public func home(app: String, _ home: String) -> StreamKeys {
-        self.keys(shard: self.keyspace.place(app: app, id: home).shard)
+        self.keys(shard: self.keyspace.placement(app: app, id: home).shard)
     }
 
     // MARK: Publishing
@@ -213,7 +213,7 @@ public struct SendStreams: Sendable {
     package func number(of route: Route) async throws -> RouteNumber {
         let reply = try await self.client.call(
             "apus1_route",
-            on: HashTag(key: StreamKeys.routes),
+            on: HashTag(ofKey: StreamKeys.routes),
             keys: [StreamKeys.routes],
             arguments: [.text(route.description)],
         )

@@ -67,5 +67,5 @@ public struct StreamKeys: Hashable, Sendable {
         return (RouteNumber(number), lane)
     }
 
-    private func key(_ name: String) -> String { "\(self.tag)\(name)" }
+    private func key(_ name: String) -> String { self.tag.key(name) }
 }

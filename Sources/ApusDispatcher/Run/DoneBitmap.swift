@@ -1,0 +1,58 @@
+/// One bit per recipient of a unit: set when its outcome, or its retry, is durable.
+///
+/// A high-water mark would not do: answers come back in any order.
+struct DoneBitmap: Hashable, Sendable {
+    /// How many recipients there are.
+    let count: Int
+    /// How many bits are set.
+    private(set) var setCount = 0
+    private var words: [UInt64]
+
+    /// No bit set.
+    init(count: Int) {
+        precondition(count >= 0)
+        self.count = count
+        self.words = Array(repeating: 0, count: (count + 63) / 64)
+    }
+
+    /// From what a journal holds: bit i is bit i % 8 of byte i / 8. Bits past `count` are ignored, missing bytes are zero.
+    init(count: Int, journal: [UInt8]) {
+        self.init(count: count)
+        for (index, byte) in journal.prefix((count + 7) / 8).enumerated() where byte != 0 {
+            for bit in 0..<8 where byte & (1 << UInt8(bit)) != 0 && index * 8 + bit < count {
+                self.set(index * 8 + bit)
+            }
+        }
+    }
+
+    /// Whether that bit is set.
+    subscript(_ index: Int) -> Bool {
+        precondition(index >= 0 && index < self.count)
+        return self.words[index >> 6] & (1 << UInt64(index & 63)) != 0
+    }
+
+    /// Sets that bit; false when it was set already.
+    @discardableResult
+    mutating func set(_ index: Int) -> Bool {
+        precondition(index >= 0 && index < self.count)
+        let mask: UInt64 = 1 << UInt64(index & 63)
+        guard self.words[index >> 6] & mask == 0 else { return false }
+        self.words[index >> 6] |= mask
+        self.setCount += 1
+        return true
+    }
+
+    /// Whether all bits are set.
+    var isComplete: Bool { self.setCount == self.count }
+
+    /// The bytes for the journal.
+    var journal: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(self.words.count * 8)
+        for word in self.words {
+            for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift * 8))) }
+        }
+        bytes.removeLast(bytes.count - (self.count + 7) / 8)
+        return bytes
+    }
+}

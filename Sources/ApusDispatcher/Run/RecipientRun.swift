@@ -1,0 +1,233 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// The sending of one table of recipients, as a pure machine: room and answers in, submissions and reports out.
+///
+/// It decides which recipient is next, what each answer means for the ledger, and what is tried again; it owns no connection and
+/// no clock. Per accepted notification it sets a bit and adds to a counter: nothing is allocated.
+struct RecipientRun: Sendable {
+    /// What does not change while it runs.
+    struct Terms: Sendable {
+        var provider: Provider
+        /// Tries so far, this one included.
+        var attempt: UInt32
+        var expiresAt: UnixMilliseconds?
+        /// Whether every recipient's outcome is listed.
+        var listsRecipients: Bool
+    }
+
+    /// What an answer leads to.
+    enum Consequence: Equatable, Sendable {
+        /// The recipient has its outcome, or waits for its retry.
+        case settled
+        /// Send again at once: it was never looked at.
+        case sendAgain
+    }
+
+    let terms: Terms
+    let table: RecipientTable
+    /// Bits whose outcome or retry is in a report, given or to come.
+    private(set) var done: DoneBitmap
+    /// What was learnt since the last report.
+    private(set) var report = RunReport()
+    /// What waits for its retry and is in no report yet, by due second.
+    private(set) var deferred: [Deferred] = []
+    /// Recipients on the wire.
+    private(set) var inFlight = 0
+    /// When the oldest of `deferred` came in.
+    private(set) var deferredSince: UnixMilliseconds?
+    private var next = 0
+    private var again: [UInt32] = []
+    private var isStopped = false
+
+    /// A recipient that is tried again, and why.
+    struct Deferred: Equatable, Sendable {
+        var index: Int
+        var due: UnixMilliseconds
+    }
+
+    /// A run over the zero bits of the journal.
+    init(terms: Terms, table: RecipientTable, journal: [UInt8] = [], now: UnixMilliseconds) {
+        self.terms = terms
+        self.table = table
+        self.done = DoneBitmap(count: table.rows.count, journal: journal)
+        for index in table.rows.indices where table.rows[index].verdict != .open && !self.done[index] {
+            self.close(index, table.rows[index].verdict, table.rows[index].verdictReason, now: now)
+        }
+    }
+
+    /// Whether nothing is left to send or to wait for.
+    var isFinished: Bool { self.inFlight == 0 && (self.done.setCount + self.deferred.count == self.done.count || self.isStopped) }
+
+    /// Whether there is something to write.
+    var isDirty: Bool { self.report.count > 0 || !self.deferred.isEmpty }
+
+    /// The recipient to send to next; nil: none is left, or none may be sent any more.
+    mutating func takeNext() -> Int? {
+        guard !self.isStopped else { return nil }
+        if let index = self.again.popLast() {
+            self.inFlight += 1
+            return Int(index)
+        }
+        while self.next < self.table.rows.count {
+            let index = self.next
+            self.next += 1
+            guard !self.done[index] else { continue }
+            self.inFlight += 1
+            return index
+        }
+        return nil
+    }
+
+    /// Puts back what `takeNext` gave: there was no room after all.
+    mutating func putBack(_ index: Int) {
+        precondition(self.inFlight > 0)
+        self.inFlight -= 1
+        self.again.append(UInt32(index))
+    }
+
+    /// Whether anything waits to be sent.
+    var hasNext: Bool { !self.isStopped && (!self.again.isEmpty || self.next < self.table.rows.count) }
+
+    /// What a provider says beside the outcome.
+    struct Detail: Sendable {
+        var reason: String = ""
+        var id: String = ""
+        /// When the request went out.
+        var startedAt: UnixMilliseconds
+    }
+
+    /// The provider took it: the path of nearly all.
+    mutating func accepted(_ index: Int, now: UnixMilliseconds) {
+        self.leave(index)
+        self.done.set(index)
+        self.report.add(.accepted, .none, at: now)
+    }
+
+    /// Any answer, or the lack of one.
+    mutating func answered(
+        _ index: Int,
+        _ outcome: DeliveryOutcome,
+        detail: @autoclosure () -> Detail,
+        policy: RetryPolicy,
+        now: UnixMilliseconds,
+        draw: Double,
+    ) -> Consequence {
+        self.leave(index)
+        switch outcome {
+        case .accepted:
+            self.close(index, .accepted, .none, now: now, detail: detail)
+        case .unregistered(let reason, let asOf):
+            let said = detail()
+            self.report.unregistered.append(self.verdict(index, reason, asOf: asOf ?? said.startedAt, said))
+            self.close(index, .unregistered, reason, now: now, detail: { said })
+        case .suspect(let reason):
+            let said = detail()
+            self.report.suspects.append(self.verdict(index, reason, asOf: said.startedAt, said))
+            self.close(index, .rejected, reason, now: now, detail: { said })
+        case .rejected(let reason):
+            self.close(index, .rejected, reason, now: now, detail: detail)
+        case .deferred(let deferral):
+            if deferral.isFree, !self.isStopped {
+                self.again.append(UInt32(index))
+                return .sendAgain
+            }
+            self.retry(index, deferral.reason, after: deferral.retryAfterMilliseconds, policy, now, draw, detail)
+        case .misconfigured:
+            self.retry(index, .credentials, after: nil, policy, now, draw, detail)
+        case .lost(let loss):
+            self.retry(index, loss == .timeout ? .timeout : .connection, after: nil, policy, now, draw, detail)
+        }
+        return .settled
+    }
+
+    /// Sends nothing more; what is not on the wire stays open for whoever takes the unit next.
+    mutating func stop() { self.isStopped = true }
+
+    /// Ends everything that is not on the wire with that outcome.
+    mutating func closeRest(_ outcome: Outcome, _ reason: Reason, now: UnixMilliseconds) {
+        self.again.sort()
+        for index in self.again { self.close(Int(index), outcome, reason, now: now) }
+        self.again.removeAll()
+        while self.next < self.table.rows.count {
+            if !self.done[self.next] { self.close(self.next, outcome, reason, now: now) }
+            self.next += 1
+        }
+        for waiting in self.deferred { self.close(waiting.index, outcome, reason, now: now) }
+        self.deferred.removeAll()
+    }
+
+    /// What is to be written now: the outcomes, and the retries grouped by their second; their bits count as done from here on.
+    mutating func takeReport() -> (report: RunReport, retries: [(due: UnixMilliseconds, indices: [Int])], journal: [UInt8]) {
+        var bySecond: [Int64: [Int]] = [:]
+        for waiting in self.deferred {
+            bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
+            self.done.set(waiting.index)
+        }
+        self.deferred.removeAll(keepingCapacity: true)
+        self.deferredSince = nil
+        let taken = self.report
+        self.report.clear()
+        let retries = bySecond.sorted { $0.key < $1.key }.map { (UnixMilliseconds(seconds: $0.key), $0.value.sorted()) }
+        return (taken, retries, self.done.journal)
+    }
+
+    private mutating func leave(_ index: Int) {
+        precondition(self.inFlight > 0 && !self.done[index], "an answer for a recipient that is not on the wire")
+        self.inFlight -= 1
+    }
+
+    private mutating func close(
+        _ index: Int,
+        _ outcome: Outcome,
+        _ reason: Reason,
+        now: UnixMilliseconds,
+        detail: (() -> Detail)? = nil,
+    ) {
+        self.done.set(index)
+        self.report.add(outcome, reason, at: now)
+        guard self.terms.listsRecipients else { return }
+        let said = detail?()
+        var ended = RecipientOutcome(place: self.table.place(index), outcome: outcome, reason: reason, at: now)
+        ended.providerReason = (said?.reason ?? "").clipped(toBytes: Limits.providerTextBytesMax)
+        ended.providerID = (said?.id ?? "").clipped(toBytes: Limits.providerTextBytesMax)
+        self.report.recipients.append(ended)
+    }
+
+    private mutating func retry(
+        _ index: Int,
+        _ reason: Reason,
+        after asked: Int64?,
+        _ policy: RetryPolicy,
+        _ now: UnixMilliseconds,
+        _ draw: Double,
+        _ detail: () -> Detail,
+    ) {
+        let decision = policy.decide(
+            attempt: self.terms.attempt,
+            retryAfterMilliseconds: asked,
+            now: now,
+            expiresAt: self.terms.expiresAt,
+            draw: draw,
+        )
+        switch decision {
+        case .retry(let notBefore):
+            self.deferred.append(Deferred(index: index, due: notBefore))
+            if self.deferredSince == nil { self.deferredSince = now }
+        case .giveUp:
+            withoutActuallyEscaping(detail) { self.close(index, .failed, reason, now: now, detail: $0) }
+        case .expire:
+            withoutActuallyEscaping(detail) { self.close(index, .expired, .ttl, now: now, detail: $0) }
+        }
+    }
+
+    private func verdict(_ index: Int, _ reason: Reason, asOf: UnixMilliseconds, _ said: Detail) -> TokenVerdict {
+        TokenVerdict(
+            place: self.table.place(index),
+            tokenDigest: 0,
+            asOf: asOf,
+            reason: reason,
+            providerReason: said.reason.clipped(toBytes: Limits.providerTextBytesMax),
+        )
+    }
+}

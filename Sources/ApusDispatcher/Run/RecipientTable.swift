@@ -1,0 +1,74 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// The recipients of one run, laid out for sending: rows beside each other, tokens in one buffer.
+///
+/// A row's index is the recipient's bit in the journal. Built once per unit; nothing in it is made per notification afterwards.
+struct RecipientTable: Sendable {
+    /// One recipient.
+    struct Row: Sendable {
+        /// Where its token begins in `tokens`, and how long it is; 0: it is not to be sent to.
+        var tokenOffset: UInt32 = 0
+        var tokenLength: UInt16 = 0
+        /// Which rendered variant it gets.
+        var variant: UInt16 = 0
+        /// Its place in the store; for an address, `ordinal` is the index into the command and `partition` is `addressPartition`.
+        var partition: UInt32
+        var ordinal: UInt32
+        var generation: UInt32 = 0
+        /// What is known without sending; `open`: send.
+        var verdict: Outcome = .open
+        var verdictReason: Reason = .none
+    }
+
+    /// The partition of rows that stand for addresses of the command.
+    static let addressPartition = UInt32.max
+
+    var rows: [Row] = []
+    /// As they go onto the wire: hexadecimal for APNs, text for the others.
+    var tokens: [UInt8] = []
+
+    /// Adds a recipient to send to.
+    mutating func append(_ row: Row, token: some Collection<UInt8>) {
+        var row = row
+        row.tokenOffset = UInt32(self.tokens.count)
+        row.tokenLength = UInt16(token.count)
+        self.tokens.append(contentsOf: token)
+        self.rows.append(row)
+    }
+
+    /// Adds a recipient that is not to be sent to.
+    mutating func append(_ row: Row, outcome: Outcome, reason: Reason) {
+        precondition(outcome != .open)
+        var row = row
+        row.verdict = outcome
+        row.verdictReason = reason
+        self.rows.append(row)
+    }
+
+    /// Who the row stands for.
+    func place(_ index: Int) -> RecipientPlace {
+        let row = self.rows[index]
+        guard row.partition != Self.addressPartition else { return .address(row.ordinal) }
+        return .device(DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation))
+    }
+
+    /// The token as sent.
+    func token(_ index: Int) -> ArraySlice<UInt8> {
+        let row = self.rows[index]
+        return self.tokens[Int(row.tokenOffset)..<Int(row.tokenOffset) + Int(row.tokenLength)]
+    }
+
+    /// The recipients of a later unit: those rows again.
+    func recipients(_ indices: [Int]) -> WorkUnit.Recipients {
+        guard let first = indices.first, self.rows[first].partition != Self.addressPartition else {
+            return .addresses(indices.map { self.rows[$0].ordinal })
+        }
+        return .references(
+            indices.map { index in
+                let row = self.rows[index]
+                return DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation)
+            }
+        )
+    }
+}
