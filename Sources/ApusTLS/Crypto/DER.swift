@@ -1,0 +1,41 @@
+/// Writes the few ASN.1 structures that keys come in (X.690, distinguished encoding).
+enum DER {
+    /// The object identifier 1.2.840.10045.3.1.7, P-256, with its tag.
+    static let p256: [UInt8] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
+    /// The object identifier 1.2.840.10045.2.1, a key on an elliptic curve, with its tag.
+    static let ellipticCurveKey: [UInt8] = [0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]
+    /// The object identifier 1.2.840.113549.1.1.1, an RSA key, with its tag, and the NULL that follows it.
+    static let rsaKey: [UInt8] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00]
+
+    /// One value behind the other, as one.
+    static func sequence(_ values: [UInt8]...) -> [UInt8] { Self.value(0x30, Array(values.joined())) }
+
+    /// A number that is not negative, big endian.
+    static func integer(_ bytes: [UInt8]) -> [UInt8] {
+        let digits = bytes.drop { $0 == 0 }
+        // A set first bit would make it negative; nothing at all is zero.
+        let needsZero = (digits.first ?? 0x80) >= 0x80
+        return Self.value(0x02, (needsZero ? [0] : []) + digits)
+    }
+
+    /// Bytes.
+    static func octets(_ bytes: [UInt8]) -> [UInt8] { Self.value(0x04, bytes) }
+
+    /// Bits, a multiple of eight of them.
+    static func bits(_ bytes: [UInt8]) -> [UInt8] { Self.value(0x03, [0] + bytes) }
+
+    /// A value under an explicit tag of its context.
+    static func tagged(_ number: UInt8, _ value: [UInt8]) -> [UInt8] { Self.value(0xa0 | number, value) }
+
+    private static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        let count = content.count
+        precondition(count <= 0xffff, "no key is that long")
+        let length: [UInt8] =
+            switch count {
+            case ..<0x80: [UInt8(count)]
+            case ..<0x100: [0x81, UInt8(count)]
+            default: [0x82, UInt8(count >> 8), UInt8(count & 0xff)]
+            }
+        return [tag] + length + content
+    }
+}

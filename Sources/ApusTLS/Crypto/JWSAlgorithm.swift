@@ -1,0 +1,41 @@
+/// The signature algorithms spoken here (RFC 7518 §3.1).
+package enum JWSAlgorithm: String, Sendable, CaseIterable {
+    /// ECDSA on P-256 with SHA-256; the signature is R and S, 32 bytes each.
+    case es256 = "ES256"
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    case rs256 = "RS256"
+    /// HMAC with SHA-256, by a secret that both sides know.
+    case hs256 = "HS256"
+}
+
+/// What signs a token; the algorithm follows from it.
+package enum SigningKey: Sendable {
+    /// ES256 for P-256, RS256 for RSA.
+    case privateKey(PrivateKey)
+    /// HS256: at least 32 bytes.
+    case sharedSecret([UInt8])
+
+    /// The algorithm of this key.
+    package var algorithm: JWSAlgorithm {
+        switch self {
+        case .privateKey(let key): key.kind == .p256 ? .es256 : .rs256
+        case .sharedSecret: .hs256
+        }
+    }
+}
+
+/// What a token is verified with.
+package enum VerificationKey: Sendable {
+    /// ES256 for P-256, RS256 for RSA.
+    case publicKey(PublicKey)
+    /// HS256: at least 32 bytes.
+    case sharedSecret([UInt8])
+
+    /// The algorithm of this key.
+    package var algorithm: JWSAlgorithm {
+        switch self {
+        case .publicKey(let key): key.kind == .p256 ? .es256 : .rs256
+        case .sharedSecret: .hs256
+        }
+    }
+}

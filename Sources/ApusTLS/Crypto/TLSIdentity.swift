@@ -1,0 +1,57 @@
+internal import COpenSSL
+
+/// A certificate chain with the private key of its first certificate: what one proves to be who one is with.
+package struct TLSIdentity: Sendable {
+    /// Largest PKCS#12 file read, in bytes.
+    package static let pkcs12BytesMax = 1_024 * 1_024
+
+    let key: KeyHandle
+
+    /// The own certificate first, then its intermediates; the root may be left out.
+    package let certificates: [Certificate]
+
+    /// From PEM texts: own certificate first, then intermediates; an unencrypted key of any kind that TLS knows.
+    ///
+    /// Throws `invalidCertificate` (also when key and certificate do not belong together), `invalidKey`,
+    /// `keyEncrypted`.
+    package init(certificateChainPEM: String, privateKeyPEM: String) throws(TLSError) {
+        try self.init(
+            certificates: Certificate.all(pem: certificateChainPEM),
+            key: KeyHandle.privateKey(pem: Array(privateKeyPEM.utf8)),
+        )
+    }
+
+    /// From a PKCS#12 file (`.p12`), also in the old encryptions (RC2-40, 3DES) that keychains export.
+    ///
+    /// Throws `invalidPKCS12` if it is none, the password is wrong, or no key is in it.
+    package init(pkcs12: [UInt8], password: String) throws(TLSError) {
+        guard pkcs12.count <= Self.pkcs12BytesMax else { throw TLSError(.invalidPKCS12, "the file is too large") }
+        let (certificates, key) = try PKCS12File.open(pkcs12, password: password)
+        try self.init(certificates: certificates, key: key)
+    }
+
+    init(certificates: [Certificate], key: KeyHandle) throws(TLSError) {
+        precondition(!certificates.isEmpty, "an identity has a certificate")
+        let fits = unsafe X509_check_private_key(certificates[0].raw, key.raw) == 1
+        ErrorQueue.clear()
+        guard fits else {
+            throw TLSError(.invalidCertificate, "the private key is not that of the first certificate")
+        }
+        self.certificates = certificates
+        self.key = key
+    }
+
+    /// The own certificate: when it expires, for whom it is.
+    package var certificate: Certificate { self.certificates[0] }
+
+    /// Own certificate and intermediates in PEM.
+    package var certificateChainPEM: String { self.certificates.map(\.pem).joined() }
+
+    /// The key as unencrypted PKCS#8 in PEM. The text is a secret.
+    package var privateKeyPEM: String { self.key.privatePEM }
+
+    /// Own certificate, intermediates and key as a PKCS#12 file under that password, in today's encryption (AES-256).
+    package func pkcs12(password: String) throws(TLSError) -> [UInt8] {
+        try PKCS12File.make(certificates: self.certificates, key: self.key, password: password)
+    }
+}

@@ -1,0 +1,129 @@
+import ApusCore
+import ApusTLS
+import Testing
+
+@Suite struct CertificateTests {
+    static let now = UnixMilliseconds(seconds: 1_750_000_000)
+    static let month = CertificateValidity(from: now, until: now.advanced(byMilliseconds: 30 * 86_400_000))
+
+    @Test func openSSLVerifiesAnIssuedChain() throws {
+        let folder = try TemporaryFolder()
+        let root = try CertificateAuthority(name: "Root", validity: Self.month)
+        let intermediate = try root.intermediate(name: "Intermediate", validity: Self.month)
+        let identity = try intermediate.issue(
+            CertificateProfile(
+                .server,
+                commonName: "localhost",
+                dnsNames: ["localhost", "*.example.com"],
+                ipAddresses: ["127.0.0.1", "::1"],
+                validity: Self.month,
+            )
+        )
+        #expect(identity.certificates.count == 2)
+        let trust = try folder.write("root.pem", text: root.certificatePEM)
+        let chain = try folder.write("chain.pem", text: intermediate.certificatePEM)
+        let leaf = try folder.write("leaf.pem", text: identity.certificate.pem)
+        let at = "\(Self.now.seconds + 60)"
+        let common = ["verify", "-x509_strict", "-attime", at, "-CAfile", trust, "-untrusted", chain]
+        #expect(try OpenSSLTool.run(common + ["-purpose", "sslserver", leaf]).text.hasSuffix(": OK\n"))
+        #expect(try OpenSSLTool.run(common + ["-verify_ip", "::1", leaf]).text.hasSuffix(": OK\n"))
+        #expect(try OpenSSLTool.run(common + ["-verify_hostname", "a.example.com", leaf]).text.hasSuffix(": OK\n"))
+        let client = try OpenSSLTool.run(common + ["-purpose", "sslclient", leaf], mayFail: true)
+        #expect(client.errors.contains("unsupported certificate purpose") || client.errors.contains("unsuitable"))
+    }
+
+    @Test func aCertificateSaysWhatItIsFor() throws {
+        let authority = try CertificateAuthority(name: "Root", validity: Self.month)
+        let identity = try authority.issue(
+            CertificateProfile(
+                .client,
+                commonName: "Push: com.example.app",
+                userID: "com.example.app",
+                validity: Self.month
+            )
+        )
+        let certificate = try Certificate(pem: identity.certificateChainPEM)
+        #expect(certificate.commonName == "Push: com.example.app")
+        #expect(certificate.userID == "com.example.app")
+        #expect(certificate.notBefore == Self.month.notBefore)
+        #expect(certificate.notAfter == Self.month.notAfter)
+        #expect(certificate.der == identity.certificate.der)
+        #expect(try Certificate(pem: authority.certificatePEM).userID == nil)
+    }
+
+    @Test func anIdentitySurvivesPEM() throws {
+        let identity = try Self.identity()
+        let again = try TLSIdentity(
+            certificateChainPEM: identity.certificateChainPEM,
+            privateKeyPEM: identity.privateKeyPEM,
+        )
+        #expect(again.certificateChainPEM == identity.certificateChainPEM)
+        #expect(again.privateKeyPEM == identity.privateKeyPEM)
+    }
+
+    @Test func aKeyOfAnotherCertificateIsRefused() throws {
+        let identity = try Self.identity()
+        let other = try PrivateKey.generate(.p256).pem
+        let code = KeyTests.code {
+            _ = try TLSIdentity(certificateChainPEM: identity.certificateChainPEM, privateKeyPEM: other)
+        }
+        #expect(code == .invalidCertificate)
+    }
+
+    @Test func aBrokenChainIsRefused() throws {
+        let identity = try Self.identity()
+        let key = identity.privateKeyPEM
+        let chain = identity.certificateChainPEM
+        let broken = chain.replacing("-----END CERTIFICATE-----", with: "")
+        for text in [
+            "", "hello", broken, chain + broken,
+            chain + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        ] {
+            let code = KeyTests.code { _ = try TLSIdentity(certificateChainPEM: text, privateKeyPEM: key) }
+            #expect(code == .invalidCertificate)
+        }
+    }
+
+    @Test func anIdentitySurvivesPKCS12() throws {
+        let identity = try Self.identity()
+        let file = try identity.pkcs12(password: "secret")
+        let again = try TLSIdentity(pkcs12: file, password: "secret")
+        #expect(again.certificateChainPEM == identity.certificateChainPEM)
+        #expect(again.privateKeyPEM == identity.privateKeyPEM)
+        #expect(KeyTests.code { _ = try TLSIdentity(pkcs12: file, password: "wrong") } == .invalidPKCS12)
+        #expect(
+            KeyTests.code { _ = try TLSIdentity(pkcs12: Array(file.dropLast(9)), password: "secret") } == .invalidPKCS12
+        )
+        #expect(KeyTests.code { _ = try TLSIdentity(pkcs12: [], password: "") } == .invalidPKCS12)
+        let long = [UInt8](repeating: 0x30, count: TLSIdentity.pkcs12BytesMax + 1)
+        #expect(KeyTests.code { _ = try TLSIdentity(pkcs12: long, password: "") } == .invalidPKCS12)
+    }
+
+    @Test(arguments: [["-legacy"], [], ["-keypbe", "NONE", "-certpbe", "NONE"]])
+    func openSSLsPKCS12FilesAreRead(options: [String]) throws {
+        let folder = try TemporaryFolder()
+        let identity = try Self.identity()
+        let pem = try folder.write("all.pem", text: identity.certificateChainPEM + identity.privateKeyPEM)
+        let file = try OpenSSLTool.run(
+            ["pkcs12", "-export", "-in", pem, "-passout", "pass:old", "-name", "x"] + options
+        )
+        let again = try TLSIdentity(pkcs12: file.bytes, password: "old")
+        #expect(again.certificateChainPEM == identity.certificateChainPEM)
+        #expect(again.privateKeyPEM == identity.privateKeyPEM)
+    }
+
+    @Test func aPKCS12FileWithoutAKeyIsRefused() throws {
+        let folder = try TemporaryFolder()
+        let pem = try folder.write("all.pem", text: Self.identity().certificateChainPEM)
+        let file = try OpenSSLTool.run(["pkcs12", "-export", "-nokeys", "-in", pem, "-passout", "pass:x"])
+        #expect(KeyTests.code { _ = try TLSIdentity(pkcs12: file.bytes, password: "x") } == .invalidPKCS12)
+    }
+
+    static func identity() throws -> TLSIdentity {
+        let root = try CertificateAuthority(name: "Root", validity: Self.month)
+        let intermediate = try root.intermediate(name: "Intermediate", validity: Self.month)
+        return try intermediate.issue(
+            CertificateProfile(.server, commonName: "localhost", dnsNames: ["localhost"], validity: Self.month)
+        )
+    }
+}
