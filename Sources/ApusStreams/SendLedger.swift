@@ -60,7 +60,11 @@ public struct SendLedger: Hashable, Sendable {
             default: self.addCount(name, value)
             }
         }
-        self.counts.sort { ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < ($1.provider, $1.outcome.rawValue, $1.reason.rawValue) }
+        self.counts.sort {
+            ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < (
+                $1.provider, $1.outcome.rawValue, $1.reason.rawValue
+            )
+        }
     }
 
     private mutating func addCount(_ name: String, _ value: String) {

@@ -39,14 +39,14 @@ extension SendStreams {
             keys: [entry.stream, keys.send(batch.send)],
             arguments: arguments,
         )
-        switch reply.root[0].string {
+        switch reply.root[0].text {
         case "ok": return .ok
         case "lost": return .lost
         case "gone": return .gone
         case "final":
             guard let ledger = SendLedger(fields: Self.pairs(reply.root[1])) else { return .gone }
             return .final(ledger)
-        default: throw StreamError.unexpected(function: "apus1_apply", answer: reply.root[0].string)
+        default: throw StreamError.unexpected(function: "apus1_apply", answer: reply.root[0].text)
         }
     }
 
@@ -57,7 +57,8 @@ extension SendStreams {
             let command = RedisCommand(
                 "XADD",
                 [
-                    .text(replyTo), .text("MAXLEN"), .text("~"), .integer(Int64(StreamLimits.replyEntriesMax)), .text("*"),
+                    .text(replyTo), .text("MAXLEN"), .text("~"), .integer(Int64(StreamLimits.replyEntriesMax)),
+                    .text("*"),
                     .text("m"), .bytes(bytes),
                 ],
             )

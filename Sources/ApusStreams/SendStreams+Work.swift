@@ -80,14 +80,14 @@ extension SendStreams {
             arguments: arguments,
         )
         let answer = reply.root
-        switch answer[0].string {
+        switch answer[0].text {
         case "ok": return .ok
         case "lost": return .lost
-        case "moved": return .moved(cursor: answer[1].string)
-        case "full": return .full(stream: answer[1].string)
+        case "moved": return .moved(cursor: answer[1].text)
+        case "full": return .full(stream: answer[1].text)
         case "paused": return .paused
         case "cancelled": return .cancelled
-        default: throw StreamError.unexpected(function: "apus1_fanstep", answer: answer[0].string)
+        default: throw StreamError.unexpected(function: "apus1_fanstep", answer: answer[0].text)
         }
     }
 
@@ -97,7 +97,7 @@ extension SendStreams {
         let command = RedisCommand("HMGET", [.text(keys.send(send)), .text("cursor"), .text("state")])
         let reply = try await self.client.send(command, on: tag)
         guard !reply.root[1].isNull else { return nil }
-        return (reply.root[0].string, SendLedger.State(rawValue: reply.root[1].string) ?? .running)
+        return (reply.root[0].text, SendLedger.State(rawValue: reply.root[1].text) ?? .running)
     }
 
     /// A unit filed to come back.
@@ -129,19 +129,22 @@ extension SendStreams {
         case lost
     }
 
-    /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing.
+    /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing. Without a journal it only renews the lease.
+    ///
+    /// The same report twice, as after a lost answer, is written once.
     package func progress(
         _ entry: StreamEntry,
         of send: String,
         by consumer: StreamConsumer,
         tag: HashTag,
-        bitmap: [UInt8]?,
+        journal: UnitJournal?,
         outcomes: OutcomeBatch?,
         retries: [Retry],
         finish: Bool,
     ) async throws -> Verdict {
+        precondition(journal != nil || (outcomes == nil && retries.isEmpty && !finish), "what is written has a number")
         var arguments: [RedisArgument] = [
-            .text(consumer.group), .text(consumer.name), .text(entry.id), .bytes(bitmap ?? []),
+            .text(consumer.group), .text(consumer.name), .text(entry.id), .bytes(journal?.encoded ?? []),
             .bytes(try outcomes?.encode() ?? []), .text(finish ? "1" : "0"), .integer(Int64(retries.count)),
         ]
         for retry in retries {
@@ -155,12 +158,12 @@ extension SendStreams {
             keys: [entry.stream, StreamKeys(tag: tag).send(send)],
             arguments: arguments,
         )
-        switch reply.root.string {
+        switch reply.root.text {
         case "running", "done": return .running
         case "paused": return .paused
         case "cancelled": return .cancelled
         case "lost": return .lost
-        default: throw StreamError.unexpected(function: "apus1_progress", answer: reply.root.string)
+        default: throw StreamError.unexpected(function: "apus1_progress", answer: reply.root.text)
         }
     }
 
@@ -175,7 +178,8 @@ extension SendStreams {
     ) async throws -> Bool {
         let keys = self.home(app: command.app, identity.home)
         var arguments: [RedisArgument] = [
-            .text(command.app), .text(identity.digest), .text(identity.send), .text(origin), .bytes(try command.encode()),
+            .text(command.app), .text(identity.digest), .text(identity.send), .text(origin),
+            .bytes(try command.encode()),
             .integer(Int64(recipients)), .integer(Int64(batches.count)),
         ]
         for batch in batches { arguments.append(.bytes(try batch.encode())) }
@@ -192,7 +196,7 @@ extension SendStreams {
             keys: [keys.send(identity.send)],
             arguments: arguments,
         )
-        return reply.root.string == "new"
+        return reply.root.text == "new"
     }
 
     /// Moves what is due to its streams; how many, and how long until the next (nil: none waits).
@@ -203,8 +207,8 @@ extension SendStreams {
             keys: [StreamKeys(tag: tag).due],
             arguments: [.integer(Int64(StreamLimits.dueBatchMax))],
         )
-        let wait = reply.root[1].integer
-        return (Int(reply.root[0].integer), wait < 0 ? nil : wait)
+        let wait = reply.root[1].number
+        return (Int(reply.root[0].number), wait < 0 ? nil : wait)
     }
 
     /// What a take-over brought.
@@ -236,22 +240,23 @@ extension SendStreams {
         )
         let answer = reply.root
         return Claim(
-            cursor: answer[0].string,
+            cursor: answer[0].text,
             entries: answer[1].children.map { entry in
                 StreamEntry(
                     stream: stream,
-                    id: entry[0].string,
-                    message: entry[1].bytes,
-                    deliveries: UInt32(clamping: entry[2].integer),
-                    journal: entry[3].bytes,
+                    id: entry[0].text,
+                    message: entry[1].blob,
+                    deliveries: UInt32(clamping: entry[2].number),
+                    journal: UnitJournal(encoded: entry[3].blob),
                 )
             },
-            vanished: answer[2].children.map(\.string),
+            vanished: answer[2].children.map(\.text),
         )
     }
 
     /// Keeps entries for another lease; the number that still were this consumer's.
-    package func renew(stream: String, entries: [String], by consumer: StreamConsumer, tag: HashTag) async throws -> Int {
+    package func renew(stream: String, entries: [String], by consumer: StreamConsumer, tag: HashTag) async throws -> Int
+    {
         try await self.renew(stream: stream, entries: entries, by: consumer, tag: tag, idleMilliseconds: 0)
     }
 
@@ -274,7 +279,7 @@ extension SendStreams {
             keys: [stream],
             arguments: fixed + entries.map { .text($0) },
         )
-        return Int(reply.root.integer)
+        return Int(reply.root.number)
     }
 
     /// Takes the consumer off the stream if it owns nothing there.
@@ -286,6 +291,6 @@ extension SendStreams {
             keys: [stream],
             arguments: [.text(consumer.group), .text(consumer.name)],
         )
-        return reply.root.integer == 1
+        return reply.root.number == 1
     }
 }

@@ -58,12 +58,12 @@ public struct SendStreams: Sendable {
             ],
         )
         let answer = reply.root
-        switch answer[0].string {
-        case "new": return .new(send: answer[1].string, entry: answer[2].string)
-        case "duplicate": return .duplicate(send: answer[1].string)
-        case "conflict": return .conflict(send: answer[1].string)
-        case "full": return .full(entries: Int(answer[1].integer))
-        default: throw StreamError.unexpected(function: "apus1_publish", answer: answer[0].string)
+        switch answer[0].text {
+        case "new": return .new(send: answer[1].text, entry: answer[2].text)
+        case "duplicate": return .duplicate(send: answer[1].text)
+        case "conflict": return .conflict(send: answer[1].text)
+        case "full": return .full(entries: Int(answer[1].number))
+        default: throw StreamError.unexpected(function: "apus1_publish", answer: answer[0].text)
         }
     }
 
@@ -108,7 +108,8 @@ public struct SendStreams: Sendable {
             on: keys.tag,
             keys: [keys.send(identity.send)],
             arguments: [
-                .text(command.app), .text(identity.key), .text(identity.digest), .text(identity.send), .text(entry.origin),
+                .text(command.app), .text(identity.key), .text(identity.digest), .text(identity.send),
+                .text(entry.origin),
                 .bytes(try command.encode()), .integer(due?.value ?? 0), .text(isHome ? entry.stream : ""),
                 .text(consumer.group), .text(entry.id),
             ],
@@ -117,12 +118,12 @@ public struct SendStreams: Sendable {
     }
 
     private static func admission(_ answer: RESPNode, function: String) throws -> Admission {
-        switch answer[0].string {
+        switch answer[0].text {
         case "new": return .new
         case "again": return .again
-        case "duplicate": return .duplicate(send: answer[1].string)
-        case "conflict": return .conflict(send: answer[1].string)
-        default: throw StreamError.unexpected(function: function, answer: answer[0].string)
+        case "duplicate": return .duplicate(send: answer[1].text)
+        case "conflict": return .conflict(send: answer[1].text)
+        default: throw StreamError.unexpected(function: function, answer: answer[0].text)
         }
     }
 
@@ -136,7 +137,7 @@ public struct SendStreams: Sendable {
         var arguments: [RedisArgument] = [.text(consumer.group), .text(consumer.name), .text(entry.id)]
         for batch in batches { arguments.append(.bytes(try batch.encode())) }
         let reply = try await self.client.call("apus1_conclude", on: tag, keys: [entry.stream], arguments: arguments)
-        return reply.root.integer == 1
+        return reply.root.number == 1
     }
 
     /// Puts an entry aside. False: another owns it now.
@@ -157,7 +158,7 @@ public struct SendStreams: Sendable {
                 .bytes(try receipt?.encode() ?? []), .bytes(try outcomes?.encode() ?? []),
             ],
         )
-        return reply.root.integer == 1
+        return reply.root.number == 1
     }
 
     /// Acknowledges entries of one stream; the number that still were this consumer's.
@@ -173,7 +174,7 @@ public struct SendStreams: Sendable {
             keys: [stream],
             arguments: [.text(consumer.group), .text(consumer.name)] + entries.map { .text($0) },
         )
-        return Int(reply.root.integer)
+        return Int(reply.root.number)
     }
 
     // MARK: Reading back
@@ -197,7 +198,7 @@ public struct SendStreams: Sendable {
     }
 
     static func pairs(_ node: RESPNode) -> [(String, String)] {
-        let texts = node.children.map(\.string)
+        let texts = node.children.map(\.text)
         return stride(from: 0, to: texts.count - 1, by: 2).map { (texts[$0], texts[$0 + 1]) }
     }
 
@@ -206,7 +207,7 @@ public struct SendStreams: Sendable {
         let keys = StreamKeys(tag: tag)
         let reply = try await self.client.send(RedisCommand("GET", [.text(keys.body(send))]), on: tag)
         guard !reply.root.isNull else { return nil }
-        return try SendCommand.decode(reply.root.bytes)
+        return try SendCommand.decode(reply.root.blob)
     }
 
     /// A route's number, the same one ever after.
@@ -217,6 +218,6 @@ public struct SendStreams: Sendable {
             keys: [StreamKeys.routes],
             arguments: [.text(route.description)],
         )
-        return RouteNumber(UInt32(reply.root.integer))
+        return RouteNumber(UInt32(reply.root.number))
     }
 }

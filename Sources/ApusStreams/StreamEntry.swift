@@ -8,11 +8,11 @@ public struct StreamEntry: Hashable, Sendable {
     public let message: [UInt8]
     /// How often it was handed out, this time included.
     public let deliveries: UInt32
-    /// The done bitmap an earlier owner left; empty: none.
-    public let journal: [UInt8]
+    /// What an earlier owner of the unit left; nil: nothing.
+    public let journal: UnitJournal?
 
     /// An entry.
-    public init(stream: String, id: String, message: [UInt8], deliveries: UInt32 = 1, journal: [UInt8] = []) {
+    public init(stream: String, id: String, message: [UInt8], deliveries: UInt32 = 1, journal: UnitJournal? = nil) {
         self.stream = stream
         self.id = id
         self.message = message
@@ -35,5 +35,30 @@ public struct StreamConsumer: Hashable, Sendable {
     public init(group: String, name: String) {
         self.group = group
         self.name = name
+    }
+}
+
+/// What is known of a unit's progress: which report was the last, and the bits that are done.
+public struct UnitJournal: Hashable, Sendable {
+    /// The number of the last report, from 1.
+    public var sequence: UInt32
+    /// Bit i is bit i % 8 of byte i / 8.
+    public var bitmap: [UInt8]
+
+    /// A journal.
+    public init(sequence: UInt32, bitmap: [UInt8]) {
+        self.sequence = sequence
+        self.bitmap = bitmap
+    }
+
+    /// As it stands in Redis: the number in four bytes, big endian, then the bitmap. Nil when it is shorter than that.
+    init?(encoded: [UInt8]) {
+        guard encoded.count >= 4 else { return nil }
+        self.sequence = encoded.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
+        self.bitmap = Array(encoded.dropFirst(4))
+    }
+
+    var encoded: [UInt8] {
+        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: self.sequence >> UInt32($0)) } + self.bitmap
     }
 }

@@ -62,7 +62,8 @@ public struct StreamKeys: Hashable, Sendable {
         let prefix = self.key("work:")
         guard key.hasPrefix(prefix) else { return nil }
         let parts = key.dropFirst(prefix.count).split(separator: ":")
-        guard parts.count == 2, let number = UInt32(parts[0]), let lane = Lane.allCases.first(where: { $0.name == parts[1] })
+        guard parts.count == 2, let number = UInt32(parts[0]),
+            let lane = Lane.allCases.first(where: { $0.name == parts[1] })
         else { return nil }
         return (RouteNumber(number), lane)
     }

@@ -47,7 +47,8 @@ package struct StreamReader: Sendable {
     ) async throws -> [StreamEntry] {
         precondition(!streams.isEmpty && streams.count <= StreamLimits.streamsPerReadMax)
         var arguments: [RedisArgument] = [
-            .text("GROUP"), .text(self.consumer.group), .text(self.consumer.name), .text("COUNT"), .integer(Int64(count)),
+            .text("GROUP"), .text(self.consumer.group), .text(self.consumer.name), .text("COUNT"),
+            .integer(Int64(count)),
         ]
         if blockMilliseconds > 0 { arguments += [.text("BLOCK"), .integer(Int64(blockMilliseconds))] }
         arguments.append(.text("STREAMS"))
@@ -56,9 +57,9 @@ package struct StreamReader: Sendable {
         let reply = try await connection.send(RedisCommand("XREADGROUP", arguments))
         var entries: [StreamEntry] = []
         for stream in reply.root.children {
-            let key = stream[0].string
+            let key = stream[0].text
             for entry in stream[1].children {
-                entries.append(StreamEntry(stream: key, id: entry[0].string, message: Self.message(entry[1])))
+                entries.append(StreamEntry(stream: key, id: entry[0].text, message: Self.message(entry[1])))
             }
         }
         return entries
@@ -67,8 +68,8 @@ package struct StreamReader: Sendable {
     /// The value of field `m`; empty (which no message is) when there is none.
     private static func message(_ fields: RESPNode) -> [UInt8] {
         let parts = Array(fields.children)
-        for index in stride(from: 0, to: parts.count - 1, by: 2) where parts[index].string == "m" {
-            return parts[index + 1].bytes
+        for index in stride(from: 0, to: parts.count - 1, by: 2) where parts[index].text == "m" {
+            return parts[index + 1].blob
         }
         return []
     }

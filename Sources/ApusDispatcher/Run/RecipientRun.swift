@@ -57,7 +57,9 @@ struct RecipientRun: Sendable {
     }
 
     /// Whether nothing is left to send or to wait for.
-    var isFinished: Bool { self.inFlight == 0 && (self.done.setCount + self.deferred.count == self.done.count || self.isStopped) }
+    var isFinished: Bool {
+        self.inFlight == 0 && (self.done.setCount + self.deferred.count == self.done.count || self.isStopped)
+    }
 
     /// Whether there is something to write.
     var isDirty: Bool { self.report.count > 0 || !self.deferred.isEmpty }
@@ -158,7 +160,9 @@ struct RecipientRun: Sendable {
     }
 
     /// What is to be written now: the outcomes, and the retries grouped by their second; their bits count as done from here on.
-    mutating func takeReport() -> (report: RunReport, retries: [(due: UnixMilliseconds, indices: [Int])], journal: [UInt8]) {
+    mutating func takeReport() -> (
+        report: RunReport, retries: [(due: UnixMilliseconds, indices: [Int])], journal: [UInt8]
+    ) {
         var bySecond: [Int64: [Int]] = [:]
         for waiting in self.deferred {
             bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)

@@ -1,8 +1,9 @@
 -- Makes a unit's progress durable: the done bitmap, the outcomes of the newly set bits and the retries, together or not at all;
--- renews the lease and answers whether to go on. With `finish`, also ends the unit.
+-- renews the lease and answers whether to go on. With `finish`, also ends the unit. A report that comes twice is written once:
+-- the journal begins with the number of the last one.
 -- KEYS: 1 {q}work:<route>:<lane>, 2 {q}send:<id>
--- ARGV: 1 group, 2 consumer, 3 entry, 4 bitmap ('' unchanged), 5 OutcomeBatch ('' none), 6 '1' to finish,
---       7 number of retries, then per retry: due in ms, id, WorkUnit
+-- ARGV: 1 group, 2 consumer, 3 entry, 4 number of the report (4 bytes, big endian) and bitmap ('' only renews), 5 OutcomeBatch
+--       ('' none), 6 '1' to finish, 7 number of retries, then per retry: due in ms, id, WorkUnit
 -- Returns: 'running' · 'paused' · 'cancelled' · 'lost' (another owns the unit; nothing was written)
 redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'}, callback = function(keys, args)
     local work, state = keys[1], keys[2]
@@ -12,6 +13,11 @@ redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'},
         return 'lost'
     end
     local journal_field = name .. '/' .. entry
+    local known = redis.call('HGET', tag .. 'journal', journal_field)
+    if known and args[4] ~= '' and string.sub(known, 1, 4) >= string.sub(args[4], 1, 4) then
+        renew(work, group, consumer, entry, false)
+        return redis.call('HGET', state, 'state') or 'cancelled'
+    end
     for index = 0, tonumber(args[7]) - 1 do
         add_due(tag, args[8 + index * 3], args[9 + index * 3], name, args[10 + index * 3])
     end
