@@ -10,11 +10,27 @@ public enum Limits {
     public static let sendIDBytesMax = 64
     /// Characters of a topic's name (FCM's own limit).
     public static let topicNameBytesMax = 900
+    /// Characters of a topic's name with "/topics/" before it, as FCM's own clients write it.
+    public static let topicTextBytesMax = topicNameBytesMax + 8
 
     /// Bytes of a packed send command.
     public static let sendCommandBytesMax = 256 * 1_024
+    /// Bytes of a packed outcome batch or receipt: 512 recipients of some 110 bytes, and the providers' words.
+    public static let outcomeBatchBytesMax = 256 * 1_024
+    /// Bytes of a packed dead letter: the largest message, and what is said about it.
+    public static let deadLetterBytesMax = sendCommandBytesMax + 64 * 1_024
     /// Bytes of any other packed message between services.
     public static let messageBytesMax = 64 * 1_024
+    /// Fields of a message, those of messages within it counted too: a thousand addresses with all of theirs, twice.
+    public static let messageFieldsMax = 16_384
+    /// Fields that this version does not know, in one message: one in each of a thousand addresses, and some.
+    public static let messageUnknownFieldsMax = 1_024
+    /// Levels of messages within messages; the schema has no more.
+    public static let messageDepthMax = 4
+    /// Memory that decoding or encoding one message may take on the way.
+    public static let messageArenaBytesMax = 16 * sendCommandBytesMax + 65_536
+    /// The latest time a message may name: the end of the year 9999.
+    public static let timeMax = UnixMilliseconds(253_402_300_799_999)
     /// Bytes of a packed device record.
     public static let deviceRecordBytesMax = 8 * 1_024
     /// Addresses, devices or users in one command.
@@ -23,6 +39,16 @@ public enum Limits {
     public static let textBytesMax = 4_096
     /// Bytes of a short name: category, thread, sound, tag.
     public static let nameBytesMax = 256
+    /// Bytes of a URL: a picture, what opens on a click.
+    public static let urlBytesMax = 2_048
+    /// Bytes of a language tag (BCP 47; RFC 5646 §4.4.1 finds 35 enough).
+    public static let localeBytesMax = 64
+    /// Bytes of the name of a time zone (IANA).
+    public static let timeZoneBytesMax = 64
+    /// Bytes of an app's version.
+    public static let appVersionBytesMax = 64
+    /// Bytes of a country (ISO 3166-1 alpha-2).
+    public static let countryBytesMax = 2
     /// Arguments of a localised string.
     public static let localizationArgumentsMax = 32
     /// Entries of the data map.
@@ -59,9 +85,19 @@ public enum Limits {
     public static let apnsTokenBytesMax = 200
     /// Secondary addresses of one device.
     public static let secondaryAddressesMax = 16
+    /// Sends whose badge increments a device record remembers.
+    public static let badgeSendsMax = 32
+    /// Bytes of a Web Push device's public key: an uncompressed P-256 point (RFC 8291 §3.1).
+    public static let webpushP256DHBytes = 65
+    /// Bytes of a Web Push device's authentication secret (RFC 8291 §3.2).
+    public static let webpushAuthBytes = 16
     /// Bytes of a provider's own words kept in an outcome.
     public static let providerTextBytesMax = 200
 
+    /// Different counts in one outcome batch or receipt: provider, outcome and reason.
+    public static let outcomeCountsMax = 512
+    /// Ordinals of one chunk of a store's partition.
+    public static let chunkOrdinals = 4_096
     /// Recipients of one work unit; also the bits of its journal.
     public static let unitRecipientsMax = 512
     /// Recipients up to which a send goes straight from intake, without a plan.

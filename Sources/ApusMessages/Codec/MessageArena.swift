@@ -1,0 +1,141 @@
+internal import ApusCore
+internal import CApusMessages
+
+/// Memory that protobuf-c unpacks into and values are packed from: handed out in order, given back all at once.
+///
+/// protobuf-c asks for memory once per field, which from `malloc` would cost more than the parsing; and small bytes can
+/// ask for much of it (64 KiB of empty sub-messages: 3.7 MB). Here each message has a budget, past which unpacking
+/// fails cleanly. One arena serves any number of messages, one after the other, on one thread at a time.
+@safe public struct MessageArena: ~Copyable {
+    /// The budget of a message of that many bytes: sixteen times its size and 64 KiB, at most `Limits.messageArenaBytesMax`.
+    package static func budget(forBytes count: Int) -> Int {
+        min(16 * count + 65_536, Limits.messageArenaBytesMax)
+    }
+
+    /// A piece of memory from malloc.
+    @safe private struct Block {
+        let start: UnsafeMutableRawPointer
+        let size: Int
+
+        init(size: Int) {
+            unsafe self.start = .allocate(byteCount: size, alignment: 16)
+            self.size = size
+        }
+
+        func deallocate() { unsafe self.start.deallocate() }
+    }
+
+    /// What the C callbacks see: has a fixed address, while the arena itself may move.
+    @safe private struct State {
+        var allocator: ProtobufCAllocator
+        var blocks: [Block] = []
+        /// Bytes handed out of the last block.
+        var usedInBlock = 0
+        /// Bytes handed out of all blocks.
+        var used = 0
+        var budget = 0
+        var isExhausted = false
+
+        /// Memory of that size, aligned for any C structure of ours; nil past the budget.
+        mutating func take(_ size: Int) -> UnsafeMutableRawPointer? {
+            guard size >= 0, size <= self.budget else {
+                self.isExhausted = true
+                return nil
+            }
+            let room = (max(size, 1) + 7) & ~7
+            guard room <= self.budget - self.used else {
+                self.isExhausted = true
+                return nil
+            }
+            if room > (self.blocks.last?.size ?? 0) - self.usedInBlock {
+                // Blocks double, so that a large message costs few calls of malloc and the waste stays below a half.
+                let size = max(room, self.blocks.last.map { $0.size * 2 } ?? MessageArena.firstBlockBytes)
+                self.blocks.append(Block(size: size))
+                self.usedInBlock = 0
+            }
+            let start = unsafe self.blocks[self.blocks.count - 1].start + self.usedInBlock
+            self.usedInBlock += room
+            self.used += room
+            return unsafe start
+        }
+
+        mutating func reset(budget: Int) {
+            if self.blocks.count > 1 || self.blocks.last.map({ $0.size > MessageArena.keptBytesMax }) ?? false {
+                // One block for what the last message took, so that the next one like it takes nothing from malloc.
+                // A rare giant must not keep its memory for ever.
+                self.deallocate()
+                self.blocks = [Block(size: min((self.used + 4_095) & ~4_095, MessageArena.keptBytesMax))]
+            }
+            self.usedInBlock = 0
+            self.used = 0
+            self.budget = budget
+            self.isExhausted = false
+        }
+
+        func deallocate() {
+            for block in self.blocks { block.deallocate() }
+        }
+    }
+
+    private static let firstBlockBytes = 16_384
+    private static let keptBytesMax = 262_144
+
+    private let state: UnsafeMutablePointer<State>
+
+    /// An empty arena; takes its first memory with the first message.
+    public init() {
+        unsafe self.state = .allocate(capacity: 1)
+        let allocator = unsafe ProtobufCAllocator(
+            alloc: { data, size in
+                guard let state = unsafe data?.assumingMemoryBound(to: State.self) else { return nil }
+                return unsafe state.pointee.take(Int(clamping: size))
+            },
+            free: { _, _ in },
+            allocator_data: self.state,
+        )
+        unsafe self.state.initialize(to: State(allocator: allocator))
+    }
+
+    deinit {
+        unsafe self.state.pointee.deallocate()
+        unsafe self.state.deinitialize(count: 1)
+        unsafe self.state.deallocate()
+    }
+
+    /// Bytes handed out since the last reset.
+    package var used: Int { unsafe self.state.pointee.used }
+
+    /// Whether something was asked for that the budget did not hold.
+    package var isExhausted: Bool { unsafe self.state.pointee.isExhausted }
+
+    /// Forgets everything handed out; the next message may have that many bytes.
+    package func reset(budget: Int) {
+        precondition(budget >= 0 && budget <= Limits.messageArenaBytesMax)
+        unsafe self.state.pointee.reset(budget: budget)
+    }
+
+    /// For protobuf-c; valid as long as the arena.
+    var allocator: UnsafeMutablePointer<ProtobufCAllocator> {
+        unsafe UnsafeMutableRawPointer(self.state).assumingMemoryBound(to: ProtobufCAllocator.self)
+    }
+
+    /// Uninitialized memory for that many elements, at least one.
+    func take<Element>(
+        _ count: Int,
+        of type: Element.Type,
+    ) throws(MessageError) -> UnsafeMutablePointer<Element> {
+        guard let memory = unsafe self.state.pointee.take(count * MemoryLayout<Element>.stride) else {
+            throw MessageError(.outOfMemory, "needs more memory than a message may")
+        }
+        return unsafe memory.bindMemory(to: Element.self, capacity: max(count, 1))
+    }
+
+    /// A structure with every field unset.
+    func make<Packed>(
+        _ initialize: (UnsafeMutablePointer<Packed>?) -> Void
+    ) throws(MessageError) -> UnsafeMutablePointer<Packed> {
+        let packed = try unsafe self.take(1, of: Packed.self)
+        unsafe initialize(packed)
+        return unsafe packed
+    }
+}
