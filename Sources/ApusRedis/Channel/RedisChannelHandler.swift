@@ -1,0 +1,216 @@
+internal import ApusTLS
+internal import NIOCore
+
+/// Drives the pipeline and the parser of one connection on its event loop. All commands of one turn of the loop leave in
+/// one write.
+final class RedisChannelHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Commands of at least that many bytes are not copied into the common buffer.
+    private static let ownWriteBytesMin = 32 * 1_024
+    /// A common buffer that grew beyond this is given back.
+    private static let outboundKeptBytesMax = 1_024 * 1_024
+
+    private let eventLoop: any EventLoop
+    private var pipeline: RedisPipeline<EventLoopPromise<RESPReply>>
+    private var parser = RESPParser()
+    private var context: ChannelHandlerContext?
+    private var outbound = ByteBuffer()
+    private var outboundIsSent = true
+    private var isFlushScheduled = false
+    private var isReading = false
+    private var wakeUp: Scheduled<Void>?
+    private var wakeUpAt = NIODeadline.distantFuture
+    private var closeReason: RedisError?
+
+    init(limits: RedisPipeline<EventLoopPromise<RESPReply>>.Limits, eventLoop: any EventLoop) {
+        self.eventLoop = eventLoop
+        self.pipeline = RedisPipeline(limits: limits, now: eventLoop.now)
+    }
+
+    /// Whether commands are taken.
+    var isOpen: Bool { self.context != nil && self.closeReason == nil }
+
+    /// Commands that wait for their answers.
+    var pendingCount: Int { self.pipeline.pendingCount }
+
+    /// Sends a command; the answer, or the error that the server answered, comes with the future.
+    func submit(_ command: RedisCommand, timeout: TimeAmount) -> EventLoopFuture<RESPReply> {
+        self.eventLoop.assertInEventLoop()
+        guard self.isOpen else {
+            return self.eventLoop.makeFailedFuture(RedisError(.notConnected, "the connection is closed"))
+        }
+        let promise = self.eventLoop.makePromise(of: RESPReply.self)
+        let byteCount = command.encoded.readableBytes
+        switch self.pipeline.submit(promise, byteCount: byteCount, deadline: self.eventLoop.now + timeout) {
+        case .write:
+            self.write(command.encoded)
+            self.scheduleWakeUp()
+        case .refuse(let error):
+            promise.fail(error)
+        }
+        return promise.futureResult
+    }
+
+    /// Ends the connection; whoever waits is told `disconnected`.
+    func close(_ reason: RedisError) {
+        guard self.closeReason == nil else { return }
+        self.closeReason = reason
+        self.context?.close(promise: nil)
+    }
+
+    // MARK: Events of the channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        self.scheduleWakeUp()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.end() }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.end()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.close(RedisError(error))
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let bytes = self.unwrapInboundIn(data)
+        guard self.closeReason == nil else { return }
+        self.isReading = true
+        self.pipeline.heard(now: self.eventLoop.now)
+        var violation: RedisError?
+        do throws(RedisError) {
+            try self.parser.receive(bytes.readableBytesUInt8Span)
+        } catch {
+            violation = error
+        }
+        while let reply = self.parser.nextReply() {
+            switch self.pipeline.replyReceived() {
+            case .complete(let promise): Self.complete(promise, with: reply)
+            case .drop: break
+            case .violation(let error): violation = violation ?? error
+            }
+        }
+        if let violation { self.close(violation) }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        self.isReading = false
+        self.flush()
+        context.fireChannelReadComplete()
+    }
+
+    private static func complete(_ promise: EventLoopPromise<RESPReply>, with reply: RESPReply) {
+        do throws(RedisError) {
+            promise.succeed(try reply.checked())
+        } catch {
+            promise.fail(error)
+        }
+    }
+
+    /// The channel is gone: everyone who waits hears of it.
+    private func end() {
+        guard self.context != nil else { return }
+        self.context = nil
+        self.wakeUp?.cancel()
+        self.wakeUp = nil
+        let reason = self.closeReason ?? RedisError(.disconnected, "the server closed the connection")
+        self.closeReason = reason
+        // Whatever the cause, for a command that was sent it means the same: nobody knows.
+        let told = reason.isOutcomeUnknown || reason.code == .tls
+            ? reason : RedisError(.disconnected, reason.message)
+        for promise in self.pipeline.closed() { promise.fail(told) }
+    }
+
+    // MARK: Writing
+
+    private func write(_ bytes: ByteBuffer) {
+        if self.outboundIsSent {
+            // The socket is done with the buffer by now, mostly: then this reuses its memory.
+            if self.outbound.capacity > Self.outboundKeptBytesMax { self.outbound = ByteBuffer() }
+            self.outbound.clear()
+            self.outboundIsSent = false
+        }
+        if bytes.readableBytes >= Self.ownWriteBytesMin {
+            self.writeOutbound()
+            self.writeToChannel(bytes)
+        } else {
+            self.outbound.writeImmutableBuffer(bytes)
+        }
+        guard !self.isReading, !self.isFlushScheduled else { return }
+        self.isFlushScheduled = true
+        self.eventLoop.assumeIsolated().execute {
+            self.isFlushScheduled = false
+            self.flush()
+        }
+    }
+
+    private func flush() {
+        self.writeOutbound()
+        self.context?.flush()
+    }
+
+    private func writeOutbound() {
+        guard !self.outboundIsSent else { return }
+        self.outboundIsSent = true
+        guard self.outbound.readableBytes > 0 else { return }
+        self.writeToChannel(self.outbound)
+    }
+
+    private func writeToChannel(_ bytes: ByteBuffer) {
+        guard let context = self.context else { return }
+        let byteCount = bytes.readableBytes
+        let written = context.writeAndPromise(self.wrapOutboundOut(bytes))
+        written.assumeIsolated().whenSuccess { self.pipeline.written(byteCount: byteCount) }
+    }
+
+    // MARK: Time
+
+    private func scheduleWakeUp() {
+        let deadline = self.pipeline.nextDeadline
+        guard deadline < self.wakeUpAt, self.context != nil else { return }
+        self.wakeUp?.cancel()
+        self.wakeUpAt = deadline
+        self.wakeUp = self.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.wakeUpNow() }
+    }
+
+    private func wakeUpNow() {
+        self.wakeUpAt = .distantFuture
+        self.wakeUp = nil
+        switch self.pipeline.hitDeadline(now: self.eventLoop.now) {
+        case .wait:
+            self.scheduleWakeUp()
+        case .ping:
+            self.write(RedisPipelinePing.command.encoded)
+            self.scheduleWakeUp()
+        case .close(let error):
+            self.close(error)
+        case .stop:
+            break
+        }
+    }
+}
+
+extension ChannelHandlerContext {
+    fileprivate func writeAndPromise(_ data: NIOAny) -> EventLoopFuture<Void> {
+        let promise = self.eventLoop.makePromise(of: Void.self)
+        self.write(data, promise: promise)
+        return promise.futureResult
+    }
+}
+
+extension RedisError {
+    /// What an error of the channel means.
+    init(_ error: any Error) {
+        switch error {
+        case let error as RedisError: self = error
+        case let error as TLSError: self.init(.tls, "\(error)")
+        default: self.init(.disconnected, "\(error)")
+        }
+    }
+}

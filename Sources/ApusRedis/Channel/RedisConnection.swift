@@ -1,0 +1,152 @@
+internal import ApusTLS
+public import NIOCore
+internal import NIOPosix
+
+/// One connection to one server, on one event loop. Commands are pipelined: none waits for the answer of another.
+///
+/// A command that is not answered in time closes the connection; so does anything that is no RESP2. An idle connection is
+/// asked with `PING` whether it lives.
+public final class RedisConnection: Sendable {
+    /// Where it lives: futures complete there, and calls from there do not hop.
+    public let eventLoop: any EventLoop
+    /// Completes when the connection is gone, whatever the reason.
+    public let closeFuture: EventLoopFuture<Void>
+
+    private let channel: any Channel
+    private let handler: NIOLoopBound<RedisChannelHandler>
+    private let requestTimeout: TimeAmount
+
+    private init(channel: any Channel, handler: RedisChannelHandler, requestTimeout: TimeAmount) {
+        self.eventLoop = channel.eventLoop
+        self.closeFuture = channel.closeFuture
+        self.channel = channel
+        self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+        self.requestTimeout = requestTimeout
+    }
+
+    /// Connects, logs in and asks whether the server is ready.
+    ///
+    /// Fails with `notConnected`, `tls`, the errors of credentials, or `loading` and `masterDown`.
+    public static func connect(
+        to endpoint: RedisEndpoint,
+        configuration: RedisConfiguration,
+        on eventLoop: any EventLoop,
+    ) -> EventLoopFuture<RedisConnection> {
+        do throws(RedisError) {
+            let security = try RedisSecurity(configuration)
+            return Self.connect(to: endpoint, configuration: configuration, security: security, on: eventLoop)
+        } catch {
+            return eventLoop.makeFailedFuture(error)
+        }
+    }
+
+    static func connect(
+        to endpoint: RedisEndpoint,
+        configuration: RedisConfiguration,
+        security: RedisSecurity,
+        on eventLoop: any EventLoop,
+    ) -> EventLoopFuture<RedisConnection> {
+        let requestTimeout = TimeAmount(configuration.requestTimeout)
+        let bootstrap = ClientBootstrap(group: eventLoop)
+            .connectTimeout(TimeAmount(configuration.connectTimeout))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try security.addHandler(to: channel, host: endpoint.host)
+                    let handler = RedisChannelHandler(limits: configuration.pipelineLimits, eventLoop: channel.eventLoop)
+                    try channel.pipeline.syncOperations.addHandler(handler)
+                }
+            }
+        let connecting =
+            switch endpoint {
+            case .host(let host, let port): bootstrap.connect(host: host, port: port)
+            case .unixSocket(let path): bootstrap.connect(unixDomainSocketPath: path)
+            }
+        return connecting
+            .flatMapErrorThrowing { throw RedisError(.notConnected, "\(endpoint): \($0)") }
+            .flatMapThrowing { channel in
+                let handler = try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self)
+                return RedisConnection(channel: channel, handler: handler, requestTimeout: requestTimeout)
+            }
+            .flatMap { connection in connection.greet(configuration) }
+    }
+
+    /// Sends a command.
+    ///
+    /// - Parameters:
+    ///   - command: what.
+    ///   - timeout: how long the answer may take; nil: the configuration's `requestTimeout`. A blocking read adds its
+    ///     own.
+    /// - Returns: the answer. Fails with a `RedisError`: what the server answered, `full` when the queue is at its limit,
+    ///   `notConnected` when it was not sent, `disconnected` or `timedOut` when it was and nobody knows more.
+    public func send(_ command: RedisCommand, timeout: TimeAmount? = nil) -> EventLoopFuture<RESPReply> {
+        let timeout = timeout ?? self.requestTimeout
+        if self.eventLoop.inEventLoop { return self.handler.value.submit(command, timeout: timeout) }
+        return self.eventLoop.flatSubmit { self.handler.value.submit(command, timeout: timeout) }
+    }
+
+    /// Sends commands as one transaction: all are executed with nothing between them, or none.
+    ///
+    /// - Returns: the array of answers. One of them may be an error node: Redis does not undo.
+    public func sendTransaction(_ commands: [RedisCommand]) -> EventLoopFuture<RESPReply> {
+        self.eventLoop.flatSubmit {
+            // One turn of the loop, so no other command comes between them.
+            var replies = [self.send(RedisCommand("MULTI"))]
+            for command in commands { replies.append(self.send(command)) }
+            let last = self.send(RedisCommand("EXEC"))
+            return EventLoopFuture.andAllComplete(replies, on: self.eventLoop).flatMap { last }
+        }
+    }
+
+    /// Whether commands are taken. To be asked on the event loop.
+    public var isOpen: Bool { self.handler.value.isOpen }
+
+    /// Commands that wait for their answers. To be asked on the event loop.
+    public var pendingCount: Int { self.handler.value.pendingCount }
+
+    /// Ends the connection at once; whoever waits for an answer is told `disconnected`.
+    ///
+    /// - Returns: completes when it is gone.
+    @discardableResult
+    public func close() -> EventLoopFuture<Void> {
+        self.close(RedisError(.disconnected, "the connection was closed by its owner"))
+    }
+
+    @discardableResult
+    func close(_ reason: RedisError) -> EventLoopFuture<Void> {
+        self.eventLoop.execute { self.handler.value.close(reason) }
+        return self.closeFuture
+    }
+
+    /// Logs in, gives the connection its name and asks whether the server is ready; all in one write.
+    private func greet(_ configuration: RedisConfiguration) -> EventLoopFuture<RedisConnection> {
+        let timeout = TimeAmount(configuration.connectTimeout)
+        var steps: [EventLoopFuture<Void>] = []
+        if let password = configuration.password {
+            let user = configuration.username ?? "default"
+            steps.append(self.send(RedisCommand("AUTH", .text(user), .text(password)), timeout: timeout).map { _ in })
+        }
+        let name = RedisCommand("CLIENT", "SETNAME", .text(configuration.clientName))
+        steps.append(self.tolerant(self.send(name, timeout: timeout)))
+        steps.append(self.tolerant(self.send(RedisCommand("PING"), timeout: timeout)))
+        // Fails with the first one that fails: a wrong password is told as such.
+        return EventLoopFuture.andAllSucceed(steps, on: self.eventLoop)
+            .map { self }
+            .flatMapError { error in
+                self.close().flatMapThrowing { throw error }
+            }
+    }
+
+    /// A server that answers is alive. Only what says "not now" or "not you" keeps the connection from being used: a user
+    /// without the right to `PING`, or a full disk (which answers `MISCONF` to it), do not.
+    private func tolerant(_ reply: EventLoopFuture<RESPReply>) -> EventLoopFuture<Void> {
+        reply.map { _ in }.flatMapErrorThrowing { error in
+            let error = RedisError(error)
+            switch error.code {
+            case .loading, .masterDown, .noAuthentication: throw error
+            case let code where error.isOutcomeUnknown || code == .tls || code == .notConnected: throw error
+            case .server where error.message.hasPrefix("ERR max number of clients"): throw error
+            default: return
+            }
+        }
+    }
+}

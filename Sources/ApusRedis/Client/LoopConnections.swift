@@ -1,0 +1,120 @@
+internal import Logging
+internal import NIOCore
+
+/// The connections of one event loop, one per server, and the commands that take them. Confined to the loop.
+final class LoopConnections {
+    private let configuration: RedisConfiguration
+    private let security: RedisSecurity
+    private let eventLoop: any EventLoop
+    private let logger: Logger
+    private var connections: [RedisEndpoint: ReconnectingConnection] = [:]
+    private var isClosed = false
+
+    init(_ configuration: RedisConfiguration, security: RedisSecurity, eventLoop: any EventLoop, logger: Logger) {
+        self.configuration = configuration
+        self.security = security
+        self.eventLoop = eventLoop
+        self.logger = logger
+    }
+
+    /// The connection, if it is there right now.
+    func live(_ endpoint: RedisEndpoint) -> RedisConnection? { self.connections[endpoint]?.live }
+
+    /// The connection, as soon as it is there.
+    func connection(to endpoint: RedisEndpoint, notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
+        guard !self.isClosed else {
+            return self.eventLoop.makeFailedFuture(RedisError(.closed, "the client is closed"))
+        }
+        return self.reconnecting(endpoint).connection(notAfter: deadline)
+    }
+
+    /// Sends a command, and again as long as that is right and patience lasts.
+    func perform(_ request: Request, attempt: Int, topology: any RedisTopology) -> EventLoopFuture<RESPReply> {
+        let endpoint = topology.endpoint(forSlot: request.tag.slot)
+        let reply: EventLoopFuture<RESPReply>
+        if let connection = self.live(endpoint) {
+            reply = self.send(request, over: connection, to: endpoint)
+        } else {
+            reply = self.connection(to: endpoint, notAfter: request.deadline).assumeIsolated()
+                .flatMap { self.send(request, over: $0, to: endpoint) }.nonisolated()
+        }
+        return reply.assumeIsolated().flatMapError { error in
+            self.failed(request, RedisError(error), attempt: attempt, topology: topology)
+        }.nonisolated()
+    }
+
+    /// Closes all of them for good.
+    func close() -> EventLoopFuture<Void> {
+        self.isClosed = true
+        let closing = self.connections.values.map { $0.close() }
+        self.connections.removeAll()
+        return EventLoopFuture.andAllComplete(closing, on: self.eventLoop)
+    }
+
+    private func reconnecting(_ endpoint: RedisEndpoint) -> ReconnectingConnection {
+        if let known = self.connections[endpoint] { return known }
+        let made = ReconnectingConnection(
+            endpoint: endpoint,
+            configuration: self.configuration,
+            security: self.security,
+            eventLoop: self.eventLoop,
+            logger: self.logger,
+        )
+        self.connections[endpoint] = made
+        return made
+    }
+
+    private func send(
+        _ request: Request,
+        over connection: RedisConnection,
+        to endpoint: RedisEndpoint,
+    ) -> EventLoopFuture<RESPReply> {
+        let reply = connection.send(request.command, timeout: request.timeout)
+        reply.assumeIsolated().whenFailure { error in
+            // A demoted server, or one that has lost its master: the address may lead elsewhere by now.
+            let error = RedisError(error)
+            guard error.code == .readOnly || error.code == .masterDown else { return }
+            self.connections[endpoint]?.renounce(connection, because: error)
+        }
+        return reply
+    }
+
+    private func failed(
+        _ request: Request,
+        _ error: RedisError,
+        attempt: Int,
+        topology: any RedisTopology,
+    ) -> EventLoopFuture<RESPReply> {
+        let now = self.eventLoop.now
+        if error.code == .moved, let (slot, target) = RedisRedirection.parse(error.message),
+            now < request.deadline, topology.moved(slot: slot, to: target)
+        {
+            return self.perform(request, attempt: attempt + 1, topology: topology)
+        }
+        let decision = RetryDecision(
+            error: error,
+            attempt: attempt,
+            idempotent: request.isIdempotent,
+            left: Duration(request.deadline - now),
+            draw: Double.random(in: 0..<1),
+        )
+        guard case .resend(let wait) = decision, !self.isClosed else { return self.eventLoop.makeFailedFuture(error) }
+        return self.eventLoop.assumeIsolated().flatScheduleTask(in: TimeAmount(wait)) {
+            self.perform(request, attempt: attempt + 1, topology: topology)
+        }.futureResult
+    }
+}
+
+/// `MOVED 3999 127.0.0.1:6381`: where the server says a slot is.
+enum RedisRedirection {
+    /// The slot and the server; nil when the text is something else. An empty host means "the same host", which a
+    /// topology cannot use: nil as well.
+    static func parse(_ text: String) -> (slot: Int, endpoint: RedisEndpoint)? {
+        let words = text.split(separator: " ")
+        guard words.count == 3, let slot = Int(words[1]), (0..<HashTag.slotCount).contains(slot),
+            let colon = words[2].lastIndex(of: ":"), colon != words[2].startIndex,
+            let port = Int(words[2][words[2].index(after: colon)...]), (1...65_535).contains(port)
+        else { return nil }
+        return (slot, .host(String(words[2][..<colon]), port: port))
+    }
+}

@@ -1,0 +1,194 @@
+internal import Logging
+internal import NIOCore
+
+/// A connection that is made when somebody needs it, and made again after it was lost. Confined to one event loop.
+final class ReconnectingConnection {
+    private enum State {
+        /// Nobody needs it yet. Can become `waiting`, `connecting` or `closed`.
+        case idle
+        /// The next attempt is due at that time. Can become `connecting` or `closed`.
+        case waiting(until: NIODeadline, Scheduled<Void>, EventLoopPromise<RedisConnection>)
+        /// An attempt runs. Can become `open`, `idle` or `closed`.
+        case connecting(EventLoopPromise<RedisConnection>)
+        /// It is there. Can become `idle` or `closed`.
+        case open(RedisConnection, since: NIODeadline)
+        /// The owner has closed it.
+        case closed
+    }
+
+    private let endpoint: RedisEndpoint
+    private let configuration: RedisConfiguration
+    private let security: RedisSecurity
+    private let eventLoop: any EventLoop
+    private let logger: Logger
+    private var state: State = .idle
+    private var waiters = 0
+    private var failures = 0
+    private var lastError = RedisError(.notConnected, "no attempt yet")
+    /// When the trouble began: for one line when it is over, instead of one for each attempt.
+    private var lostAt: NIODeadline?
+
+    init(
+        endpoint: RedisEndpoint,
+        configuration: RedisConfiguration,
+        security: RedisSecurity,
+        eventLoop: any EventLoop,
+        logger: Logger,
+    ) {
+        self.endpoint = endpoint
+        self.configuration = configuration
+        self.security = security
+        self.eventLoop = eventLoop
+        self.logger = logger
+    }
+
+    /// The connection, if it is there right now.
+    var live: RedisConnection? {
+        guard case .open(let connection, _) = self.state, connection.isOpen else { return nil }
+        return connection
+    }
+
+    /// The connection, as soon as it is there.
+    ///
+    /// Fails with the reason of the last failure when the next attempt is not due before `deadline`, and when the next
+    /// attempt fails.
+    func connection(notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
+        self.eventLoop.assertInEventLoop()
+        if case .open(let connection, let since) = self.state {
+            if connection.isOpen { return self.eventLoop.makeSucceededFuture(connection) }
+            // It is closing; its future will say so later in this turn, but the next one need not wait for that.
+            self.lost(connection, since: since)
+        }
+        switch self.state {
+        case .idle:
+            let wait = self.configuration.reconnect.wait(
+                failures: self.failures,
+                credentialsRefused: self.lastError.isCredentials,
+                draw: Double.random(in: 0..<1),
+            )
+            let due = self.eventLoop.now + TimeAmount(wait)
+            guard due <= deadline else { return self.eventLoop.makeFailedFuture(self.lastError) }
+            let promise = self.eventLoop.makePromise(of: RedisConnection.self)
+            self.waiters = 1
+            if wait == .zero {
+                self.connect(promise)
+            } else {
+                let scheduled = self.eventLoop.assumeIsolated().scheduleTask(deadline: due) { self.connect(promise) }
+                self.state = .waiting(until: due, scheduled, promise)
+            }
+            return promise.futureResult
+        case .waiting(let due, _, let promise):
+            guard due <= deadline else { return self.eventLoop.makeFailedFuture(self.lastError) }
+            return self.join(promise)
+        case .connecting(let promise):
+            return self.join(promise)
+        case .open, .closed:
+            return self.eventLoop.makeFailedFuture(RedisError(.closed, "the client is closed"))
+        }
+    }
+
+    /// Closes it for good.
+    func close() -> EventLoopFuture<Void> {
+        let closed = RedisError(.closed, "the client is closed")
+        switch self.state {
+        case .idle, .closed:
+            self.state = .closed
+        case .waiting(_, let scheduled, let promise):
+            scheduled.cancel()
+            self.state = .closed
+            promise.fail(closed)
+        case .connecting(let promise):
+            self.state = .closed
+            return promise.futureResult.map { _ in }.recover { _ in }
+        case .open(let connection, _):
+            self.state = .closed
+            return connection.close()
+        }
+        return self.eventLoop.makeSucceededVoidFuture()
+    }
+
+    /// Gives the connection up: the server said that it is no longer the right one.
+    func renounce(_ connection: RedisConnection, because error: RedisError) {
+        guard case .open(let current, let since) = self.state, current === connection else { return }
+        connection.close(error)
+        self.lost(connection, since: since)
+    }
+
+    private func join(_ promise: EventLoopPromise<RedisConnection>) -> EventLoopFuture<RedisConnection> {
+        guard self.waiters < RedisLimits.connectionWaitersMax else {
+            let text = "\(RedisLimits.connectionWaitersMax) callers wait for a connection"
+            return self.eventLoop.makeFailedFuture(RedisError(.full, text))
+        }
+        self.waiters += 1
+        return promise.futureResult
+    }
+
+    private func connect(_ promise: EventLoopPromise<RedisConnection>) {
+        self.state = .connecting(promise)
+        RedisConnection.connect(
+            to: self.endpoint,
+            configuration: self.configuration,
+            security: self.security,
+            on: self.eventLoop,
+        ).assumeIsolated().whenComplete { result in
+            switch result {
+            case .success(let connection): self.connected(connection, promise)
+            case .failure(let error): self.failed(RedisError(error), promise)
+            }
+        }
+    }
+
+    private func connected(_ connection: RedisConnection, _ promise: EventLoopPromise<RedisConnection>) {
+        guard case .connecting = self.state else {
+            // The owner closed while it was made.
+            connection.close().assumeIsolated().whenComplete { _ in
+                promise.fail(RedisError(.closed, "the client is closed"))
+            }
+            return
+        }
+        let now = self.eventLoop.now
+        if let lostAt = self.lostAt {
+            let milliseconds = (now - lostAt).nanoseconds / 1_000_000
+            self.logger.notice(
+                "redis is back",
+                metadata: ["server": "\(self.endpoint)", "down_ms": "\(milliseconds)", "attempts": "\(self.failures)"],
+            )
+            self.lostAt = nil
+        }
+        self.state = .open(connection, since: now)
+        connection.closeFuture.assumeIsolated().whenComplete { _ in self.lost(connection, since: now) }
+        promise.succeed(connection)
+    }
+
+    private func failed(_ error: RedisError, _ promise: EventLoopPromise<RedisConnection>) {
+        // Whatever the greeting met, the caller's command was not sent.
+        let told = error.isCredentials || error.code == .tls || error.isRetryable
+            ? error : RedisError(.notConnected, error.message)
+        guard case .connecting = self.state else {
+            promise.fail(RedisError(.closed, "the client is closed"))
+            return
+        }
+        self.failures += 1
+        self.lastError = told
+        if self.lostAt == nil || self.failures == 1 {
+            self.lostAt = self.lostAt ?? self.eventLoop.now
+            self.logger.warning(
+                "redis cannot be reached",
+                metadata: ["server": "\(self.endpoint)", "error": "\(told)"],
+            )
+        }
+        self.state = .idle
+        promise.fail(told)
+    }
+
+    private func lost(_ connection: RedisConnection, since: NIODeadline) {
+        guard case .open(let current, _) = self.state, current === connection else { return }
+        let now = self.eventLoop.now
+        let livedLong = now - since >= TimeAmount(self.configuration.reconnect.stableAfter)
+        self.failures = livedLong ? 1 : self.failures + 1
+        self.lastError = RedisError(.notConnected, "the connection was lost")
+        self.lostAt = now
+        self.logger.warning("redis connection lost", metadata: ["server": "\(self.endpoint)"])
+        self.state = .idle
+    }
+}

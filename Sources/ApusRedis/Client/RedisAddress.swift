@@ -1,0 +1,118 @@
+/// What an address text says, taken apart.
+struct RedisAddress {
+    static let defaultPort = 6_379
+
+    let endpoint: RedisEndpoint
+    let username: String?
+    let password: String?
+    let tls: RedisConfiguration.TLS?
+
+    init(_ text: String) throws(RedisError) {
+        guard let schemeEnd = text.firstRange(of: "://") else {
+            throw Self.wrong("it must begin with redis://, rediss:// or unix://")
+        }
+        let scheme = text[..<schemeEnd.lowerBound]
+        var rest = text[schemeEnd.upperBound...]
+        var query: Substring = ""
+        if let mark = rest.firstIndex(of: "?") {
+            query = rest[rest.index(after: mark)...]
+            rest = rest[..<mark]
+        }
+        // A password may hold an unencoded "@"; a host never does. A path may: only what precedes its "/" counts.
+        let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
+        var (username, password): (String?, String?) = (nil, nil)
+        if let at = rest[..<authorityEnd].lastIndex(of: "@") {
+            let userInfo = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            username = try Self.decoded(userInfo[0])
+            password = userInfo.count > 1 ? try Self.decoded(userInfo[1]) : nil
+            rest = rest[rest.index(after: at)...]
+            if username?.isEmpty == true { username = nil }
+            guard password?.isEmpty != true else { throw Self.wrong("the password is empty") }
+            guard username == nil || password != nil else { throw Self.wrong("a user needs a password") }
+        }
+        self.username = username
+        self.password = password
+        switch scheme {
+        case "redis":
+            self.endpoint = try Self.hostAndPort(rest)
+            self.tls = nil
+            guard query.isEmpty else { throw Self.wrong("redis:// takes no settings after '?'") }
+        case "rediss":
+            self.endpoint = try Self.hostAndPort(rest)
+            self.tls = try Self.tls(query)
+        case "unix":
+            let path = try Self.decoded(rest)
+            guard path.hasPrefix("/"), path.utf8.count <= 107 else {
+                throw Self.wrong("unix:// needs an absolute path of at most 107 bytes")
+            }
+            self.endpoint = .unixSocket(path: path)
+            self.tls = nil
+            guard query.isEmpty else { throw Self.wrong("unix:// takes no settings after '?'") }
+        default:
+            throw Self.wrong("it must begin with redis://, rediss:// or unix://")
+        }
+    }
+
+    private static func wrong(_ reason: String) -> RedisError {
+        RedisError(.configuration, "not a Redis address: \(reason)")
+    }
+
+    private static func hostAndPort(_ text: Substring) throws(RedisError) -> RedisEndpoint {
+        var text = text
+        if let slash = text.firstIndex(of: "/") {
+            guard text[slash...] == "/" || text[slash...] == "/0" else {
+                throw Self.wrong("a cluster has only database 0")
+            }
+            text = text[..<slash]
+        }
+        var host = text
+        var port: Substring?
+        if text.hasPrefix("[") {
+            guard let close = text.firstIndex(of: "]") else { throw Self.wrong("'[' without ']'") }
+            host = text[text.index(after: text.startIndex)..<close]
+            let after = text[text.index(after: close)...]
+            guard after.isEmpty || after.hasPrefix(":") else { throw Self.wrong("text behind ']'") }
+            port = after.isEmpty ? nil : after.dropFirst()
+        } else if let colon = text.firstIndex(of: ":") {
+            host = text[..<colon]
+            port = text[text.index(after: colon)...]
+        }
+        guard !host.isEmpty else { throw Self.wrong("the host is missing") }
+        guard let port else { return .host(String(host), port: Self.defaultPort) }
+        guard let number = Int(port), (1...65_535).contains(number) else {
+            throw Self.wrong("the port must be 1 to 65535")
+        }
+        return .host(String(host), port: number)
+    }
+
+    private static func tls(_ query: Substring) throws(RedisError) -> RedisConfiguration.TLS {
+        var tls = RedisConfiguration.TLS()
+        for setting in query.split(separator: "&") {
+            let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[1].isEmpty else { throw Self.wrong("settings are name=value") }
+            switch parts[0] {
+            case "ca": tls.certificateAuthorityFile = try Self.decoded(parts[1])
+            case "server_name": tls.serverName = try Self.decoded(parts[1])
+            default: throw Self.wrong("the settings are ca and server_name")
+            }
+        }
+        return tls
+    }
+
+    private static func decoded(_ text: Substring) throws(RedisError) -> String {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == 0x25 else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst(), let low = rest.popFirst(),
+                let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
+            else { throw Self.wrong("'%' without two hexadecimal digits") }
+            bytes.append(value)
+        }
+        guard let decoded = String(validating: bytes, as: UTF8.self) else { throw Self.wrong("not UTF-8") }
+        return decoded
+    }
+}

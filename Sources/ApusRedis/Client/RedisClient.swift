@@ -1,0 +1,208 @@
+public import Logging
+public import NIOCore
+
+/// The way to Redis: callers address a hash tag, the client finds the server and the connection.
+///
+/// One connection per server and event loop carries everything, pipelined. What blocks has connections of its own
+/// (`blockingConnection`). A command that was certainly not executed is repeated by the client itself until `patience`
+/// ends; one whose outcome nobody knows only when the caller says that it is idempotent.
+public final class RedisClient: Sendable {
+    /// What the caller knows about a command.
+    public struct Options: Sendable, Hashable {
+        /// Executing it twice is the same as once.
+        public var isIdempotent: Bool
+        /// How long to go on; nil: the configuration's. Zero: one try, at most the first connection is waited for.
+        public var patience: Duration?
+        /// How long one answer may take; nil: the configuration's `requestTimeout`.
+        public var timeout: Duration?
+
+        /// Options.
+        public init(isIdempotent: Bool = false, patience: Duration? = nil, timeout: Duration? = nil) {
+            self.isIdempotent = isIdempotent
+            self.patience = patience
+            self.timeout = timeout
+        }
+
+        /// Executed at most once.
+        public static let once = Options()
+        /// May be executed again.
+        public static let idempotent = Options(isIdempotent: true)
+    }
+
+    /// How it was set up.
+    public let configuration: RedisConfiguration
+    /// Where which slot is.
+    public let topology: any RedisTopology
+    /// The loops that its connections live on.
+    public let eventLoopGroup: any EventLoopGroup
+
+    private let loops: [ObjectIdentifier: NIOLoopBoundBox<LoopConnections>]
+    private let security: RedisSecurity
+    private let logger: Logger
+
+    /// A client; it connects when it is first used.
+    ///
+    /// - Parameters:
+    ///   - configuration: address, log-in, patience.
+    ///   - topology: nil: the one server of the configuration's address.
+    ///   - eventLoopGroup: where its connections live. Not shut down by the client.
+    ///   - logger: one line when a server is lost and one when it is back.
+    /// - Throws: `tls` when the trusted certificates cannot be read.
+    public init(
+        configuration: RedisConfiguration,
+        topology: (any RedisTopology)? = nil,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+    ) throws(RedisError) {
+        self.configuration = configuration
+        self.topology = topology ?? SingleServerTopology(configuration.endpoint)
+        self.eventLoopGroup = eventLoopGroup
+        self.logger = logger
+        let security = try RedisSecurity(configuration)
+        self.security = security
+        var loops: [ObjectIdentifier: NIOLoopBoundBox<LoopConnections>] = [:]
+        for eventLoop in eventLoopGroup.makeIterator() {
+            let connections = LoopConnections(configuration, security: security, eventLoop: eventLoop, logger: logger)
+            loops[ObjectIdentifier(eventLoop)] = .makeBoxSendingValue(connections, eventLoop: eventLoop)
+        }
+        self.loops = loops
+    }
+
+    /// Sends a command to the server of a tag.
+    ///
+    /// - Returns: the answer, which is no error.
+    /// - Throws: what the server answered, or why there is no answer.
+    public func send(
+        _ command: RedisCommand,
+        on tag: HashTag,
+        options: Options = .once,
+    ) async throws(RedisError) -> RESPReply {
+        do {
+            return try await self.send(command, on: tag, options: options, eventLoop: self.anyEventLoop).get()
+        } catch {
+            throw RedisError(error)
+        }
+    }
+
+    /// Calls a function of ours. Repeated when the outcome is unknown, unless the options say otherwise: every function
+    /// of Apus is idempotent.
+    public func call(
+        _ function: String,
+        on tag: HashTag,
+        keys: [String],
+        arguments: [RedisArgument] = [],
+        readOnly: Bool = false,
+        options: Options = .idempotent,
+    ) async throws(RedisError) -> RESPReply {
+        let command = RedisCommand.call(function, keys: keys, arguments: arguments, readOnly: readOnly)
+        return try await self.send(command, on: tag, options: options)
+    }
+
+    /// Sends a command over that event loop's connection; the future completes on it. The loop is one of the group's.
+    public func send(
+        _ command: RedisCommand,
+        on tag: HashTag,
+        options: Options = .once,
+        eventLoop: any EventLoop,
+    ) -> EventLoopFuture<RESPReply> {
+        let patience = TimeAmount(options.patience ?? self.configuration.patience)
+        let request = Request(
+            command: command,
+            tag: tag,
+            isIdempotent: options.isIdempotent,
+            timeout: options.timeout.map(TimeAmount.init),
+            deadline: NIODeadline.now() + patience,
+        )
+        return self.onLoop(eventLoop) { $0.perform(request, attempt: 1, topology: self.topology) }
+    }
+
+    /// Sends commands as one transaction to the server of a tag; all keys carry it. Executed at most once.
+    ///
+    /// - Returns: the array of answers, of which one may be an error node.
+    public func transaction(_ commands: [RedisCommand], on tag: HashTag) async throws(RedisError) -> RESPReply {
+        do {
+            return try await self.connection(for: tag, on: self.anyEventLoop).flatMap { $0.sendTransaction(commands) }.get()
+        } catch {
+            throw RedisError(error)
+        }
+    }
+
+    /// Sends a command to every server that takes writes.
+    ///
+    /// - Returns: their answers.
+    public func sendToEveryServer(
+        _ command: RedisCommand,
+        options: Options = .once,
+    ) async throws(RedisError) -> [RESPReply] {
+        let timeout = options.timeout.map(TimeAmount.init)
+        var replies: [RESPReply] = []
+        for endpoint in self.topology.endpoints {
+            do {
+                let connection = self.onLoop(self.anyEventLoop) { $0.connection(to: endpoint, notAfter: .distantFuture) }
+                replies.append(try await connection.flatMap { $0.send(command, timeout: timeout) }.get())
+            } catch {
+                throw RedisError(error)
+            }
+        }
+        return replies
+    }
+
+    /// The connection that commands of a tag take on that event loop, as soon as it is there. For callers that live on the
+    /// loop and send much: they see its `isOpen` and decide about repeating themselves.
+    public func connection(for tag: HashTag, on eventLoop: any EventLoop) -> EventLoopFuture<RedisConnection> {
+        let endpoint = self.topology.endpoint(forSlot: tag.slot)
+        return self.onLoop(eventLoop) { $0.connection(to: endpoint, notAfter: .distantFuture) }
+    }
+
+    /// The same, if it is there right now. To be asked on the event loop.
+    public func liveConnection(for tag: HashTag, on eventLoop: any EventLoop) -> RedisConnection? {
+        self.box(of: eventLoop).value.live(self.topology.endpoint(forSlot: tag.slot))
+    }
+
+    /// A connection of its own for reads that block. The caller closes it.
+    public func blockingConnection(for tag: HashTag) -> RedisBlockingConnection {
+        RedisBlockingConnection(
+            endpoint: self.topology.endpoint(forSlot: tag.slot),
+            configuration: self.configuration,
+            security: self.security,
+            eventLoop: self.eventLoopGroup.next(),
+            logger: self.logger,
+        )
+    }
+
+    /// Closes all connections; commands that wait for an answer fail with `disconnected`, later ones with `closed`.
+    /// Blocking connections are their owners'.
+    public func close() async {
+        for eventLoop in self.eventLoopGroup.makeIterator() {
+            _ = try? await self.onLoop(eventLoop) { $0.close() }.get()
+        }
+    }
+
+    private var anyEventLoop: any EventLoop { self.eventLoopGroup.any() }
+
+    private func box(of eventLoop: any EventLoop) -> NIOLoopBoundBox<LoopConnections> {
+        guard let box = self.loops[ObjectIdentifier(eventLoop)] else {
+            preconditionFailure("the event loop is not of the client's group")
+        }
+        return box
+    }
+
+    private func onLoop<Value: Sendable>(
+        _ eventLoop: any EventLoop,
+        _ body: @escaping @Sendable (LoopConnections) -> EventLoopFuture<Value>,
+    ) -> EventLoopFuture<Value> {
+        let box = self.box(of: eventLoop)
+        if eventLoop.inEventLoop { return body(box.value) }
+        return eventLoop.flatSubmit { body(box.value) }
+    }
+}
+
+/// One command on its way, with all that deciding about it needs.
+struct Request: Sendable {
+    let command: RedisCommand
+    let tag: HashTag
+    let isIdempotent: Bool
+    let timeout: TimeAmount?
+    /// When patience ends.
+    let deadline: NIODeadline
+}

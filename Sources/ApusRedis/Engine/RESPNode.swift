@@ -1,0 +1,141 @@
+/// A view of one node of a reply.
+public struct RESPNode: Sendable {
+    /// The reply it is in.
+    public let reply: RESPReply
+    /// Its row there.
+    public let index: Int
+
+    private var record: RESPReply.Record { self.reply.records[self.index] }
+
+    /// What it is.
+    public var kind: RESPReply.Kind { self.record.kind }
+
+    /// Array: its elements; bytes: how many; else 0.
+    public var count: Int {
+        switch self.record.kind {
+        case .integer, .null: 0
+        case .bulk, .status, .error, .array: Int(self.record.count)
+        }
+    }
+
+    /// Nothing.
+    public var isNull: Bool { self.record.kind == .null }
+
+    /// The elements of an array; none for anything else.
+    public var children: Children { Children(parent: self) }
+
+    /// An element of an array. Walks over the ones before it: to read all of them use `children`.
+    ///
+    /// Traps outside of 0..<count and when this is no array.
+    public subscript(position: Int) -> RESPNode {
+        precondition(self.kind == .array && position >= 0 && position < self.count, "no such element")
+        var child = self.index + 1
+        for _ in 0..<position { child = self.reply.end(at: child) }
+        return RESPNode(reply: self.reply, index: child)
+    }
+
+    /// The element, or nil when this is no array or has fewer.
+    public func element(_ position: Int) -> RESPNode? {
+        guard self.kind == .array, position >= 0, position < self.count else { return nil }
+        return self[position]
+    }
+
+    /// Lends the bytes of a bulk, status or error; none for anything else. Allocates nothing.
+    public func withBytes<Result, Failure: Error>(
+        _ body: (Span<UInt8>) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try self.reply.withBytes(at: self.index, body)
+    }
+
+    /// A copy of the bytes of a bulk or status; nil for anything else.
+    public var bytes: [UInt8]? {
+        guard self.kind == .bulk || self.kind == .status else { return nil }
+        let start = Int(self.record.value)
+        return Array(self.reply.bytes[start..<start + Int(self.record.count)])
+    }
+
+    /// A bulk or status as text; nil for anything else and for bytes that are not UTF-8.
+    public var string: String? { self.bytes.flatMap { String(validating: $0, as: UTF8.self) } }
+
+    /// A number, also one in decimal digits within a bulk or status (as hash fields hold it); else nil.
+    public var integer: Int64? {
+        switch self.kind {
+        case .integer: self.record.value
+        case .bulk, .status: self.withBytes(Self.decimal)
+        case .error, .array, .null: nil
+        }
+    }
+
+    /// The text of an error node; nil for anything else.
+    public var errorText: String? {
+        guard self.kind == .error else { return nil }
+        let start = Int(self.record.value)
+        return String(decoding: self.reply.bytes[start..<start + Int(self.record.count)], as: UTF8.self)
+    }
+
+    /// The strict decimal form: an optional minus, digits, nothing else, within Int64.
+    private static func decimal(_ digits: Span<UInt8>) -> Int64? {
+        let negative = digits.count > 0 && digits[0] == 0x2d
+        guard digits.count > (negative ? 1 : 0) else { return nil }
+        var value: Int64 = 0
+        for index in (negative ? 1 : 0)..<digits.count {
+            guard (0x30...0x39).contains(digits[index]) else { return nil }
+            let (shifted, overflowed) = value.multipliedReportingOverflow(by: 10)
+            let digit = Int64(digits[index] - 0x30)
+            let (sum, overflowedAgain) = shifted.addingReportingOverflow(negative ? -digit : digit)
+            guard !overflowed, !overflowedAgain else { return nil }
+            value = sum
+        }
+        return value
+    }
+}
+
+extension RESPNode {
+    /// The elements of an array, one after the other.
+    public struct Children: Sequence, Sendable {
+        fileprivate let parent: RESPNode
+
+        /// How many there are.
+        public var underestimatedCount: Int { self.parent.kind == .array ? self.parent.count : 0 }
+
+        /// Starts at the first.
+        public func makeIterator() -> Iterator {
+            let end = self.parent.kind == .array ? self.parent.reply.end(at: self.parent.index) : 0
+            return Iterator(reply: self.parent.reply, next: self.parent.index + 1, end: end)
+        }
+    }
+
+    /// Walks the elements of an array.
+    public struct Iterator: IteratorProtocol, Sendable {
+        fileprivate let reply: RESPReply
+        fileprivate var next: Int
+        fileprivate let end: Int
+
+        /// The next element.
+        public mutating func next() -> RESPNode? {
+            guard self.next < self.end else { return nil }
+            let node = RESPNode(reply: self.reply, index: self.next)
+            self.next = self.reply.end(at: self.next)
+            return node
+        }
+    }
+}
+
+extension RESPNode: CustomStringConvertible {
+    /// For a failed test's message: bytes are shown as text, shortened.
+    public var description: String {
+        switch self.kind {
+        case .bulk, .status:
+            let text = self.withBytes { bytes in
+                var shown: [UInt8] = []
+                for index in 0..<Swift.min(bytes.count, 64) { shown.append(bytes[index]) }
+                return String(decoding: shown, as: UTF8.self)
+            }
+            return self.count > 64 ? "\"\(text)…\" (\(self.count) bytes)" : "\"\(text)\""
+        case .error: return "error \(self.errorText ?? "")"
+        case .integer: return String(self.record.value)
+        case .array: return "[" + self.children.map(\.description).joined(separator: ", ") + "]"
+        case .null: return "null"
+        }
+    }
+}
