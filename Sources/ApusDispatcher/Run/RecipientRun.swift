@@ -61,8 +61,14 @@ struct RecipientRun: Sendable {
         self.inFlight == 0 && (self.done.setCount + self.deferred.count == self.done.count || self.isStopped)
     }
 
-    /// Whether there is something to write.
-    var isDirty: Bool { self.report.count > 0 || !self.deferred.isEmpty }
+    /// How long a retry may wait for company in one unit before it is written.
+    static let deferredMillisecondsMax: Int64 = 1_000
+
+    /// Whether there is something that should be written by now.
+    func isDue(now: UnixMilliseconds) -> Bool {
+        guard self.report.count == 0 else { return true }
+        return self.deferredSince.map { now.milliseconds(since: $0) >= Self.deferredMillisecondsMax } ?? false
+    }
 
     /// The recipient to send to next; nil: none is left, or none may be sent any more.
     mutating func takeNext() -> Int? {
@@ -95,6 +101,8 @@ struct RecipientRun: Sendable {
     struct Detail: Sendable {
         var reason: String = ""
         var id: String = ""
+        /// Of the token as the store keeps it.
+        var tokenDigest: UInt64 = 0
         /// When the request went out.
         var startedAt: UnixMilliseconds
     }
@@ -228,7 +236,7 @@ struct RecipientRun: Sendable {
     private func verdict(_ index: Int, _ reason: Reason, asOf: UnixMilliseconds, _ said: Detail) -> TokenVerdict {
         TokenVerdict(
             place: self.table.place(index),
-            tokenDigest: 0,
+            tokenDigest: said.tokenDigest,
             asOf: asOf,
             reason: reason,
             providerReason: said.reason.clipped(toBytes: Limits.providerTextBytesMax),

@@ -54,7 +54,10 @@ package struct StreamReader: Sendable {
         arguments.append(.text("STREAMS"))
         arguments += streams.map { .text($0) }
         arguments += streams.map { _ in .text(">") }
-        let reply = try await connection.send(RedisCommand("XREADGROUP", arguments))
+        let reply = try await connection.send(
+            RedisCommand("XREADGROUP", arguments),
+            blocking: .milliseconds(blockMilliseconds),
+        )
         var entries: [StreamEntry] = []
         for stream in reply.root.children {
             let key = stream[0].text

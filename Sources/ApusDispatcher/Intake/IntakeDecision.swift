@@ -1,0 +1,141 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusProviders
+internal import ApusStreams
+
+/// What is to be done with a command, decided from its bytes, the configuration and the time: pure.
+enum IntakeDecision: Equatable, Sendable {
+    /// It breaks a rule: dead letter and receipt.
+    case refuse(DeadLetter.Cause, Problem, app: String, send: String)
+    /// Few recipients, now: straight to the providers.
+    case direct(SendCommand)
+    /// An audience, or a later time: by way of a plan.
+    case plan(SendCommand, due: UnixMilliseconds?)
+
+    /// Decides.
+    ///
+    /// - Parameters:
+    ///   - message: the packed command.
+    ///   - check: whether the app may say this, thrown as a problem: unknown app, notification against the providers' rules.
+    ///   - now: the time.
+    init(
+        message: [UInt8],
+        now: UnixMilliseconds,
+        check: (SendCommand, AppID) throws(Problem) -> Void,
+    ) {
+        let command: SendCommand
+        do {
+            command = try SendCommand.decode(message)
+        } catch {
+            self = .refuse(.malformed, Problem(error), app: "", send: "")
+            return
+        }
+        do {
+            let app = try Self.checked(app: command.app)
+            try Self.check(command)
+            try check(command, app)
+        } catch {
+            self = .refuse(.invalid, error, app: command.app, send: command.id)
+            return
+        }
+        let due = command.notBefore.flatMap { $0 > now ? $0 : nil }
+        if due == nil, Self.isSmall(command.target) { self = .direct(command) } else { self = .plan(command, due: due) }
+    }
+
+    private static func checked(app: String) throws(Problem) -> AppID {
+        do { return try AppID(app) } catch {
+            throw Problem(code: "invalid_app", field: "app", detail: error.description)
+        }
+    }
+
+    /// Whether the target has few recipients by itself, so that it needs no plan.
+    private static func isSmall(_ target: Target) -> Bool {
+        switch target {
+        case .addresses(let addresses): addresses.count <= Limits.directRecipientsMax
+        case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
+        case .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .apnsChannel: false
+        }
+    }
+
+    private static func check(_ command: SendCommand) throws(Problem) {
+        if !command.id.isEmpty {
+            do { _ = try SendID(command.id) } catch {
+                throw Problem(code: "invalid_id", field: "id", detail: error.description)
+            }
+        }
+        if !command.replyTo.isEmpty, !command.replyTo.hasPrefix(StreamKeys.replyPrefix) {
+            throw Problem(
+                code: "invalid_reply_to",
+                field: "reply_to",
+                detail: "a reply stream must begin with \"\(StreamKeys.replyPrefix)\"",
+            )
+        }
+        guard !command.dryRun else {
+            throw Problem(code: "unsupported", field: "dry_run", detail: "dry runs are not available; nothing was sent")
+        }
+        guard command.delivery == .atLeastOnce else {
+            throw Problem(
+                code: "unsupported",
+                field: "delivery",
+                detail: "at-most-once delivery is not available; nothing was sent"
+            )
+        }
+        guard command.ratePerSecond == 0 else {
+            throw Problem(
+                code: "unsupported",
+                field: "rate_per_second",
+                detail: "a rate per send is not available; nothing was sent"
+            )
+        }
+        if case .increment = command.notification.badge {
+            throw Problem(
+                code: "unsupported",
+                field: "notification.badge_increment",
+                detail: "counting badges is not available; nothing was sent",
+            )
+        }
+        try Self.check(command.target)
+    }
+
+    private static func check(_ target: Target) throws(Problem) {
+        switch target {
+        case .addresses(let addresses):
+            guard !addresses.isEmpty else { throw Self.empty("target.addresses") }
+        case .devices(let ids):
+            guard !ids.isEmpty else { throw Self.empty("target.devices") }
+            for (index, id) in ids.enumerated() {
+                do { _ = try DeviceID(id) } catch {
+                    throw Problem(code: "invalid_device", field: "target.devices[\(index)]", detail: error.description)
+                }
+            }
+        case .users(let ids):
+            guard !ids.isEmpty else { throw Self.empty("target.users") }
+            for (index, id) in ids.enumerated() {
+                do { _ = try UserID(id) } catch {
+                    throw Problem(code: "invalid_user", field: "target.users[\(index)]", detail: error.description)
+                }
+            }
+        case .topic(let name):
+            do { _ = try TopicName(name) } catch {
+                throw Problem(code: "invalid_topic", field: "target.topic", detail: error.description)
+            }
+        case .condition(let text):
+            do { _ = try TopicCondition(parsing: text) } catch {
+                throw Problem(code: "invalid_condition", field: "target.condition", detail: error.description)
+            }
+        case .everyone: break
+        case .expression: throw Self.unsupported("target.expression", "audience expressions")
+        case .fcmTopic: throw Self.unsupported("target.fcm_topic", "FCM's own topics")
+        case .fcmCondition: throw Self.unsupported("target.fcm_condition", "FCM's own conditions")
+        case .apnsChannel: throw Self.unsupported("target.apns_channel", "broadcast channels")
+        }
+    }
+
+    private static func empty(_ field: String) -> Problem {
+        Problem(code: "no_recipients", field: field, detail: "names nobody")
+    }
+
+    private static func unsupported(_ field: String, _ what: String) -> Problem {
+        Problem(code: "unsupported", field: field, detail: "\(what) are not available as a target; nothing was sent")
+    }
+}

@@ -1,0 +1,69 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusProviders
+internal import ApusRedis
+internal import ApusStore
+internal import ApusStreams
+
+/// A send as a process knows it while it works on it: decoded once, rendered once per route and variant.
+final class SendContext: Sendable {
+    /// The send's id.
+    let send: String
+    /// What the publisher asked for.
+    let command: SendCommand
+    /// Where its state lives.
+    let tag: HashTag
+    /// First eight bytes of a hash of the id: part of every apns-id.
+    let digest: UInt64
+    /// When it loses its worth; nil: never.
+    let expiresAt: UnixMilliseconds?
+    /// Whom it is for, as records are checked; nil: nothing to check (addresses, devices).
+    let predicate: Predicate
+    /// The routes of the app, rendered.
+    let routes: [RouteNumber: RouteContext]
+
+    /// What a record must still fulfil when its turn comes.
+    enum Predicate: Sendable {
+        /// To exist.
+        case exists
+        /// To fulfil an expression over topics.
+        case topics(TopicExpression)
+        /// To belong to one of these users.
+        case users(Set<[UInt8]>)
+    }
+
+    init(
+        send: String,
+        command: SendCommand,
+        tag: HashTag,
+        digest: UInt64,
+        expiresAt: UnixMilliseconds?,
+        predicate: Predicate,
+        routes: [RouteNumber: RouteContext],
+    ) {
+        self.send = send
+        self.command = command
+        self.tag = tag
+        self.digest = digest
+        self.expiresAt = expiresAt
+        self.predicate = predicate
+        self.routes = routes
+    }
+
+    /// The context of a route by the route itself.
+    func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
+}
+
+/// What a send says on one route: each variant ready for the wire.
+final class RouteContext: Sendable {
+    let route: Route
+    let number: RouteNumber
+    /// The notification's own words first, then the variants.
+    let messages: RenderedNotification<PreparedMessage>
+
+    init(route: Route, number: RouteNumber, messages: RenderedNotification<PreparedMessage>) {
+        self.route = route
+        self.number = number
+        self.messages = messages
+    }
+}

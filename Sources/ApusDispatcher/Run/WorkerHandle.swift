@@ -1,0 +1,47 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import NIOCore
+
+/// A worker as the rest of the process sees it: every call hops onto its event loop.
+struct WorkerHandle: Sendable {
+    let eventLoop: any EventLoop
+    private let box: NIOLoopBound<Worker>
+
+    /// Traps when not on the worker's event loop.
+    init(_ worker: Worker) {
+        self.eventLoop = worker.eventLoop
+        self.box = NIOLoopBound(worker, eventLoop: worker.eventLoop)
+    }
+
+    /// Runs on the worker's event loop.
+    func onLoop<Result: Sendable>(_ body: @escaping @Sendable (Worker) -> Result) async throws -> Result {
+        try await self.eventLoop.submit { body(self.box.value) }.get()
+    }
+
+    /// Starts a run.
+    func start(_ plan: RunPlan) async throws -> RunToken {
+        try await self.onLoop { $0.start(plan) }
+    }
+
+    /// Waits until the run has something to write, has ended, or a heartbeat has passed.
+    func update(_ token: RunToken) async throws -> RunUpdate {
+        let promise = self.eventLoop.makePromise(of: RunUpdate.self)
+        self.eventLoop.execute { self.box.value.awaitUpdate(token, promise) }
+        return try await promise.futureResult.get()
+    }
+
+    /// Sends nothing more of that run.
+    func stop(_ token: RunToken) async throws {
+        try await self.onLoop { $0.stop(token) }
+    }
+
+    /// Ends what is not on the wire with that outcome.
+    func closeRest(_ token: RunToken, _ outcome: Outcome, _ reason: Reason) async throws {
+        try await self.onLoop { $0.closeRest(token, outcome, reason) }
+    }
+
+    /// Forgets a run that has ended.
+    func remove(_ token: RunToken) async throws {
+        try await self.onLoop { $0.remove(token) }
+    }
+}
