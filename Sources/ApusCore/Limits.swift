@@ -17,8 +17,10 @@ public enum Limits {
     public static let sendCommandBytesMax = 256 * 1_024
     /// Bytes of a packed outcome batch or receipt: 512 recipients of some 110 bytes, and the providers' words.
     public static let outcomeBatchBytesMax = 256 * 1_024
-    /// Bytes of a packed dead letter: the largest message, and what is said about it.
-    public static let deadLetterBytesMax = sendCommandBytesMax + 64 * 1_024
+    /// Bytes of the original that a dead letter keeps: all of the largest message.
+    public static let deadLetterPayloadBytesMax = sendCommandBytesMax
+    /// Bytes of a packed dead letter: the original, and what is said about it.
+    public static let deadLetterBytesMax = deadLetterPayloadBytesMax + 16 * 1_024
     /// Bytes of any other packed message between services.
     public static let messageBytesMax = 64 * 1_024
     /// Fields of a message, those of messages within it counted too: a thousand addresses with all of theirs, twice.

@@ -32,7 +32,7 @@ public struct DeadLetter: Hashable, Sendable {
     public var cause: Cause
     /// What is wrong.
     public var problem: Problem
-    /// The original bytes.
+    /// The original bytes; of something larger than any message the first `Limits.deadLetterPayloadBytesMax`.
     public var payload: [UInt8]
     /// How often it was delivered.
     public var deliveries: UInt32 = 1

@@ -27,6 +27,11 @@ extension Message {
     /// The value of those bytes, with memory of its own for the way.
     public static func decode(_ bytes: [UInt8]) throws(MessageError) -> Self { try Self.decode(bytes.span) }
 
+    /// The value of those bytes.
+    public static func decode(_ bytes: [UInt8], in arena: inout MessageArena) throws(MessageError) -> Self {
+        try Self.decode(bytes.span, in: &arena)
+    }
+
     /// The value of those bytes, with memory of its own for the way. The buffer must stay valid during the call.
     public static func decode(_ bytes: UnsafeRawBufferPointer) throws(MessageError) -> Self {
         try unsafe bytes.withMemoryRebound(to: UInt8.self) { elements throws(MessageError) in

@@ -42,4 +42,138 @@ import Testing
         registration.topics = []
         try self.expectRoundTrip(registration)
     }
+
+    @Test func registrationCommand() throws {
+        for action in Samples.actions {
+            var command = Samples.registrationCommand
+            command.action = action
+            try self.expectRoundTrip(command)
+            try self.expectRoundTrip(RegistrationCommand(app: "shop", action: action))
+        }
+    }
+
+    @Test func sendReceipt() throws {
+        try self.expectRoundTrip(Samples.sendReceipt)
+        try self.expectRoundTrip(SendReceipt(id: "r", send: "", app: "", kind: .refused))
+    }
+
+    @Test func clientEvent() throws {
+        try self.expectRoundTrip(Samples.clientEvent)
+        var event = Samples.clientEvent
+        event.provider = nil
+        try self.expectRoundTrip(event)
+    }
+
+    @Test func deadLetter() throws {
+        try self.expectRoundTrip(Samples.deadLetter)
+        var letter = Samples.deadLetter
+        letter.payload = []
+        letter.problem = Problem(code: "malformed", detail: "")
+        try self.expectRoundTrip(letter)
+    }
+
+    @Test func everyWordOfEverySet() throws {
+        for provider in Provider.allCases {
+            for outcome in Outcome.allCases {
+                for reason in Reason.allCases {
+                    var batch = OutcomeBatch(send: "s", app: "a", route: RouteNumber(1), provider: provider)
+                    batch.counts = [OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: 0)]
+                    try self.expectRoundTrip(batch)
+                }
+            }
+        }
+        for kind in TokenKind.allCases {
+            for environment in ProviderEnvironment.allCases {
+                var record = DeviceRecord(device: "d", token: [0])
+                record.tokenKind = kind
+                record.environment = environment
+                record.secondary = [DeviceRecord.SecondaryAddress(kind: kind, token: [1])]
+                try self.expectRoundTrip(record)
+            }
+        }
+        for kind in Notification.Kind.allCases {
+            for level in Notification.InterruptionLevel.allCases {
+                var command = SendCommand(app: "a", target: .topic("t"), notification: Notification())
+                command.notification.kind = kind
+                command.notification.interruptionLevel = level
+                command.notification.badge = .set(0)
+                command.notification.expiry = .at(UnixMilliseconds(0))
+                try self.expectRoundTrip(command)
+            }
+        }
+        for event in Notification.LiveActivity.Event.allCases {
+            for priority in Notification.Priority.allCases {
+                var command = SendCommand(app: "a", target: .topic("t"), notification: Notification())
+                command.notification.liveActivity = Notification.LiveActivity(event: event)
+                command.notification.priority = priority
+                command.notification.sound = Notification.Sound(name: "", volume: 0)
+                try self.expectRoundTrip(command)
+            }
+        }
+        for level in SendCommand.ReceiptLevel.allCases {
+            for delivery in SendCommand.Delivery.allCases {
+                var command = SendCommand(app: "a", target: .topic("t"), notification: Notification())
+                command.receiptLevel = level
+                command.delivery = delivery
+                try self.expectRoundTrip(command)
+            }
+        }
+        for kind in SendReceipt.Kind.allCases {
+            try self.expectRoundTrip(SendReceipt(id: "r", send: "", app: "", kind: kind))
+        }
+        for kind in ClientEvent.Kind.allCases {
+            var event = Samples.clientEvent
+            event.kind = kind
+            try self.expectRoundTrip(event)
+        }
+        for cause in DeadLetter.Cause.allCases {
+            var letter = Samples.deadLetter
+            letter.cause = cause
+            try self.expectRoundTrip(letter)
+        }
+        for lane in Lane.allCases {
+            var unit = Samples.workUnit
+            unit.lane = lane
+            try self.expectRoundTrip(unit)
+        }
+    }
+
+    @Test func oneArenaServesMessagesOfAnySizeInTurn() throws {
+        var arena = MessageArena()
+        var letter = Samples.deadLetter
+        for size in [0, Limits.deadLetterPayloadBytesMax, 10, 100_000, 0] {
+            letter.payload = Array(repeating: 7, count: size)
+            let letterBytes = try letter.encode(in: &arena)
+            let letterAgain = try DeadLetter.decode(letterBytes, in: &arena)
+            #expect(letterAgain == letter)
+            let unitBytes = try Samples.workUnit.encode(in: &arena)
+            let unitAgain = try WorkUnit.decode(unitBytes, in: &arena)
+            #expect(unitAgain == Samples.workUnit)
+        }
+    }
+
+    @Test func equalValuesHaveEqualBytesWhateverTheOrderOfTheirMaps() throws {
+        var one = Samples.sendCommand
+        var other = Samples.sendCommand
+        one.notification.data = [:]
+        other.notification.data = [:]
+        for number in 0..<64 { one.notification.data["key-\(number)"] = "\(number)" }
+        for number in (0..<64).reversed() { other.notification.data["key-\(number)"] = "\(number)" }
+        #expect(try one.encode() == other.encode())
+    }
+
+    @Test func storedRecord() throws {
+        let header = StoredRecordHeader(registeredAt: UnixMilliseconds(1_700_000_000_000), generation: 0x0102_0304)
+        let stored = StoredRecord(header: header, record: Samples.deviceRecord)
+        let bytes = try stored.encode()
+        #expect(try StoredRecord.decode(bytes) == stored)
+        #expect(Array(bytes[..<12]) == [0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, 1, 2, 3, 4])
+        #expect(StoredRecordHeader(bytes.span, at: 0) == header)
+        #expect(StoredRecordHeader([UInt8](repeating: 0, count: 11).span) == nil)
+        #expect(StoredRecordHeader([UInt8](repeating: 0, count: 12).span, at: 1) == nil)
+        #expect(StoredRecordHeader([UInt8](repeating: 0xff, count: 12).span) == nil)
+        #expect(throws: MessageError(.malformed, field: "header", "must have 12 bytes")) {
+            try StoredRecord.decode(Array(bytes[..<11]))
+        }
+    }
 }

@@ -7,6 +7,7 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         unsafe apus__v1__device_registration__init
     }
 
+    /// The value of those bytes, of which there may be `Limits.messageBytesMax`.
     public static func decode(
         _ bytes: Span<UInt8>,
         in arena: inout MessageArena
@@ -14,6 +15,7 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         try unsafe Self.unpack(bytes, arena)
     }
 
+    /// The bytes of this value.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__DeviceRegistration>) throws(MessageError) {

@@ -52,7 +52,7 @@ void   apus__v1__dead_letter__free_unpacked
   assert(message->base.descriptor == &apus__v1__dead_letter__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor apus__v1__dead_letter__field_descriptors[11] =
+static const ProtobufCFieldDescriptor apus__v1__dead_letter__field_descriptors[12] =
 {
   {
     "stream",
@@ -186,6 +186,18 @@ static const ProtobufCFieldDescriptor apus__v1__dead_letter__field_descriptors[1
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "field",
+    12,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeadLetter, field),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__dead_letter__field_indices_by_name[] = {
   9,   /* field[9] = app */
@@ -194,6 +206,7 @@ static const unsigned apus__v1__dead_letter__field_indices_by_name[] = {
   6,   /* field[6] = deliveries */
   4,   /* field[4] = detail */
   1,   /* field[1] = entry */
+  11,   /* field[11] = field */
   5,   /* field[5] = payload */
   2,   /* field[2] = reason */
   10,   /* field[10] = send */
@@ -203,7 +216,7 @@ static const unsigned apus__v1__dead_letter__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__dead_letter__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 11 }
+  { 0, 12 }
 };
 const ProtobufCMessageDescriptor apus__v1__dead_letter__descriptor =
 {
@@ -213,7 +226,7 @@ const ProtobufCMessageDescriptor apus__v1__dead_letter__descriptor =
   "Apus__V1__DeadLetter",
   "apus.v1",
   sizeof(Apus__V1__DeadLetter),
-  11,
+  12,
   apus__v1__dead_letter__field_descriptors,
   apus__v1__dead_letter__field_indices_by_name,
   1,  apus__v1__dead_letter__number_ranges,

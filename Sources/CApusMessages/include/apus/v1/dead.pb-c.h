@@ -50,7 +50,7 @@ struct  Apus__V1__DeadLetter
   char *entry;
   Apus__V1__DeadReason reason;
   /*
-   * as in Problem
+   * as in Problem, like field and detail
    */
   char *code;
   char *detail;
@@ -60,10 +60,11 @@ struct  Apus__V1__DeadLetter
   char *service;
   char *app;
   char *send;
+  char *field;
 };
 #define APUS__V1__DEAD_LETTER__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__dead_letter__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__DEAD_REASON__DEAD_REASON_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, {0,NULL}, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__DEAD_REASON__DEAD_REASON_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, {0,NULL}, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string }
 
 
 /* Apus__V1__DeadLetter methods */

@@ -1,0 +1,272 @@
+internal import ApusCore
+
+// The numbers of device.proto. That they, and the rules beside them, are the codec's is held by a test that gives both
+// the same bytes.
+extension DeviceRecordView {
+    enum Field {
+        static let token: UInt32 = 1
+        static let environment: UInt32 = 2
+        static let tokenKind: UInt32 = 3
+        static let user: UInt32 = 4
+        static let topics: UInt32 = 5
+        static let attributes: UInt32 = 6
+        static let seenAtHours: UInt32 = 7
+        static let device: UInt32 = 8
+        static let webpushP256DH: UInt32 = 9
+        static let webpushAuth: UInt32 = 10
+        static let suspicion: UInt32 = 11
+        static let secondary: UInt32 = 12
+        static let badge: UInt32 = 13
+        static let badgeSends: UInt32 = 14
+    }
+
+    enum AttributeField {
+        static let locale: UInt32 = 1
+        static let timeZone: UInt32 = 2
+        static let appVersion: UInt32 = 3
+        static let country: UInt32 = 4
+        static let tags: UInt32 = 5
+    }
+
+    /// Fills this view; false when the record is malformed.
+    mutating func parse(_ bytes: Span<UInt8>) -> Bool {
+        var reader = WireReader(self.record)
+        var seen: UInt32 = 0
+        var lastTopic: UInt32 = 0
+        var unknownFieldsLeft = Limits.messageUnknownFieldsMax
+        while !reader.isAtEnd {
+            guard let tag = reader.tag(bytes) else { return false }
+            switch tag.number {
+            case Field.topics:
+                guard self.parseTopics(tag.form, bytes, &reader, &lastTopic) else { return false }
+                continue
+            case Field.badgeSends:
+                guard self.parseBadgeSends(tag.form, bytes, &reader) else { return false }
+                continue
+            case Field.secondary:
+                guard tag.form == .lengthDelimited, let place = reader.range(bytes),
+                    SecondaryAddress(bytes, place, &unknownFieldsLeft) != nil
+                else { return false }
+                self.secondaryCount += 1
+                continue
+            case Field.token...Field.badge:
+                let bit: UInt32 = 1 << tag.number
+                guard seen & bit == 0, self.parseSingle(tag, bytes, &reader, &unknownFieldsLeft) else { return false }
+                seen |= bit
+            default:
+                unknownFieldsLeft -= 1
+                guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return false }
+            }
+        }
+        return !self.token.isEmpty && !self.device.isEmpty && self.secondaryCount <= Limits.secondaryAddressesMax
+            && self.topicCount <= Limits.topicsPerDeviceMax && self.badgeSendCount <= Limits.badgeSendsMax
+    }
+
+    /// A field that stands once.
+    private mutating func parseSingle(
+        _ tag: WireReader.Tag,
+        _ bytes: Span<UInt8>,
+        _ reader: inout WireReader,
+        _ unknownFieldsLeft: inout Int,
+    ) -> Bool {
+        if tag.form == .varint {
+            guard let value = reader.narrowVarint(bytes) else { return false }
+            switch tag.number {
+            case Field.environment: return Self.read(value, into: &self.environment)
+            case Field.tokenKind: return Self.read(value, into: &self.tokenKind)
+            case Field.seenAtHours: self.seenAtHours = value
+            case Field.badge: self.badge = value
+            default: return false
+            }
+            return true
+        }
+        guard tag.form == .lengthDelimited, let place = reader.range(bytes) else { return false }
+        switch tag.number {
+        case Field.token:
+            self.token = place
+            return place.count <= Limits.tokenBytesMax
+        case Field.user:
+            self.user = place
+            return place.count <= Limits.userIDBytesMax
+        case Field.attributes:
+            self.attributes = place
+            return self.parseAttributes(bytes, &unknownFieldsLeft)
+        case Field.device:
+            self.device = place
+            return place.count <= Limits.deviceIDBytesMax
+        case Field.webpushP256DH:
+            self.webpushP256DH = place
+            return place.isEmpty || place.count == Limits.webpushP256DHBytes
+        case Field.webpushAuth:
+            self.webpushAuth = place
+            return place.isEmpty || place.count == Limits.webpushAuthBytes
+        case Field.suspicion:
+            self.suspicion = DeviceRecord.Suspicion(bytes, place, &unknownFieldsLeft)
+            return self.suspicion != nil
+        default: return false
+        }
+    }
+
+    private mutating func parseTopics(
+        _ form: WireReader.Form,
+        _ bytes: Span<UInt8>,
+        _ reader: inout WireReader,
+        _ last: inout UInt32,
+    ) -> Bool {
+        let place: Range<Int>
+        switch form {
+        case .varint:
+            let start = reader.position
+            guard reader.varint(bytes) != nil else { return false }
+            place = start..<reader.position
+        case .lengthDelimited:
+            guard let run = reader.range(bytes) else { return false }
+            place = run
+        case .fixed32, .fixed64: return false
+        }
+        guard !place.isEmpty else { return true }
+        if self.topicCount == 0, form == .lengthDelimited {
+            self.topicRun = place
+        } else {
+            self.hasScatteredTopics = true
+        }
+        var run = WireReader(place)
+        while !run.isAtEnd {
+            guard let topic = run.narrowVarint(bytes), topic > last || self.topicCount == 0 else { return false }
+            last = topic
+            self.topicCount += 1
+        }
+        return true
+    }
+
+    private mutating func parseBadgeSends(
+        _ form: WireReader.Form,
+        _ bytes: Span<UInt8>,
+        _ reader: inout WireReader,
+    ) -> Bool {
+        switch form {
+        case .fixed64:
+            self.badgeSendCount += 1
+            return reader.skip(.fixed64, bytes)
+        case .lengthDelimited:
+            guard let run = reader.range(bytes), run.count.isMultiple(of: 8) else { return false }
+            self.badgeSendCount += run.count / 8
+            return true
+        case .varint, .fixed32: return false
+        }
+    }
+
+    private mutating func parseAttributes(_ bytes: Span<UInt8>, _ unknownFieldsLeft: inout Int) -> Bool {
+        var reader = WireReader(self.attributes)
+        var seen: UInt32 = 0
+        while !reader.isAtEnd {
+            guard let tag = reader.tag(bytes) else { return false }
+            guard tag.number <= AttributeField.tags else {
+                unknownFieldsLeft -= 1
+                guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return false }
+                continue
+            }
+            guard tag.form == .lengthDelimited, let place = reader.range(bytes) else { return false }
+            let bit: UInt32 = 1 << tag.number
+            guard seen & bit == 0 || tag.number == AttributeField.tags else { return false }
+            seen |= bit
+            let bytesMax: Int
+            switch tag.number {
+            case AttributeField.locale:
+                self.locale = place
+                bytesMax = Limits.localeBytesMax
+            case AttributeField.timeZone:
+                self.timeZone = place
+                bytesMax = Limits.timeZoneBytesMax
+            case AttributeField.appVersion:
+                self.appVersion = place
+                bytesMax = Limits.appVersionBytesMax
+            case AttributeField.country:
+                self.country = place
+                bytesMax = Limits.countryBytesMax
+            default:
+                self.tagCount += 1
+                bytesMax = Limits.tagBytesMax
+                guard !place.isEmpty else { return false }
+            }
+            guard place.count <= bytesMax else { return false }
+        }
+        return self.tagCount <= Limits.tagsPerDeviceMax
+    }
+
+    /// A word where 0 leaves the default; false when it is unknown.
+    fileprivate static func read<Word: RawRepresentable>(_ number: UInt32, into word: inout Word) -> Bool
+    where Word.RawValue == UInt8 {
+        guard number != 0 else { return true }
+        guard let small = UInt8(exactly: number), let known = Word(rawValue: small) else { return false }
+        word = known
+        return true
+    }
+}
+
+extension DeviceRecordView.SecondaryAddress {
+    init?(_ bytes: Span<UInt8>, _ range: Range<Int>, _ unknownFieldsLeft: inout Int) {
+        var reader = WireReader(range)
+        var seen: UInt32 = 0
+        var kind: TokenKind?
+        while !reader.isAtEnd {
+            guard let tag = reader.tag(bytes) else { return nil }
+            guard tag.number <= 4 else {
+                unknownFieldsLeft -= 1
+                guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return nil }
+                continue
+            }
+            let bit: UInt32 = 1 << tag.number
+            guard seen & bit == 0 else { return nil }
+            seen |= bit
+            switch (tag.number, tag.form) {
+            case (1, .varint):
+                guard let number = reader.narrowVarint(bytes).flatMap({ UInt8(exactly: $0) }) else { return nil }
+                kind = TokenKind(rawValue: number)
+            case (2, .lengthDelimited):
+                guard let place = reader.range(bytes) else { return nil }
+                self.token = place
+            case (3, .lengthDelimited):
+                guard let place = reader.range(bytes) else { return nil }
+                self.activityID = place
+            case (4, .varint):
+                guard let number = reader.varint(bytes) else { return nil }
+                self.expiresAtSeconds = Int64(bitPattern: number)
+            default: return nil
+            }
+        }
+        guard let kind, (1...Limits.tokenBytesMax).contains(self.token.count),
+            self.activityID.count <= Limits.nameBytesMax,
+            (0...Limits.timeMax.seconds).contains(self.expiresAtSeconds)
+        else { return nil }
+        self.kind = kind
+    }
+}
+
+extension DeviceRecord.Suspicion {
+    fileprivate init?(_ bytes: Span<UInt8>, _ range: Range<Int>, _ unknownFieldsLeft: inout Int) {
+        var reader = WireReader(range)
+        var seen: UInt32 = 0
+        var since: Int64 = 0
+        var reason: Reason?
+        while !reader.isAtEnd {
+            guard let tag = reader.tag(bytes) else { return nil }
+            guard tag.number <= 2 else {
+                unknownFieldsLeft -= 1
+                guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return nil }
+                continue
+            }
+            let bit: UInt32 = 1 << tag.number
+            guard seen & bit == 0, tag.form == .varint, let number = reader.varint(bytes) else { return nil }
+            seen |= bit
+            if tag.number == 1 {
+                since = Int64(bitPattern: number)
+            } else {
+                guard let number = UInt8(exactly: number) else { return nil }
+                reason = Reason(rawValue: number)
+            }
+        }
+        guard let reason, (0...Limits.timeMax.value).contains(since) else { return nil }
+        self.init(since: UnixMilliseconds(since), reason: reason)
+    }
+}

@@ -1,0 +1,160 @@
+package import ApusCore
+
+/// A packed device record, read where it lies: what the delivery path needs of it, without memory or counting of references.
+///
+/// Made once per device and send. It keeps places, not bytes: each question that needs the bytes takes them again, and
+/// they must be the same. All that `DeviceRecord.decode` refuses is refused here too, but for two things: text is not
+/// checked for UTF-8 and NUL (it was when the record was written), and nothing is counted against the arena.
+package struct DeviceRecordView: Sendable {
+    /// A further token of the device.
+    package struct SecondaryAddress: Sendable {
+        /// What it addresses.
+        package internal(set) var kind: TokenKind = .device
+        /// Where its token is.
+        package internal(set) var token: Range<Int> = 0..<0
+        /// Where the id of its Live Activity is; empty: none.
+        package internal(set) var activityID: Range<Int> = 0..<0
+        /// Seconds since 1970; 0: never.
+        package internal(set) var expiresAtSeconds: Int64 = 0
+    }
+
+    /// Where the whole record is.
+    package let record: Range<Int>
+    /// Where the token is: raw for APNs, text for the others. Never empty.
+    package internal(set) var token: Range<Int> = 0..<0
+    /// Which of Apple's worlds.
+    package internal(set) var environment: ProviderEnvironment = .production
+    /// What the token addresses.
+    package internal(set) var tokenKind: TokenKind = .device
+    /// Where the owner's id is; empty: nobody's.
+    package internal(set) var user: Range<Int> = 0..<0
+    /// How many topics it subscribes.
+    package internal(set) var topicCount = 0
+    /// Where the locale is; empty: unknown.
+    package internal(set) var locale: Range<Int> = 0..<0
+    /// Where the time zone is; empty: unknown.
+    package internal(set) var timeZone: Range<Int> = 0..<0
+    /// Where the app's version is; empty: unknown.
+    package internal(set) var appVersion: Range<Int> = 0..<0
+    /// Where the country is; empty: unknown.
+    package internal(set) var country: Range<Int> = 0..<0
+    /// How many tags it has.
+    package internal(set) var tagCount = 0
+    /// Hours since 1970.
+    package internal(set) var seenAtHours: UInt32 = 0
+    /// Where the device's id is. Never empty.
+    package internal(set) var device: Range<Int> = 0..<0
+    /// Where the Web Push key is: 65 bytes, or none.
+    package internal(set) var webpushP256DH: Range<Int> = 0..<0
+    /// Where the Web Push secret is: 16 bytes, or none.
+    package internal(set) var webpushAuth: Range<Int> = 0..<0
+    /// Why it is not sent to for the time being; nil: it is.
+    package internal(set) var suspicion: DeviceRecord.Suspicion?
+    /// How many further tokens it has.
+    package internal(set) var secondaryCount = 0
+    /// What badge increments have counted to.
+    package internal(set) var badge: UInt32 = 0
+    /// How many sends have counted up the badge, of those that are remembered.
+    package internal(set) var badgeSendCount = 0
+
+    /// Where the attributes are.
+    var attributes: Range<Int> = 0..<0
+    /// Where the topics are, if they stand in one packed run, as every writer of ours leaves them.
+    var topicRun: Range<Int> = 0..<0
+    /// Whether they do not: allowed by the format, and read the slow way.
+    var hasScatteredTopics = false
+
+    /// Reads the record at `range` of the bytes; nil when it is malformed or beyond the limits.
+    package init?(_ bytes: Span<UInt8>, _ range: Range<Int>) {
+        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
+        self.record = range
+        guard range.count <= Limits.deviceRecordBytesMax, self.parse(bytes) else { return nil }
+    }
+
+    /// Reads bytes that are one record and nothing else; nil when it is malformed or beyond the limits.
+    package init?(_ bytes: Span<UInt8>) { self.init(bytes, 0..<bytes.count) }
+
+    /// Whether the device subscribes the topic of that number.
+    package func hasTopic(_ number: UInt32, in bytes: Span<UInt8>) -> Bool {
+        guard self.hasScatteredTopics else { return Self.hasTopic(number, WireReader(self.topicRun), bytes) }
+        var reader = WireReader(self.record)
+        while !reader.isAtEnd, let tag = reader.tag(bytes) {
+            switch (tag.number, tag.form) {
+            case (Field.topics, .varint): if reader.narrowVarint(bytes) == number { return true }
+            case (Field.topics, .lengthDelimited):
+                guard let run = reader.range(bytes) else { return false }
+                if Self.hasTopic(number, WireReader(run), bytes) { return true }
+            default: guard reader.skip(tag.form, bytes) else { return false }
+            }
+        }
+        return false
+    }
+
+    private static func hasTopic(_ number: UInt32, _ run: WireReader, _ bytes: Span<UInt8>) -> Bool {
+        var run = run
+        while !run.isAtEnd, let topic = run.narrowVarint(bytes) {
+            // They ascend.
+            if topic >= number { return topic == number }
+        }
+        return false
+    }
+
+    /// Whether the app gave the device that tag.
+    package func hasTag(_ tag: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
+        guard self.tagCount > 0 else { return false }
+        var reader = WireReader(self.attributes)
+        while !reader.isAtEnd, let next = reader.tag(bytes) {
+            guard next.number == AttributeField.tags else {
+                guard reader.skip(next.form, bytes) else { return false }
+                continue
+            }
+            guard let place = reader.range(bytes) else { return false }
+            if Self.isEqual(place, tag, in: bytes) { return true }
+        }
+        return false
+    }
+
+    /// Whether the send of that digest has counted up the badge already.
+    package func hasBadgeSend(_ digest: UInt64, in bytes: Span<UInt8>) -> Bool {
+        guard self.badgeSendCount > 0 else { return false }
+        var reader = WireReader(self.record)
+        while !reader.isAtEnd, let tag = reader.tag(bytes) {
+            switch (tag.number, tag.form) {
+            case (Field.badgeSends, .fixed64): if reader.fixed64(bytes) == digest { return true }
+            case (Field.badgeSends, .lengthDelimited):
+                guard let place = reader.range(bytes) else { return false }
+                var run = WireReader(place)
+                while let send = run.fixed64(bytes) { if send == digest { return true } }
+            default: guard reader.skip(tag.form, bytes) else { return false }
+            }
+        }
+        return false
+    }
+
+    /// The first further token for which `isWanted` says so.
+    package func secondaryAddress(
+        in bytes: Span<UInt8>,
+        where isWanted: (SecondaryAddress) -> Bool,
+    ) -> SecondaryAddress? {
+        guard self.secondaryCount > 0 else { return nil }
+        var reader = WireReader(self.record)
+        while !reader.isAtEnd, let tag = reader.tag(bytes) {
+            guard tag.number == Field.secondary else {
+                guard reader.skip(tag.form, bytes) else { return nil }
+                continue
+            }
+            var unknownFieldsLeft = Limits.messageUnknownFieldsMax
+            guard let place = reader.range(bytes), let address = SecondaryAddress(bytes, place, &unknownFieldsLeft)
+            else { return nil }
+            if isWanted(address) { return address }
+        }
+        return nil
+    }
+
+    /// Whether that place of the bytes holds exactly `text`: to compare the owner, the locale and the like.
+    package static func isEqual(_ place: Range<Int>, _ text: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
+        guard place.count == text.count else { return false }
+        for index in text.indices where bytes[place.lowerBound + index] != text[index] { return false }
+        return true
+    }
+}
