@@ -1,0 +1,71 @@
+package import ApusCore
+package import ApusMessages
+
+/// What a rendering depends on besides the notification.
+package struct RenderContext: Hashable, Sendable {
+    /// The send; what a repeat is recognised by on the device.
+    package let send: SendID
+    /// When it was published: a time to live counts from here.
+    package let publishedAt: UnixMilliseconds
+    /// When it is rendered: FCM is told how long is left, and a Live Activity when it was sent.
+    package let now: UnixMilliseconds
+
+    /// A context.
+    package init(send: SendID, publishedAt: UnixMilliseconds, now: UnixMilliseconds) {
+        self.send = send
+        self.publishedAt = publishedAt
+        self.now = now
+    }
+}
+
+extension Notification.Expiry {
+    /// The moment it stands for.
+    package func deadline(publishedAt: UnixMilliseconds) -> UnixMilliseconds {
+        switch self {
+        case .at(let time): time
+        case .ttl(let milliseconds): publishedAt.advanced(byMilliseconds: milliseconds)
+        }
+    }
+
+    /// Whether it asks for one attempt and no storage.
+    package var isOneAttempt: Bool { self == .ttl(milliseconds: 0) }
+}
+
+extension Notification {
+    /// The words in another language: what the variant says replaces the notification's own, and a localisation key in
+    /// the app gives way to a text.
+    package func replacingWords(by variant: LocaleVariant) -> Notification {
+        var result = self
+        if !variant.title.isEmpty {
+            result.title = variant.title
+            result.titleLocKey = ""
+            result.titleLocArgs = []
+        }
+        if !variant.subtitle.isEmpty {
+            result.subtitle = variant.subtitle
+            result.subtitleLocKey = ""
+            result.subtitleLocArgs = []
+        }
+        if !variant.body.isEmpty {
+            result.body = variant.body
+            result.bodyLocKey = ""
+            result.bodyLocArgs = []
+        }
+        if !variant.image.isEmpty { result.image = variant.image }
+        if !variant.clickAction.isEmpty { result.clickAction = variant.clickAction }
+        return result
+    }
+
+    /// What APNs merges under: the publisher's key, else the send's id for an alert, so that a repeat after a crash
+    /// replaces the first instead of standing beside it.
+    package func collapseID(of send: SendID) -> String? {
+        if !self.collapseKey.isEmpty { return self.collapseKey }
+        return self.kind == .alert ? send.text : nil
+    }
+
+    /// What replaces what on an Android screen: the publisher's tag, else what APNs merges under.
+    package func displayTag(of send: SendID) -> String? {
+        if !self.tag.isEmpty { return self.tag }
+        return self.kind == .alert ? self.collapseID(of: send) : nil
+    }
+}

@@ -1,0 +1,124 @@
+package import ApusCore
+
+/// A request's body with the places that change from device to device left open.
+///
+/// Everything else is written once, whatever the number of devices.
+package struct RenderedBody: Hashable, Sendable {
+    /// A piece of it, in order.
+    package enum Segment: Hashable, Sendable {
+        /// The same for every device.
+        case bytes([UInt8])
+        /// The device's token, as text.
+        case token
+        /// The number its badge has come to, in decimal digits.
+        case badge
+    }
+
+    /// The pieces in order; two runs of bytes never follow each other.
+    package let segments: [Segment]
+
+    /// Digits of the largest badge.
+    package static let badgeDigitsMax = 10
+
+    /// The whole body, when nothing in it changes.
+    package var constant: [UInt8]? {
+        guard self.segments.count == 1, case .bytes(let bytes) = self.segments[0] else { return nil }
+        return bytes
+    }
+
+    /// What stands before and after the token, when nothing but the token changes.
+    package var aroundToken: (prefix: [UInt8], suffix: [UInt8])? {
+        guard self.segments.count == 3, case .bytes(let prefix) = self.segments[0], self.segments[1] == .token,
+            case .bytes(let suffix) = self.segments[2]
+        else { return nil }
+        return (prefix, suffix)
+    }
+
+    /// Whether a badge must be counted for each device.
+    package var needsBadge: Bool { self.segments.contains(.badge) }
+
+    /// Bytes at most, without the token.
+    package var bytesMax: Int {
+        self.segments.reduce(0) { sum, segment in
+            switch segment {
+            case .bytes(let bytes): sum + bytes.count
+            case .token: sum
+            case .badge: sum + Self.badgeDigitsMax
+            }
+        }
+    }
+
+    /// The whole body for one device, for rare uses and tests.
+    package func bytes(token: String = "", badge: UInt32 = 0) -> [UInt8] {
+        self.segments.reduce(into: []) { result, segment in
+            switch segment {
+            case .bytes(let bytes): result += bytes
+            case .token: result += Array(token.utf8)
+            case .badge: result += Array(String(badge).utf8)
+            }
+        }
+    }
+
+    /// Writes an object, leaving places open.
+    ///
+    /// - Parameter places: paths of member names. What stands there is left out: a token inside its quotes, a badge as it is.
+    package init(_ object: JSONObject, places: [Place]) {
+        var writer = SegmentWriter(places: places)
+        writer.append(object, path: [])
+        self.segments = writer.finish()
+    }
+
+    /// A place in a JSON object that changes from device to device.
+    package struct Place: Hashable, Sendable {
+        /// Member names from the outside in.
+        package let path: [String]
+        /// What will stand there.
+        package let segment: Segment
+
+        /// A place.
+        package init(_ path: [String], _ segment: Segment) {
+            self.path = path
+            self.segment = segment
+        }
+    }
+}
+
+/// Walks objects only: no place lies within an array.
+private struct SegmentWriter {
+    let places: [RenderedBody.Place]
+    private var segments: [RenderedBody.Segment] = []
+    private var bytes: [UInt8] = []
+
+    init(places: [RenderedBody.Place]) { self.places = places }
+
+    mutating func append(_ object: JSONObject, path: [String]) {
+        self.bytes.append(0x7b)
+        for (index, member) in object.members.enumerated() {
+            if index > 0 { self.bytes.append(0x2c) }
+            JSONWriter.append(string: member.name, to: &self.bytes)
+            self.bytes.append(0x3a)
+            let memberPath = path + [member.name]
+            if let place = self.places.first(where: { $0.path == memberPath }) {
+                self.append(place.segment)
+            } else if let inner = member.value.object, self.places.contains(where: { $0.path.starts(with: memberPath) })
+            {
+                self.append(inner, path: memberPath)
+            } else {
+                JSONWriter.append(member.value, to: &self.bytes)
+            }
+        }
+        self.bytes.append(0x7d)
+    }
+
+    private mutating func append(_ segment: RenderedBody.Segment) {
+        if segment == .token { self.bytes.append(0x22) }
+        self.segments.append(.bytes(self.bytes))
+        self.segments.append(segment)
+        self.bytes = segment == .token ? [0x22] : []
+    }
+
+    mutating func finish() -> [RenderedBody.Segment] {
+        self.segments.append(.bytes(self.bytes))
+        return self.segments
+    }
+}
