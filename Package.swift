@@ -96,7 +96,7 @@ let package = Package(
         library("ApusRedis", ["ApusCore", "ApusTLS", "CHiredis", nioCore, nioPosix, logging]),
 
         // 3 Concepts
-        library("ApusStore", ["ApusCore", "ApusMessages", "ApusRedis"], resources: [.embedInCode("Functions")]),
+        library("ApusStore", ["ApusCore", "ApusMessages", "ApusRedis", "ApusTLS"], resources: [.embedInCode("Functions")]),
         library(
             "ApusStreams",
             ["ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", logging],
@@ -175,7 +175,7 @@ let package = Package(
         tests("ApusTLSTests", ["ApusCore", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
         tests("ApusHTTP2Tests", ["ApusCore", "ApusHTTP2", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
         tests("ApusRedisTests", ["ApusCore", "ApusRedis", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
-        tests("ApusStoreTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit"]),
+        tests("ApusStoreTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioPosix, logging]),
         tests("ApusStreamsTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit"]),
         tests(
             "ApusProvidersTests",

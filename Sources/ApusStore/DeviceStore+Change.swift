@@ -1,0 +1,131 @@
+package import ApusCore
+package import ApusMessages
+
+extension DeviceStore {
+    /// Replaces attributes, user, or both; nil leaves them. An empty user is nobody.
+    package func patch(
+        _ app: AppID,
+        _ device: DeviceID,
+        attributes: Attributes? = nil,
+        user: String? = nil,
+        asOf: UnixMilliseconds? = nil,
+        condition: DeviceCondition = .none,
+    ) async throws(StoreError) -> ChangeResult {
+        if let user, !user.isEmpty {
+            do throws(IdentifierError) {
+                _ = try UserID(user)
+            } catch {
+                throw StoreError(.invalidRegistration, "\(error)")
+            }
+        }
+        return try await self.change(app, device, asOf: asOf, condition: condition) { record in
+            if let attributes { record.attributes = attributes }
+            if let user { record.user = user }
+        }
+    }
+
+    /// Gives the device to a user.
+    package func bindUser(
+        _ app: AppID,
+        _ device: DeviceID,
+        _ user: UserID,
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> ChangeResult {
+        try await self.change(app, device, asOf: asOf) { $0.user = user.text }
+    }
+
+    /// Makes the device nobody's.
+    ///
+    /// - Parameter user: only if it is this user's; nil: whoever's.
+    package func unbindUser(
+        _ app: AppID,
+        _ device: DeviceID,
+        from user: UserID? = nil,
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> ChangeResult {
+        try await self.change(app, device, asOf: asOf) { record in
+            if user == nil || record.user == user?.text { record.user = "" }
+        }
+    }
+
+    /// Adds the device to topics.
+    package func subscribe(
+        _ app: AppID,
+        _ device: DeviceID,
+        to topics: [String],
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> ChangeResult {
+        // Numbers are given only for a device that is there, so that mistyped ids leave nothing behind.
+        let checked = try Self.checked(topics)
+        guard try await self.get(app, device) != nil else { return .missing }
+        let numbers = try await self.numbers(app, checked, allot: true)
+        return try await self.change(app, device, asOf: asOf) { record throws(StoreError) in
+            let all = Set(record.topics).union(numbers)
+            guard all.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
+            record.topics = all.sorted()
+        }
+    }
+
+    /// Takes the device from topics.
+    package func unsubscribe(
+        _ app: AppID,
+        _ device: DeviceID,
+        from topics: [String],
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> ChangeResult {
+        let numbers = Set(try await self.numbers(app, Self.checked(topics), allot: false))
+        return try await self.change(app, device, asOf: asOf) { $0.topics.removeAll { numbers.contains($0) } }
+    }
+
+    /// Reads, decides and writes until nobody comes between. Registered-at stays: only a registration speaks for the
+    /// token.
+    func change(
+        _ app: AppID,
+        _ device: DeviceID,
+        asOf: UnixMilliseconds?,
+        condition: DeviceCondition = .none,
+        _ edit: (inout DeviceRecord) throws(StoreError) -> Void,
+    ) async throws(StoreError) -> ChangeResult {
+        let home = self.home(app, device)
+        var intended: DeviceRecord?
+        var departed: Set<String> = []
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard let current = try await self.read(home) else {
+                if intended == nil { try condition.check(nil) }
+                for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
+                return .missing
+            }
+            var stored = current
+            // What an earlier attempt wanted and is there was its doing, although the answer was lost.
+            if intended != current.record {
+                if intended == nil { try condition.check(current) }
+                if let asOf, asOf < current.registeredAt { return .ignored(current) }
+                var record = current.record
+                try edit(&record)
+                guard record != current.record else { return .unchanged(current) }
+                if record.user != current.record.user {
+                    if !record.user.isEmpty { try await self.noteUser(record.user, home) }
+                    departed.insert(current.record.user)
+                }
+                intended = record
+                guard
+                    let written = try await self.write(
+                        record,
+                        over: current,
+                        realm: current.realm,
+                        home: home,
+                        stamp: .keep,
+                    )
+                else { continue }
+                stored = written
+            }
+            if !departed.isEmpty {
+                let user = stored.record.user
+                if !user.isEmpty { try await self.noteUser(user, home) }
+                for left in departed where left != user { try await self.withdraw(token: nil, user: left, of: home) }
+            }
+            return .changed(stored)
+        }
+        throw Self.contended
+    }
+}

@@ -1,0 +1,124 @@
+package import ApusCore
+package import ApusMessages
+
+/// How a verdict of a provider about a device's token ended.
+package enum VerdictResult: Hashable, Sendable {
+    /// The record was changed, or removed; this was its state before a removal or is its state after a change.
+    case applied(StoredDevice)
+    /// It was so already.
+    case unchanged
+    /// The app registered the token again since.
+    case newerRegistration
+    /// The device has another token now.
+    case tokenChanged
+    /// The device is gone, or its place belongs to another.
+    case gone
+}
+
+extension DeviceStore {
+    /// Removes a device whose token a provider calls dead: only while it still holds that very token, and only if the app
+    /// has not registered it since.
+    ///
+    /// Apple on the timestamp of a 410: "The time […] at which APNs confirmed the token was no longer valid for the topic."
+    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns)
+    ///
+    /// - Parameters:
+    ///   - tokenDigest: of the token that was sent to.
+    ///   - asOf: the provider's timestamp; without one, the start of the request.
+    package func prune(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+        asOf: UnixMilliseconds,
+    ) async throws(StoreError) -> VerdictResult {
+        var attempted: StoredDevice?
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard let current = try await self.read(route, reference) else {
+                guard let attempted else { return .gone }
+                try await self.forget(attempted, self.home(of: attempted))
+                return .applied(attempted)
+            }
+            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
+            guard current.registeredAt <= asOf else { return .newerRegistration }
+            attempted = current
+            let home = self.home(of: current)
+            if try await self.calls.remove(current, home.owner) {
+                try await self.forget(current, home)
+                return .applied(current)
+            }
+        }
+        throw Self.contended
+    }
+
+    /// Notes that a token may be bad: nothing is sent to it until the suspicion ends.
+    ///
+    /// - Parameter since: when it was noticed. A token registered after that is not suspect.
+    package func markSuspect(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+        reason: Reason,
+        since: UnixMilliseconds,
+    ) async throws(StoreError) -> VerdictResult {
+        try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
+            // The first suspicion counts: its age decides.
+            if record.suspicion == nil { record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason) }
+        }
+    }
+
+    /// Ends a suspicion.
+    package func clearSuspect(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+    ) async throws(StoreError) -> VerdictResult {
+        try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: nil) { $0.suspicion = nil }
+    }
+
+    /// The device that a reference means; nil when it is gone or its place belongs to another.
+    package func read(_ route: Route, _ reference: DeviceReference) async throws(StoreError) -> StoredDevice? {
+        let realm = Realm(route)
+        guard Int(reference.partition) < self.keys.keyspace.devicePartitions,
+            let value = try await self.calls.record(
+                route.app,
+                realm,
+                partition: Int(reference.partition),
+                ordinal: reference.ordinal,
+            )
+        else { return nil }
+        let device = try StoredDevice(
+            app: route.app,
+            realm: realm,
+            partition: Int(reference.partition),
+            ordinal: reference.ordinal,
+            value: value,
+        )
+        return device.reference == reference ? device : nil
+    }
+
+    private func judge(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+        asOf: UnixMilliseconds?,
+        _ edit: (inout DeviceRecord) -> Void,
+    ) async throws(StoreError) -> VerdictResult {
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard let current = try await self.read(route, reference) else { return .gone }
+            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
+            if let asOf, asOf < current.registeredAt { return .newerRegistration }
+            var record = current.record
+            edit(&record)
+            guard record != current.record else { return .unchanged }
+            let written = try await self.write(
+                record,
+                over: current,
+                realm: current.realm,
+                home: self.home(of: current),
+                stamp: .keep,
+            )
+            if let written { return .applied(written) }
+        }
+        throw Self.contended
+    }
+}

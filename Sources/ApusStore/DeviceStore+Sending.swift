@@ -1,0 +1,158 @@
+package import ApusCore
+package import ApusRedis
+
+/// What the dispatcher reads.
+extension DeviceStore {
+    /// The devices of these ids, in their order; nil where there is none.
+    package func resolve(_ app: AppID, devices: [DeviceID]) async throws(StoreError) -> [StoredDevice?] {
+        let homes = devices.map { self.home(app, $0) }
+        let found = try await self.read(app, homes.map(\.owner))
+        return homes.map { home in
+            // An id that shares its digest with another device's is not that device.
+            found[home.owner].flatMap { $0.id == home.id ? $0 : nil }
+        }
+    }
+
+    /// The devices at these homes, by home.
+    func read(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: StoredDevice] {
+        let calls = self.calls
+        let byPartition = Dictionary(grouping: Set(owners), by: \.partition).sorted { $0.key < $1.key }
+        let lookups = byPartition.flatMap { partition, owners in
+            owners.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
+        }
+        let parts = try await forEachConcurrently(lookups) { partition, owners in
+            try await calls.devices(app, partition, owners.map(\.digest)).map { found in
+                let device = try StoredDevice(
+                    app: app,
+                    realm: found.realm,
+                    partition: partition,
+                    ordinal: found.ordinal,
+                    value: found.value,
+                )
+                return (owners[found.index], device)
+            }
+        }
+        return Dictionary(parts.joined()) { first, _ in first }
+    }
+
+    /// How many chunks of a partition hold devices, at least: what a plan walks over.
+    package func chunkCount(_ route: Route, _ partition: Int) async throws(StoreError) -> Int {
+        let next = try await self.meta(route, partition).nextOrdinal
+        return (next + ChunkSet.capacity - 1) / ChunkSet.capacity
+    }
+
+    /// What a place holds.
+    package func meta(_ route: Route, _ partition: Int) async throws(StoreError) -> PlaceMeta {
+        let reply = try await self.calls.call(
+            "apus1_store_meta",
+            partition,
+            keys: [self.keys.meta(route.app, Realm(route), partition)],
+            [],
+            readOnly: true,
+        )
+        let numbers = reply.children.compactMap(\.integer).map(Int.init)
+        guard numbers.count == 6 else { throw StoreCalls.unexpected("apus1_store_meta") }
+        return PlaceMeta(
+            nextOrdinal: numbers[0],
+            live: numbers[1],
+            reuses: numbers[2],
+            resting: numbers[3],
+            idBuckets: numbers[4],
+            fewBuckets: numbers[5],
+        )
+    }
+
+    /// Who is meant by an expression, chunk by chunk.
+    ///
+    /// - Returns: one set for each chunk of the range.
+    package func audience(
+        _ route: Route,
+        _ partition: Int,
+        chunks: Range<Int>,
+        _ expression: TopicExpression,
+    ) async throws(StoreError) -> [ChunkSet] {
+        let topics = expression.topicNumbers
+        guard !topics.isEmpty else { return chunks.map { _ in ChunkSet() } }
+        precondition(topics.count <= StoreLimits.postingsPerReadMax, "more topics than one read may have")
+        let step = StoreLimits.postingsPerReadMax / topics.count
+        let parts = Array(chunks).parts(of: step)
+        let (calls, key) = (self.calls, self.keys.meta(route.app, Realm(route), partition))
+        let sets = try await forEachConcurrently(parts) { part in
+            let reply = try await calls.call(
+                "apus1_postings",
+                partition,
+                keys: [key],
+                [.integer(part[0]), .integer(part.count)] + topics.map { .integer(Int($0)) },
+                readOnly: true,
+            )
+            var nodes = reply.children.makeIterator()
+            return try part.map { _ in
+                var postings: [UInt32: ChunkSet] = [:]
+                for topic in topics {
+                    guard let set = nodes.next()?.withBytes({ ChunkSet(posting: $0) }) else {
+                        throw StoreError(.corrupt, "a posting is neither packed nor a bitmap")
+                    }
+                    postings[topic] = set
+                }
+                return expression.evaluate { postings[$0] ?? ChunkSet() }
+            }
+        }
+        return Array(sets.joined())
+    }
+
+    /// Reads the records at ordinals of a chunk.
+    ///
+    /// - Parameter ordinals: within the chunk, ascending.
+    /// - Returns: one reply for each slab; `RecordRead.forEachRecord` walks over it without allocating.
+    package func readSlabs(
+        _ route: Route,
+        _ partition: Int,
+        chunk: Int,
+        ordinals: [Int],
+    ) async throws(StoreError) -> [(read: RecordRead, reply: RESPReply)] {
+        let base = UInt32(chunk * ChunkSet.capacity)
+        return try await self.read(
+            RecordRead.reads(route, partition, ordinals: ordinals.map { base + UInt32($0) }, self.keys)
+        )
+    }
+
+    /// Reads the records that references of one partition name. Whether a record is of the generation meant stands in
+    /// its header.
+    ///
+    /// - Parameter ordinals: ascending.
+    package func readRecords(
+        _ route: Route,
+        _ partition: Int,
+        ordinals: [UInt32],
+    ) async throws(StoreError) -> [(read: RecordRead, reply: RESPReply)] {
+        try await self.read(RecordRead.reads(route, partition, ordinals: ordinals, self.keys))
+    }
+
+    private func read(_ reads: [RecordRead]) async throws(StoreError) -> [(read: RecordRead, reply: RESPReply)] {
+        let client = self.calls.client
+        let replies = try await forEachConcurrently(reads) { read in
+            do throws(RedisError) {
+                return try await client.send(read.command, on: read.tag, options: .idempotent)
+            } catch {
+                throw StoreError(.redis, "\(error)", redis: error)
+            }
+        }
+        return zip(reads, replies).map { ($0, $1) }
+    }
+}
+
+/// What a place (one app, realm and partition) holds.
+package struct PlaceMeta: Hashable, Sendable {
+    /// Ordinals below this were given at least once.
+    package var nextOrdinal: Int
+    /// Devices.
+    package var live: Int
+    /// How often an ordinal was given again.
+    package var reuses: Int
+    /// Freed ordinals that were not given again yet.
+    package var resting: Int
+    /// Buckets of the ids.
+    package var idBuckets: Int
+    /// Buckets of the small postings.
+    package var fewBuckets: Int
+}

@@ -1,0 +1,82 @@
+package import ApusCore
+
+extension DeviceStore {
+    /// The devices of a user.
+    package func devices(_ app: AppID, ofUser user: UserID) async throws(StoreError) -> [StoredDevice] {
+        try await self.resolve(app, users: [user])[0]
+    }
+
+    /// The devices of each of these users, in their order.
+    package func resolve(_ app: AppID, users: [UserID]) async throws(StoreError) -> [[StoredDevice]] {
+        let calls = self.calls
+        let places = users.map { calls.placed(app, $0.text) }
+        let byPartition = Dictionary(grouping: places.indices) { places[$0].partition }
+        let lookups = byPartition.sorted { $0.key < $1.key }.flatMap { partition, indices in
+            indices.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
+        }
+        let hints = try await forEachConcurrently(lookups) { partition, indices in
+            zip(indices, try await calls.userDevices(app, partition, indices.map { places[$0].digest }))
+                .map { ($0, $1) }
+        }.joined()
+        let owners = Set(hints.flatMap { $0.1 })
+        let devices = try await self.read(app, Array(owners))
+        var resolved = [[StoredDevice]](repeating: [], count: users.count)
+        for (index, owners) in hints {
+            // A hint may be old, and users may share a digest: the record decides.
+            resolved[index] = owners.compactMap { devices[$0] }.filter { $0.record.user == users[index].text }
+        }
+        return resolved
+    }
+
+    /// Forgets a user's devices.
+    ///
+    /// - Parameter asOf: when this was meant; nil: now. Devices registered later stay.
+    /// - Returns: the devices that were removed.
+    package func deleteUser(
+        _ app: AppID,
+        _ user: UserID,
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> [StoredDevice] {
+        let devices = try await self.devices(app, ofUser: user)
+        let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
+            guard let id = try? DeviceID(device.id) else { return nil }
+            guard case .deleted(let last) = try await self.delete(app, id, asOf: asOf) else { return nil }
+            return last
+        }
+        return removed.compactMap(\.self)
+    }
+
+    /// Notes that a user may have the device. A user with as many as may be loses the one that was seen longest ago.
+    func noteUser(_ user: String, _ home: Home) async throws(StoreError) {
+        let placed = self.calls.placed(home.app, user)
+        for _ in 0..<StoreLimits.attemptsMax {
+            if try await self.calls.noteUser(home.app, placed, of: home.owner) { return }
+            try await self.makeRoom(user, placed, home)
+        }
+        throw Self.contended
+    }
+
+    private func makeRoom(_ user: String, _ placed: StoreCalls.Placed, _ home: Home) async throws(StoreError) {
+        let hints = try await self.calls.userDevices(home.app, placed.partition, [placed.digest])[0]
+        let devices = try await self.read(home.app, hints)
+        let stale = hints.filter { devices[$0] == nil || devices[$0]?.record.user.isEmpty == true }
+        for hint in stale { try await self.calls.forgetUser(home.app, placed, of: hint) }
+        guard stale.isEmpty else { return }
+        let oldest = devices.values.min { one, other in
+            (one.record.seenAtHours, one.registeredAt, one.id)
+                < (other.record.seenAtHours, other.registeredAt, other.id)
+        }
+        guard let oldest, let id = try? DeviceID(oldest.id) else { return }
+        _ = try await self.change(home.app, id, asOf: nil) { $0.user = "" }
+        // Users may share a digest, and the hint may have been another's: it goes in any case.
+        let owner = self.home(of: oldest).owner
+        try await self.calls.forgetUser(home.app, placed, of: owner)
+    }
+}
+
+extension Array {
+    /// In order, in parts of at most that many.
+    func parts(of size: Int) -> [[Element]] {
+        stride(from: 0, to: self.count, by: size).map { Array(self[$0..<Swift.min($0 + size, self.count)]) }
+    }
+}

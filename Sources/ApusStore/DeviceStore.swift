@@ -1,0 +1,198 @@
+package import ApusCore
+package import ApusMessages
+package import ApusRedis
+
+/// The devices of all apps, in Redis.
+///
+/// The record is the only truth about a device; a change is decided here and written by one function that compares, so
+/// two writers never mix. What lies in other slots are hints: who holds a token, which devices a user has. They are
+/// written before the record that makes them true and removed after the one that makes them false; after a removal the
+/// record is read once more, after an addition the hint is added once more, so no interleaving loses one. Whoever uses a
+/// hint compares it with the record.
+package struct DeviceStore: Sendable {
+    let calls: StoreCalls
+    let clock: any WallClock
+
+    /// The store behind that client.
+    package init(client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
+        self.calls = StoreCalls(client: client, keys: StoreKeys(keyspace))
+        self.clock = clock
+    }
+
+    /// The names of its keys.
+    package var keys: StoreKeys { self.calls.keys }
+
+    /// A device; nil when there is none of that id.
+    package func get(_ app: AppID, _ device: DeviceID) async throws(StoreError) -> StoredDevice? {
+        try await self.read(self.home(app, device))
+    }
+
+    /// How a change ended.
+    package enum ChangeResult: Hashable, Sendable {
+        /// It is stored.
+        case changed(StoredDevice)
+        /// It was so already.
+        case unchanged(StoredDevice)
+        /// The device was registered after the time for which the change was meant.
+        case ignored(StoredDevice)
+        /// There is no such device.
+        case missing
+    }
+
+    /// How a removal ended.
+    package enum DeleteResult: Hashable, Sendable {
+        /// It was there; this was its last state.
+        case deleted(StoredDevice)
+        /// The device was registered after the time for which the removal was meant.
+        case ignored(StoredDevice)
+        /// There was no such device.
+        case missing
+    }
+
+    /// Forgets a device.
+    ///
+    /// - Parameter asOf: when this was true; nil: now. A device registered later stays.
+    package func delete(
+        _ app: AppID,
+        _ device: DeviceID,
+        asOf: UnixMilliseconds? = nil,
+        condition: DeviceCondition = .none,
+    ) async throws(StoreError) -> DeleteResult {
+        let home = self.home(app, device)
+        var attempted: StoredDevice?
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard let current = try await self.read(home) else {
+                // Ours may have been executed although its answer was lost: then the hints are still there.
+                guard let attempted else {
+                    try condition.check(nil)
+                    return .missing
+                }
+                try await self.forget(attempted, home)
+                return .deleted(attempted)
+            }
+            if attempted == nil { try condition.check(current) }
+            if let asOf, asOf < current.registeredAt { return .ignored(current) }
+            attempted = current
+            if try await self.calls.remove(current, home.owner) {
+                try await self.forget(current, home)
+                return .deleted(current)
+            }
+        }
+        throw Self.contended
+    }
+
+    // MARK: Shared by the parts
+
+    /// Where a device id leads.
+    struct Home: Hashable, Sendable {
+        let app: AppID
+        /// Nil: only the digest is known, and whoever is there is meant.
+        let id: String?
+        let owner: DeviceOwner
+    }
+
+    func home(_ app: AppID, _ device: DeviceID) -> Home {
+        let placed = self.calls.placed(app, device.text)
+        return Home(
+            app: app,
+            id: device.text,
+            owner: DeviceOwner(partition: placed.partition, digest: placed.digest),
+        )
+    }
+
+    func home(of device: StoredDevice) -> Home {
+        let placed = self.calls.placed(device.app, device.id)
+        return Home(
+            app: device.app,
+            id: device.id,
+            owner: DeviceOwner(partition: placed.partition, digest: placed.digest),
+        )
+    }
+
+    /// The device at a home, in whatever realm.
+    ///
+    /// - Throws: `collision` when it has another id.
+    func read(_ home: Home) async throws(StoreError) -> StoredDevice? {
+        let found = try await self.calls.devices(home.app, home.owner.partition, [home.owner.digest])
+        guard let first = found.first else { return nil }
+        let device = try StoredDevice(
+            app: home.app,
+            realm: first.realm,
+            partition: home.owner.partition,
+            ordinal: first.ordinal,
+            value: first.value,
+        )
+        if let id = home.id, id != device.id {
+            throw StoreError(.collision, "another device's id has the same digest")
+        }
+        return device
+    }
+
+    /// Removes the hints of a device whose record is gone.
+    func forget(_ device: StoredDevice, _ home: Home) async throws(StoreError) {
+        try await self.withdraw(token: device.record.token, user: device.record.user, of: home)
+    }
+
+    /// Removes hints that a device's record no longer bears out; puts them back when it does again.
+    func withdraw(token: [UInt8]?, user: String?, of home: Home) async throws(StoreError) {
+        let user = user.flatMap { $0.isEmpty ? nil : $0 }
+        guard token != nil || user != nil else { return }
+        let (calls, app, owner) = (self.calls, home.app, home.owner)
+        _ = try await together {
+            if let token { try await calls.release(app, calls.placed(app, token), from: owner) }
+        } and: {
+            if let user { try await calls.forgetUser(app, calls.placed(app, user), of: owner) }
+        }
+        guard let device = try await self.read(home) else { return }
+        if let token, device.record.token == token { try await self.settle(token, home) }
+        if let user, device.record.user == user { try await self.noteUser(user, home) }
+    }
+
+    static let contended = StoreError(.contended, "others changed the device all the time")
+}
+
+/// Does both at once.
+func together<One: Sendable, Other: Sendable>(
+    _ one: @escaping @Sendable () async throws -> One,
+    and other: @escaping @Sendable () async throws -> Other,
+) async throws(StoreError) -> (One, Other) {
+    do {
+        async let first = one()
+        async let second = other()
+        return try await (first, second)
+    } catch let error as StoreError {
+        throw error
+    } catch {
+        throw StoreError(.redis, "\(error)")
+    }
+}
+
+/// Does the same for each, a bounded number at a time, and gives the results in the order of the elements.
+func forEachConcurrently<Element: Sendable, Result: Sendable>(
+    _ elements: [Element],
+    _ body: @escaping @Sendable (Element) async throws -> Result,
+) async throws(StoreError) -> [Result] {
+    do {
+        return try await withThrowingTaskGroup(of: (Int, Result).self) { group in
+            var results = [Result?](repeating: nil, count: elements.count)
+            var next = 0
+            while next < min(64, elements.count) {
+                let index = next
+                group.addTask { (index, try await body(elements[index])) }
+                next += 1
+            }
+            while let (index, result) = try await group.next() {
+                results[index] = result
+                guard next < elements.count else { continue }
+                let following = next
+                group.addTask { (following, try await body(elements[following])) }
+                next += 1
+            }
+            return results.compactMap(\.self)
+        }
+    } catch let error as StoreError {
+        throw error
+    } catch {
+        throw StoreError(.redis, "\(error)")
+    }
+}

@@ -1,0 +1,286 @@
+-- What the store's functions share: places, bucketed hashes, ordinals, postings. Comes before them in the library.
+--
+-- A place is one app, realm and partition; it is named by its meta key `{t}<app>:<realm>:meta`, and its other keys
+-- start with what stands before "meta". What belongs to an app and partition without a realm (tokens, users, topics)
+-- hangs by `{t}<app>:meta` in the same way.
+--
+-- Every writer checks its arguments and compares before its first write, since an error rolls nothing back.
+local store = {
+    -- Entries per bucket, on average, beyond which one bucket is split. Buckets not yet split hold up to twice that.
+    bucket_load = 80,
+    -- Ordinals of one slab (a hash of records), and of one chunk (what a posting covers).
+    slab = 64,
+    chunk = 4096,
+    -- Ordinals are below this: 65,536 chunks.
+    ordinals_max = 268435456,
+    -- A freed ordinal rests an hour, so that no live work still points to it.
+    rest_ms = 3600000,
+    -- Generations fit 32 bits; a place that used them up goes on without reuse.
+    generation_max = 4294967295,
+    -- A posting moves into a key of its own at this many ordinals, and back below the second number.
+    few_max = 32,
+    few_again = 24,
+    -- It becomes a bitmap at this many (where both take 512 bytes), and is packed again below the second number.
+    bitmap_from = 256,
+    packed_again = 192,
+    bitmap_bytes = 512,
+    -- Topics of one device, the everyone topic not counted.
+    topics_max = 100,
+}
+
+-- The time in milliseconds. Read once per call: before Redis 7.2 it moves on while a function runs.
+function store.now()
+    local time = redis.call('TIME')
+    return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- What the keys of a place start with: its meta key without "meta".
+function store.prefix(meta)
+    return string.sub(meta, 1, -5)
+end
+
+-- The number that chooses a digest's bucket.
+function store.digest_hash(digest)
+    local hash = struct.unpack('>I4', digest)
+    return hash
+end
+
+-- The bucket of a hash among n of them. Linear hashing (Litwin 1980): buckets are split one at a time, in order, so
+-- that growing never moves more than one bucket, and n doubles in n steps.
+local function bucket_index(hash, n)
+    local _, exponent = math.frexp(n)
+    local level = math.ldexp(1, exponent - 1)
+    local index = hash % (level * 2)
+    if index >= n then return index - level end
+    return index
+end
+
+-- How many buckets the bucketed hash `name` of a place has.
+function store.buckets(meta, name)
+    return tonumber(redis.call('HGET', meta, name) or 1)
+end
+
+-- The key of the bucket where `hash` lives in the bucketed hash `name` of a place.
+function store.bucket(meta, name, hash, n)
+    return store.prefix(meta) .. name .. ':' .. bucket_index(hash, n or store.buckets(meta, name))
+end
+
+-- Counts a new field of the bucketed hash; splits one bucket when they have become too full.
+function store.field_added(meta, name, hash_of_field)
+    local count = redis.call('HINCRBY', meta, name .. '_count', 1)
+    local n = store.buckets(meta, name)
+    if count <= store.bucket_load * n then return end
+    local _, exponent = math.frexp(n)
+    local split = n - math.ldexp(1, exponent - 1)
+    local from = store.prefix(meta) .. name .. ':' .. split
+    local to = store.prefix(meta) .. name .. ':' .. n
+    local fields = redis.call('HGETALL', from)
+    for i = 1, #fields, 2 do
+        if bucket_index(hash_of_field(fields[i]), n + 1) == n then
+            redis.call('HSET', to, fields[i], fields[i + 1])
+            redis.call('HDEL', from, fields[i])
+        end
+    end
+    redis.call('HSET', meta, name, n + 1)
+end
+
+-- Counts a field less.
+function store.field_removed(meta, name)
+    redis.call('HINCRBY', meta, name .. '_count', -1)
+end
+
+-- The slab of an ordinal and its field there.
+function store.record_place(meta, ordinal)
+    return store.prefix(meta) .. 'rec:' .. math.floor(ordinal / store.slab), ordinal % store.slab
+end
+
+-- The ordinal and the record of a device in a place; nothing when it is not there.
+function store.find(meta, digest)
+    local ordinal = redis.call('HGET', store.bucket(meta, 'id', store.digest_hash(digest)), digest)
+    if not ordinal then return nil end
+    ordinal = tonumber(ordinal)
+    local slab, field = store.record_place(meta, ordinal)
+    return ordinal, redis.call('HGET', slab, field)
+end
+
+-- An ordinal for a new device and its generation; nothing when the place is full.
+--
+-- The generation counts the reuses in the whole place, so a later holder of an ordinal has a higher one than any before.
+function store.allot(meta, now)
+    local generation = tonumber(redis.call('HGET', meta, 'generation') or 0)
+    local freed = store.prefix(meta) .. 'freed'
+    local head = redis.call('LINDEX', freed, 0)
+    if head and generation < store.generation_max - 1 then
+        local ordinal, at = struct.unpack('>I4I8', head)
+        if now - at >= store.rest_ms then
+            redis.call('LPOP', freed)
+            return ordinal, redis.call('HINCRBY', meta, 'generation', 1) + 1
+        end
+    end
+    local ordinal = tonumber(redis.call('HGET', meta, 'next') or 0)
+    if ordinal >= store.ordinals_max then return nil end
+    redis.call('HSET', meta, 'next', ordinal + 1)
+    return ordinal, generation + 1
+end
+
+-- Postings. Which ordinals of a chunk are in a topic, in one of three forms:
+--   few     below 32: packed, as field (topic 4 bytes, chunk 2 bytes, big endian) of the bucketed hash `few`
+--   packed  below 256: the key `topic:<n>:<chunk>`; two bytes each, big endian, ascending, within the chunk
+--   bitmap  the same key, exactly 512 bytes, the first ordinal in the highest bit of the first byte
+-- The length tells the forms apart. Topic 0 is everyone.
+local function few_hash(field)
+    local topic, chunk = struct.unpack('>I4I2', field)
+    local mixed = (topic * 2053 + chunk * 40503) % 4294967296
+    return bit.bxor(mixed, bit.rshift(mixed, 8), bit.rshift(mixed, 17)) % 4294967296
+end
+
+-- Where `member` stands in packed ordinals or would stand, in members from 0; and whether it does.
+local function packed_find(packed, member)
+    local low, high = 0, #packed / 2
+    while low < high do
+        local middle = math.floor((low + high) / 2)
+        local a, b = string.byte(packed, middle * 2 + 1, middle * 2 + 2)
+        if a * 256 + b < member then low = middle + 1 else high = middle end
+    end
+    local a, b = string.byte(packed, low * 2 + 1, low * 2 + 2)
+    return low, a ~= nil and a * 256 + b == member
+end
+
+local function packed_insert(packed, member)
+    local index, found = packed_find(packed, member)
+    if found then return packed end
+    return string.sub(packed, 1, index * 2)
+        .. string.char(math.floor(member / 256), member % 256)
+        .. string.sub(packed, index * 2 + 1)
+end
+
+local function packed_remove(packed, member)
+    local index, found = packed_find(packed, member)
+    if not found then return packed end
+    return string.sub(packed, 1, index * 2) .. string.sub(packed, index * 2 + 3)
+end
+
+local function bitmap_from_packed(packed)
+    local bytes = {}
+    for i = 1, store.bitmap_bytes do bytes[i] = 0 end
+    for i = 1, #packed, 2 do
+        local a, b = string.byte(packed, i, i + 1)
+        local member = a * 256 + b
+        local index = math.floor(member / 8) + 1
+        bytes[index] = bytes[index] + 2 ^ (7 - member % 8)
+    end
+    return string.char(unpack(bytes))
+end
+
+local function packed_from_bitmap(bitmap)
+    local members = {}
+    for index = 0, #bitmap - 1 do
+        local byte = string.byte(bitmap, index + 1)
+        for position = 0, 7 do
+            if byte >= 128 then
+                local member = index * 8 + position
+                members[#members + 1] = string.char(math.floor(member / 256), member % 256)
+            end
+            byte = (byte * 2) % 256
+        end
+    end
+    return table.concat(members)
+end
+
+function store.posting_key(meta, topic, chunk)
+    return store.prefix(meta) .. 'topic:' .. topic .. ':' .. chunk
+end
+
+-- The field of a small posting and the bucket it lives in; n is the number of buckets, when the caller has it.
+function store.few_place(meta, topic, chunk, n)
+    local field = struct.pack('>I4I2', topic, chunk)
+    return field, store.bucket(meta, 'few', few_hash(field), n)
+end
+
+-- Enters an ordinal in a topic's posting. Does nothing when it is there.
+function store.posting_add(meta, topic, ordinal)
+    local chunk, member = math.floor(ordinal / store.chunk), ordinal % store.chunk
+    local key = store.posting_key(meta, topic, chunk)
+    local length = redis.call('STRLEN', key)
+    if length == store.bitmap_bytes then
+        redis.call('SETBIT', key, member, 1)
+        return
+    end
+    if length > 0 then
+        local packed = packed_insert(redis.call('GET', key), member)
+        if #packed == length then return end
+        if #packed / 2 >= store.bitmap_from then packed = bitmap_from_packed(packed) end
+        redis.call('SET', key, packed)
+        return
+    end
+    local field, bucket = store.few_place(meta, topic, chunk)
+    local few = redis.call('HGET', bucket, field)
+    local packed = packed_insert(few or '', member)
+    if #packed / 2 < store.few_max then
+        redis.call('HSET', bucket, field, packed)
+        if not few then store.field_added(meta, 'few', few_hash) end
+    else
+        redis.call('SET', key, packed)
+        redis.call('HDEL', bucket, field)
+        store.field_removed(meta, 'few')
+    end
+end
+
+-- Takes an ordinal from a topic's posting. Does nothing when it is not there.
+function store.posting_remove(meta, topic, ordinal)
+    local chunk, member = math.floor(ordinal / store.chunk), ordinal % store.chunk
+    local key = store.posting_key(meta, topic, chunk)
+    local length = redis.call('STRLEN', key)
+    if length == store.bitmap_bytes then
+        redis.call('SETBIT', key, member, 0)
+        if redis.call('BITCOUNT', key) < store.packed_again then
+            redis.call('SET', key, packed_from_bitmap(redis.call('GET', key)))
+        end
+        return
+    end
+    if length > 0 then
+        local packed = packed_remove(redis.call('GET', key), member)
+        if #packed / 2 >= store.few_again then
+            if #packed ~= length then redis.call('SET', key, packed) end
+            return
+        end
+        local field, bucket = store.few_place(meta, topic, chunk)
+        redis.call('HSET', bucket, field, packed)
+        redis.call('DEL', key)
+        store.field_added(meta, 'few', few_hash)
+        return
+    end
+    local field, bucket = store.few_place(meta, topic, chunk)
+    local few = redis.call('HGET', bucket, field)
+    if not few then return end
+    local packed = packed_remove(few, member)
+    if #packed == 0 then
+        redis.call('HDEL', bucket, field)
+        store.field_removed(meta, 'few')
+    elseif #packed ~= #few then
+        redis.call('HSET', bucket, field, packed)
+    end
+end
+
+-- Topic numbers of four bytes each, big endian, as a table; nothing when they are malformed or too many.
+function store.topics(packed)
+    if #packed % 4 ~= 0 or #packed / 4 > store.topics_max then return nil end
+    local topics = {}
+    for i = 1, #packed, 4 do
+        local topic = struct.unpack('>I4', packed, i)
+        if topic == 0 then return nil end
+        topics[#topics + 1] = topic
+    end
+    return topics
+end
+
+-- Removes a device from a place: record, id, postings. Its ordinal goes to rest.
+function store.evict(meta, digest, ordinal, topics, now)
+    local slab, field = store.record_place(meta, ordinal)
+    redis.call('HDEL', slab, field)
+    redis.call('HDEL', store.bucket(meta, 'id', store.digest_hash(digest)), digest)
+    store.field_removed(meta, 'id')
+    store.posting_remove(meta, 0, ordinal)
+    for _, topic in ipairs(topics) do store.posting_remove(meta, topic, ordinal) end
+    redis.call('RPUSH', store.prefix(meta) .. 'freed', struct.pack('>I4I8', ordinal, now))
+end

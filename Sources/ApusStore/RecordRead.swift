@@ -1,0 +1,111 @@
+package import ApusCore
+package import ApusRedis
+
+/// One read of records that lie in one slab: a plain command, so that a whole unit of work is one pipelined write.
+///
+/// Few records are listed (`HMGET`), many come with the whole slab (`HGETALL`), which is then cheaper.
+package struct RecordRead: Sendable {
+    /// Where to send it.
+    package let tag: HashTag
+    /// What to send.
+    package let command: RedisCommand
+    /// The slab's first ordinal.
+    package let base: UInt32
+    /// Which of the slab's ordinals are wanted: bit i for base + i.
+    package let wanted: UInt64
+
+    private let isWhole: Bool
+
+    /// The reads that ordinals of one partition take.
+    ///
+    /// - Parameter ordinals: ascending.
+    package static func reads(
+        _ route: Route,
+        _ partition: Int,
+        ordinals: [UInt32],
+        _ keys: StoreKeys,
+    ) -> [RecordRead] {
+        let size = UInt32(StoreLimits.slabOrdinals)
+        var reads: [RecordRead] = []
+        var index = 0
+        while index < ordinals.count {
+            let slab = ordinals[index] / size
+            var wanted: UInt64 = 0
+            while index < ordinals.count, ordinals[index] / size == slab {
+                precondition(index == 0 || ordinals[index - 1] < ordinals[index], "ordinals must ascend")
+                wanted |= 1 << UInt64(ordinals[index] % size)
+                index += 1
+            }
+            let key = keys.slab(route.app, Realm(route), partition, Int(slab))
+            reads.append(RecordRead(key: key, tag: keys.tag(partition), base: slab * size, wanted: wanted))
+        }
+        return reads
+    }
+
+    private init(key: String, tag: HashTag, base: UInt32, wanted: UInt64) {
+        self.tag = tag
+        self.base = base
+        self.wanted = wanted
+        self.isWhole = wanted.nonzeroBitCount >= StoreLimits.wholeSlabFrom
+        if self.isWhole {
+            self.command = RedisCommand("HGETALL", .text(key))
+        } else {
+            var fields: [RedisArgument] = [.text(key)]
+            var rest = wanted
+            while rest != 0 {
+                fields.append(.integer(rest.trailingZeroBitCount))
+                rest &= rest - 1
+            }
+            self.command = RedisCommand("HMGET", fields)
+        }
+    }
+
+    /// Gives each wanted ordinal and its record (header and packed message) to `body`; an empty span where there is none.
+    /// Each comes once; in which order is not promised. Allocates nothing.
+    package func forEachRecord<Failure: Error>(
+        in reply: RESPReply,
+        _ body: (_ ordinal: UInt32, _ value: Span<UInt8>) throws(Failure) -> Void,
+    ) throws(Failure) {
+        var missing = self.wanted
+        var row = 1
+        if self.isWhole {
+            while row + 1 < reply.nodeCount {
+                let position = reply.withBytes(at: row) { Self.position($0) }
+                if position < 64, missing & (1 << UInt64(position)) != 0 {
+                    missing &= ~(1 << UInt64(position))
+                    try reply.withBytes(at: row + 1) { value throws(Failure) in
+                        try body(self.base + UInt32(position), value)
+                    }
+                }
+                row += 2
+            }
+        } else {
+            var rest = self.wanted
+            while rest != 0, row < reply.nodeCount {
+                let position = rest.trailingZeroBitCount
+                rest &= rest - 1
+                missing &= ~(1 << UInt64(position))
+                try reply.withBytes(at: row) { value throws(Failure) in
+                    try body(self.base + UInt32(position), value)
+                }
+                row += 1
+            }
+        }
+        while missing != 0 {
+            try body(self.base + UInt32(missing.trailingZeroBitCount), [UInt8]().span)
+            missing &= missing - 1
+        }
+    }
+
+    /// The number of a field: one or two digits; 64 for anything else.
+    private static func position(_ field: Span<UInt8>) -> Int {
+        var position = 0
+        guard field.count == 1 || field.count == 2 else { return 64 }
+        for index in 0..<field.count {
+            let digit = Int(field[index]) - 0x30
+            guard (0...9).contains(digit) else { return 64 }
+            position = position * 10 + digit
+        }
+        return min(position, 64)
+    }
+}

@@ -1,0 +1,342 @@
+internal import ApusCore
+internal import ApusRedis
+
+/// The store's functions as Swift sees them: their answers become words at once.
+struct StoreCalls: Sendable {
+    let client: RedisClient
+    let keys: StoreKeys
+
+    /// A device as `apus1_devices` finds it.
+    struct Found: Sendable {
+        /// Which of the digests asked for.
+        let index: Int
+        let realm: Realm
+        let ordinal: UInt32
+        let value: [UInt8]
+    }
+
+    /// What `apus1_put` is to write.
+    struct Writing: Sendable {
+        var expected: [UInt8]
+        var record: [UInt8]
+        var stamp: Stamp
+        var entered: [UInt32]
+        var left: [UInt32]
+    }
+
+    /// What becomes of registered-at.
+    enum Stamp: Sendable {
+        /// The server's time.
+        case now
+        /// As it was.
+        case keep
+        /// That time, but not one to come.
+        case asOf(UnixMilliseconds)
+
+        var argument: RedisArgument {
+            switch self {
+            case .now: "now"
+            case .keep: "keep"
+            case .asOf(let time): .text(String(max(0, time.value)))
+            }
+        }
+    }
+
+    enum PutAnswer: Sendable {
+        case written(ordinal: UInt32, header: [UInt8])
+        case mismatch
+    }
+
+    enum ClaimAnswer: Sendable {
+        /// Claimed; these must be cleared of the token.
+        case claimed([DeviceOwner])
+        /// Not claimed: too many claims were left unfinished. These must be cleared and released first.
+        case crowded([DeviceOwner])
+    }
+
+    enum ConfirmAnswer: Sendable {
+        case settled
+        /// Somebody released the claim: claim again.
+        case withdrawn
+        /// Another device claimed after this one.
+        case superseded
+    }
+
+    /// Who holds a token.
+    struct TokenOwner: Hashable, Sendable {
+        var isSettled: Bool
+        var device: DeviceOwner
+    }
+
+    // MARK: Devices
+
+    func devices(
+        _ app: AppID,
+        _ partition: Int,
+        _ digests: [UInt64],
+        realms: [Realm] = Realm.allCases,
+    ) async throws(StoreError) -> [Found] {
+        let reply = try await self.call(
+            "apus1_devices",
+            partition,
+            keys: realms.map { self.keys.meta(app, $0, partition) },
+            digests.map { .bytes(bigEndian($0)) },
+            readOnly: true,
+        )
+        var found: [Found] = []
+        var nodes = reply.children.makeIterator()
+        while let index = nodes.next()?.integer, let realm = nodes.next()?.integer {
+            guard let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
+                digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
+            else { throw Self.unexpected("apus1_devices") }
+            found.append(
+                Found(index: Int(index), realm: realms[Int(realm)], ordinal: UInt32(ordinal), value: value)
+            )
+        }
+        return found
+    }
+
+    func put(
+        _ app: AppID,
+        _ realm: Realm,
+        _ owner: DeviceOwner,
+        _ writing: Writing,
+    ) async throws(StoreError) -> PutAnswer {
+        let realms = [realm] + Realm.allCases.filter { $0 != realm }
+        let reply = try await self.call(
+            "apus1_put",
+            owner.partition,
+            keys: realms.map { self.keys.meta(app, $0, owner.partition) },
+            [
+                .bytes(bigEndian(owner.digest)), .bytes(writing.expected), .bytes(writing.record),
+                writing.stamp.argument, .bytes(packed(writing.entered)), .bytes(packed(writing.left)),
+            ],
+        )
+        switch reply.element(0)?.integer {
+        case 1:
+            guard let ordinal = reply.element(1)?.integer, let header = reply.element(2)?.bytes else {
+                throw Self.unexpected("apus1_put")
+            }
+            return .written(ordinal: UInt32(ordinal), header: header)
+        case 0: return .mismatch
+        case -1: throw StoreError(.full, "partition \(owner.partition) has no ordinal left")
+        default: throw Self.unexpected("apus1_put")
+        }
+    }
+
+    /// - Returns: false when something else is stored.
+    func remove(_ device: StoredDevice, _ owner: DeviceOwner) async throws(StoreError) -> Bool {
+        try await self.call(
+            "apus1_remove",
+            owner.partition,
+            keys: [self.keys.meta(device.app, device.realm, owner.partition)],
+            [.bytes(bigEndian(owner.digest)), .bytes(device.value), .bytes(packed(device.record.topics))],
+        ).integer == 1
+    }
+
+    /// The record at a place; nil when there is none.
+    func record(_ app: AppID, _ realm: Realm, partition: Int, ordinal: UInt32) async throws(StoreError) -> [UInt8]? {
+        let slab = Int(ordinal) / StoreLimits.slabOrdinals
+        let reply = try await self.send(
+            RedisCommand(
+                "HGET",
+                .text(self.keys.slab(app, realm, partition, slab)),
+                .integer(Int(ordinal) % StoreLimits.slabOrdinals),
+            ),
+            partition,
+        )
+        return reply.bytes
+    }
+
+    // MARK: Tokens
+
+    func claim(
+        _ app: AppID,
+        _ token: Placed,
+        by owner: DeviceOwner,
+    ) async throws(StoreError) -> ClaimAnswer {
+        let reply = try await self.call("apus1_token_claim", app, token, [.bytes(owner.bytes)])
+        let others = reply.children.dropFirst().compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
+        switch reply.element(0)?.integer {
+        case 1: return .claimed(others)
+        case 0: return .crowded(others)
+        default: throw Self.unexpected("apus1_token_claim")
+        }
+    }
+
+    func confirm(
+        _ app: AppID,
+        _ token: Placed,
+        by owner: DeviceOwner,
+        cleared: [DeviceOwner],
+    ) async throws(StoreError) -> ConfirmAnswer {
+        let reply = try await self.call(
+            "apus1_token_confirm",
+            app,
+            token,
+            [.bytes(owner.bytes), .bytes(cleared.flatMap(\.bytes))],
+        )
+        switch reply.integer {
+        case 1: return .settled
+        case 0: return .withdrawn
+        case -1: return .superseded
+        default: throw Self.unexpected("apus1_token_confirm")
+        }
+    }
+
+    func release(_ app: AppID, _ token: Placed, from owner: DeviceOwner) async throws(StoreError) {
+        _ = try await self.call("apus1_token_release", app, token, [.bytes(owner.bytes)])
+    }
+
+    func owners(_ app: AppID, _ token: Placed) async throws(StoreError) -> [TokenOwner] {
+        let reply = try await self.call("apus1_token_owners", app, token, [], readOnly: true)
+        return reply.children.compactMap { node in
+            guard let bytes = node.bytes, let owner = DeviceOwner(bytes.dropFirst()) else { return nil }
+            return TokenOwner(isSettled: bytes[0] == UInt8(ascii: "s"), device: owner)
+        }
+    }
+
+    // MARK: Users
+
+    /// - Returns: false when the user has as many devices as may be.
+    func noteUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) -> Bool {
+        let reply = try await self.call(
+            "apus1_user_add",
+            app,
+            user,
+            [.bytes(owner.bytes), .integer(StoreLimits.devicesPerUserMax)],
+        )
+        return reply.integer != -1
+    }
+
+    func forgetUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) {
+        _ = try await self.call("apus1_user_remove", app, user, [.bytes(owner.bytes)])
+    }
+
+    func userDevices(
+        _ app: AppID,
+        _ partition: Int,
+        _ digests: [UInt64],
+    ) async throws(StoreError) -> [[DeviceOwner]] {
+        let reply = try await self.call(
+            "apus1_user_devices",
+            partition,
+            keys: [self.keys.meta(app, partition)],
+            digests.map { .bytes(bigEndian($0)) },
+            readOnly: true,
+        )
+        return reply.children.map { DeviceOwner.list($0.bytes ?? []) }
+    }
+
+    // MARK: Topics
+
+    /// The number of a topic; nil when it has none.
+    func findTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32? {
+        let name = self.placed(app, topic.text)
+        let reply = try await self.call("apus1_topic_find", app, name, [.text(topic.text)], readOnly: true)
+        guard let counter = reply.integer else { throw Self.unexpected("apus1_topic_find") }
+        if counter == -1 { throw Self.topicCollision }
+        return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
+    }
+
+    /// The number of a topic, which gets one when it has none.
+    func numberTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32 {
+        let name = self.placed(app, topic.text)
+        let most = StoreLimits.topicNumberMax / self.keys.keyspace.devicePartitions - 1
+        let reply = try await self.call("apus1_topic_number", app, name, [.text(topic.text), .integer(most)])
+        switch reply.integer {
+        case -1: throw Self.topicCollision
+        case -2: throw StoreError(.full, "no topic number is left")
+        case .some(let counter) where counter > 0:
+            return self.topicNumber(counter: counter, partition: name.partition)
+        default: throw Self.unexpected("apus1_topic_number")
+        }
+    }
+
+    /// The names of topics of one partition; nil where there is none.
+    func topicNames(
+        _ app: AppID,
+        _ partition: Int,
+        _ numbers: [UInt32],
+    ) async throws(StoreError) -> [String?] {
+        let reply = try await self.call(
+            "apus1_topic_names",
+            partition,
+            keys: [self.keys.meta(app, partition)],
+            numbers.map { .integer(Int($0) / self.keys.keyspace.devicePartitions) },
+            readOnly: true,
+        )
+        return reply.children.map { node in node.string.flatMap { $0.isEmpty ? nil : $0 } }
+    }
+
+    // MARK: The way
+
+    /// Where an id leads.
+    struct Placed: Hashable, Sendable {
+        let partition: Int
+        let digest: UInt64
+    }
+
+    func placed(_ app: AppID, _ id: String) -> Placed { self.placed(app, Array(id.utf8)) }
+
+    func placed(_ app: AppID, _ id: [UInt8]) -> Placed {
+        let placement = self.keys.keyspace.placement(app: Array(app.text.utf8), id: id)
+        return Placed(partition: placement.partition, digest: placement.digest)
+    }
+
+    /// Sends a read.
+    func send(_ command: RedisCommand, _ partition: Int) async throws(StoreError) -> RESPNode {
+        do throws(RedisError) {
+            return try await self.client.send(command, on: self.keys.tag(partition), options: .idempotent).root
+        } catch {
+            throw StoreError(.redis, "\(error)", redis: error)
+        }
+    }
+
+    func call(
+        _ function: String,
+        _ partition: Int,
+        keys: [String],
+        _ arguments: [RedisArgument],
+        readOnly: Bool = false,
+    ) async throws(StoreError) -> RESPNode {
+        do throws(RedisError) {
+            return try await self.client.call(
+                function,
+                on: self.keys.tag(partition),
+                keys: keys,
+                arguments: arguments,
+                readOnly: readOnly,
+            ).root
+        } catch {
+            throw StoreError(.redis, "\(function): \(error)", redis: error)
+        }
+    }
+
+    /// Calls a function of tokens, users or topics: the digest is its first argument.
+    private func call(
+        _ function: String,
+        _ app: AppID,
+        _ id: Placed,
+        _ arguments: [RedisArgument],
+        readOnly: Bool = false,
+    ) async throws(StoreError) -> RESPNode {
+        try await self.call(
+            function,
+            id.partition,
+            keys: [self.keys.meta(app, id.partition)],
+            [.bytes(bigEndian(id.digest))] + arguments,
+            readOnly: readOnly,
+        )
+    }
+
+    private func topicNumber(counter: Int64, partition: Int) -> UInt32 {
+        UInt32(counter) * UInt32(self.keys.keyspace.devicePartitions) + UInt32(partition)
+    }
+
+    static func unexpected(_ function: String) -> StoreError {
+        StoreError(.corrupt, "\(function) gave an answer of another form")
+    }
+
+    private static let topicCollision = StoreError(.collision, "another topic's name has the same digest")
+}

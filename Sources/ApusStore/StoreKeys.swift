@@ -1,0 +1,89 @@
+package import ApusCore
+package import ApusRedis
+
+/// Every key of the device store, by name. `{t}` is the tag of a device partition.
+///
+/// | key | type | content |
+/// | --- | --- | --- |
+/// | `{t}<app>:<realm>:meta` | hash | next ordinal, generation, buckets and entries of `id` and `few` |
+/// | `{t}<app>:<realm>:rec:<k>` | hash | ordinal mod 64 → header and record; k = ordinal / 64 |
+/// | `{t}<app>:<realm>:id:<b>` | hash | digest of the device id → ordinal |
+/// | `{t}<app>:<realm>:few:<b>` | hash | topic and chunk → fewer than 32 ordinals, packed |
+/// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
+/// | `{t}<app>:<realm>:freed` | list | ordinal and time; they rest an hour |
+/// | `{t}<app>:meta` | hash | buckets and entries of the four below |
+/// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
+/// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
+/// | `{t}<app>:topics:<b>` | hash | digest of a topic's name → counter; t from the name |
+/// | `{t}<app>:names:<k>` | hash | counter mod 64 → a topic's name; k = counter / 64 |
+///
+/// The functions in `Functions/` derive the other keys from the meta key that they are given.
+package struct StoreKeys: Sendable, Hashable {
+    /// How keys are spread.
+    package let keyspace: Keyspace
+
+    /// Keys in that keyspace.
+    package init(_ keyspace: Keyspace) { self.keyspace = keyspace }
+
+    /// The tag of a partition.
+    package func tag(_ partition: Int) -> HashTag { self.keyspace.tag(partition: partition) }
+
+    /// The meta key of a place: one app, realm and partition.
+    package func meta(_ app: AppID, _ realm: Realm, _ partition: Int) -> String {
+        self.key(app, realm, partition, "meta")
+    }
+
+    /// The meta key of what an app keeps in a partition whatever the realm.
+    package func meta(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "meta") }
+
+    /// The hash of 64 records.
+    package func slab(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
+        self.key(app, realm, partition, "rec:\(slab)")
+    }
+
+    /// A bucket of the ids or of the small postings.
+    package func bucket(_ name: PlaceBuckets, _ app: AppID, _ realm: Realm, _ partition: Int, _ bucket: Int) -> String {
+        self.key(app, realm, partition, "\(name.rawValue):\(bucket)")
+    }
+
+    /// A bucket of the tokens, users or topics.
+    package func bucket(_ name: AppBuckets, _ app: AppID, _ partition: Int, _ bucket: Int) -> String {
+        self.key(app, partition, "\(name.rawValue):\(bucket)")
+    }
+
+    /// A posting that has a key of its own.
+    package func posting(_ app: AppID, _ realm: Realm, _ partition: Int, topic: UInt32, chunk: Int) -> String {
+        self.key(app, realm, partition, "topic:\(topic):\(chunk)")
+    }
+
+    /// All keys of postings of a place, as a pattern for `SCAN`.
+    package func postingPattern(_ app: AppID, _ realm: Realm, _ partition: Int) -> String {
+        self.key(app, realm, partition, "topic:*")
+    }
+
+    /// The bucketed hashes of a place.
+    package enum PlaceBuckets: String, Sendable {
+        /// Digest of the device id → ordinal.
+        case ids = "id"
+        /// Topic and chunk → ordinals.
+        case few
+    }
+
+    /// The bucketed hashes of an app and partition.
+    package enum AppBuckets: String, Sendable, CaseIterable {
+        /// Digest of a token → owners.
+        case tokens = "tok"
+        /// Digest of a user → devices.
+        case users = "user"
+        /// Digest of a topic's name → counter.
+        case topics
+    }
+
+    private func key(_ app: AppID, _ partition: Int, _ rest: String) -> String {
+        self.tag(partition).key("\(app.text):\(rest)")
+    }
+
+    private func key(_ app: AppID, _ realm: Realm, _ partition: Int, _ rest: String) -> String {
+        self.key(app, partition, "\(realm.name):\(rest)")
+    }
+}
