@@ -45,6 +45,7 @@ let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let histogram: Target.Dependency = .product(name: "Histogram", package: "hdrhistogram-swift")
@@ -69,6 +70,7 @@ let package = Package(
             from: "1.4.0",
             traits: [.defaults, "YAML"],
         ),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
@@ -110,7 +112,7 @@ let package = Package(
             "ApusService",
             [
                 "ApusCore", "ApusMetrics", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1, logging,
-                lifecycle, configuration, hummingbird,
+                lifecycle, configuration, yams, hummingbird,
             ],
         ),
 
@@ -183,7 +185,7 @@ let package = Package(
         ),
         tests(
             "ApusServiceTests",
-            ["ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, nioCore]
+            ["ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, lifecycle, nioCore, nioPosix]
         ),
         tests("ApusRegistrationTests", ["ApusCore", "ApusMessages", "ApusStore", "ApusRegistration", "ApusTestKit"]),
         tests("ApusDispatcherTests", ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher"]),

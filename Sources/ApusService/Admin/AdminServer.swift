@@ -1,0 +1,121 @@
+internal import ApusMetrics
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+internal import ServiceLifecycle
+
+/// The endpoints for machines that watch: `/metrics`, `/healthz`, `/readyz`, `/startupz`, on a port of their own.
+///
+/// Sources: the paths are Kubernetes' own (https://kubernetes.io/docs/reference/using-api/health-checks/), the formats
+/// Prometheus' (https://prometheus.io/docs/instrumenting/exposition_formats/).
+struct AdminServer: Service {
+    let programName: String
+    let settings: AdminSettings
+    let registry: MetricRegistry
+    let readiness: Readiness
+    let eventLoopGroup: any EventLoopGroup
+    let logger: Logger
+
+    /// How long an event loop may take to answer before the process counts as stuck.
+    static let loopAnswerMax = Duration.seconds(1)
+
+    func run() async throws {
+        let router = Router(options: .autoGenerateHeadEndpoints)
+        router.get("/metrics") { request, _ in
+            let format = ExpositionFormat.negotiated(accept: request.headers[.accept])
+            return Self.answer(.ok, await self.registry.exposition(format), type: format.contentType)
+        }
+        router.get("/healthz") { _, _ in await self.health() }
+        router.get("/readyz") { request, _ in
+            let report = await self.readiness.report()
+            let isVerbose = request.uri.queryParameters["verbose"] != nil
+            let body = Self.json(report, programName: self.programName, isVerbose: isVerbose)
+            return Self.answer(report.isReady ? .ok : .serviceUnavailable, body, type: "application/json")
+        }
+        router.get("/startupz") { _, _ in
+            let phase = self.readiness.phase
+            return Self.answer(
+                phase == .starting ? .serviceUnavailable : .ok,
+                Array("{\"status\":\"\(phase.rawValue)\"}\n".utf8),
+                type: "application/json",
+            )
+        }
+        let application = Application(
+            router: router,
+            configuration: ApplicationConfiguration(
+                address: .hostname(self.settings.listen.host, port: self.settings.listen.port)
+            ),
+            onServerRunning: { channel in self.announce(channel) },
+            eventLoopGroupProvider: .shared(self.eventLoopGroup),
+            logger: self.logger,
+        )
+        defer {
+            if let file = self.settings.portFile { try? FileManager.default.removeItem(atPath: file) }
+        }
+        try await application.run()
+    }
+
+    /// Tells the port, which may be the system's choice, to the log and to the port file.
+    private func announce(_ channel: any Channel) {
+        let port = channel.localAddress?.port ?? 0
+        self.logger.info(
+            "admin endpoints listen",
+            metadata: ["host": "\(self.settings.listen.host)", "port": .stringConvertible(port)]
+        )
+        guard let file = self.settings.portFile else { return }
+        do {
+            try Data("\(port)\n".utf8).write(to: URL(filePath: file), options: .atomic)
+        } catch {
+            self.logger.error("the port file cannot be written", metadata: ["file": "\(file)", "error": "\(error)"])
+        }
+    }
+
+    /// Alive: every event loop answers soon.
+    private func health() async -> Response {
+        var stuck = 0
+        for loop in self.eventLoopGroup.makeIterator() {
+            let answered = await firstWithin(Self.loopAnswerMax) { (try? await loop.submit {}.get()) != nil }
+            if answered != true { stuck += 1 }
+        }
+        let body = stuck == 0 ? "{\"status\":\"ok\"}\n" : "{\"status\":\"stuck\",\"event_loops\":\(stuck)}\n"
+        return Self.answer(stuck == 0 ? .ok : .serviceUnavailable, Array(body.utf8), type: "application/json")
+    }
+
+    private static func answer(_ status: HTTPResponse.Status, _ body: [UInt8], type: String) -> Response {
+        Response(
+            status: status,
+            headers: [.contentType: type, .cacheControl: "no-store", .contentLength: "\(body.count)"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)),
+        )
+    }
+
+    /// The status and what fails; all checks when asked.
+    static func json(_ report: Readiness.Report, programName: String, isVerbose: Bool) -> [UInt8] {
+        var text: [UInt8] = []
+        let status = report.isReady ? "ready" : report.phase == .serving ? "unready" : report.phase.rawValue
+        text += "{\"status\":\"\(status)\",\"service\":".utf8
+        JSONText.append(programName, to: &text)
+        text += ",\"checks\":[".utf8
+        let shown = isVerbose ? report.checks : report.checks.filter { !$0.result.isOK }
+        for (place, check) in shown.enumerated() {
+            if place > 0 { text.append(0x2c) }
+            text += "{\"name\":".utf8
+            JSONText.append(check.name, to: &text)
+            text += ",\"ok\":\(check.result.isOK)".utf8
+            let detail: String? =
+                switch check.result {
+                case .ok(let detail): detail
+                case .failing(let reason): reason
+                }
+            if let detail {
+                text += ",\"detail\":".utf8
+                JSONText.append(detail, to: &text)
+            }
+            text.append(0x7d)
+        }
+        text += "]}\n".utf8
+        return text
+    }
+}

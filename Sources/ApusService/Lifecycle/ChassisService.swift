@@ -1,0 +1,132 @@
+public import ApusMetrics
+internal import Logging
+public import NIOCore
+public import ServiceLifecycle
+
+/// One of the three services with everything around it, as a `Service`: for a program of its own (`ServiceChassis.run`),
+/// and for several in one process (`apus demo`).
+///
+/// Runs until its task is told to shut down gracefully. Then readiness goes off first, the service's own parts stop in
+/// reverse order, and the admin endpoints answer to the end.
+public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service {
+    /// Makes the service's own parts. What may take long, such as waiting for Redis, belongs in their `run`: the admin
+    /// endpoints answer only when this is done.
+    public typealias Assemble = @Sendable (ServiceContext<Own, Metrics>) async throws -> [any Service]
+
+    /// What the service's parts get.
+    public let context: ServiceContext<Own, Metrics>
+    private let sink: LogSink
+    private let watcher: SettingsWatcher<Own>
+    private let reloadAsked: AsyncStream<Void>.Continuation
+    private let assemble: Assemble
+
+    /// Declares the metrics and prepares everything; nothing runs yet.
+    ///
+    /// - Parameters:
+    ///   - settings: read already, so valid.
+    ///   - metrics: the service's own families.
+    ///   - sink: where log lines go.
+    ///   - eventLoopGroup: threads that outlive the service.
+    ///   - pollInterval: time between two looks at the configuration's files.
+    ///   - assemble: makes the service's own parts.
+    public init(
+        _ settings: LiveSettings<Own>,
+        metrics: Metrics.Type,
+        sink: LogSink,
+        eventLoopGroup: any EventLoopGroup,
+        pollInterval: Duration = .seconds(5),
+        assemble: @escaping Assemble,
+    ) {
+        let name = settings.service
+        var catalogue = MetricCatalogue()
+        let common = CommonMetrics(&catalogue, build: .current(name), reading: name.streams)
+        let own = Metrics(&catalogue)
+        let registry = MetricRegistry(catalogue)
+        sink.count(in: registry.shared, common)
+        let logger = sink.logger(name.programName)
+        self.context = ServiceContext(
+            name: name,
+            settings: settings,
+            metrics: own,
+            commonMetrics: common,
+            registry: registry,
+            readiness: Readiness(),
+            logger: logger,
+            eventLoopGroup: eventLoopGroup,
+        )
+        let (asked, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        self.reloadAsked = continuation
+        self.watcher = SettingsWatcher(
+            settings: settings,
+            sink: sink,
+            logger: logger,
+            shared: registry.shared,
+            metrics: common,
+            clock: SystemClock(),
+            pollInterval: pollInterval,
+            asked: asked,
+        )
+        self.sink = sink
+        self.assemble = assemble
+    }
+
+    /// Asks for a look at the configuration now.
+    public func askForReload() { self.reloadAsked.yield() }
+
+    /// Runs the service until it is told to stop.
+    public func run() async throws {
+        let context = self.context
+        let shared = context.registry.shared
+        let common = context.commonMetrics
+        self.watcher.announceFirst()
+        let reader = ProcessReader(shared: shared, metrics: common.process)
+        reader.start(at: SystemClock().nanosecondsSince1970())
+        context.registry.addCollector { reader.collect() }
+        context.registry.addCollector {
+            shared.set(common.ready, to: await context.readiness.report().isReady ? 1 : 0)
+        }
+        let own = try await self.assemble(context)
+        let settings = context.settings.current.common
+        let admin = AdminServer(
+            programName: context.name.programName,
+            settings: settings.admin,
+            registry: context.registry,
+            readiness: context.readiness,
+            eventLoopGroup: context.eventLoopGroup,
+            logger: context.logger,
+        )
+        let probe = EventLoopProbe(
+            eventLoopGroup: context.eventLoopGroup,
+            registry: context.registry,
+            metrics: common,
+        )
+        // Stopped in reverse order: first nothing new comes in, last the endpoints go.
+        let marker = PhaseMarker(readiness: context.readiness, shared: shared, metrics: common, logger: context.logger)
+        let services: [any Service] = [admin, probe, self.watcher] + own + [marker]
+        var configuration = ServiceGroupConfiguration(
+            services: services.map { service in
+                .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            logger: context.logger,
+        )
+        configuration.maximumGracefulShutdownDuration = settings.drainTimeout
+        try await ServiceGroup(configuration: configuration).run()
+    }
+}
+
+/// Started last and stopped first: turns readiness on and off.
+private struct PhaseMarker: Service {
+    let readiness: Readiness
+    let shared: SharedMetrics
+    let metrics: CommonMetrics
+    let logger: Logger
+
+    func run() async throws {
+        self.readiness.enter(.serving)
+        self.logger.info("running")
+        try? await gracefulShutdown()
+        self.readiness.enter(.draining)
+        self.shared.set(self.metrics.draining, to: 1)
+        self.logger.notice("draining")
+    }
+}

@@ -1,0 +1,60 @@
+internal import ApusMetrics
+internal import Foundation
+
+/// Reads what the kernel knows of this process into the metrics. What cannot be read stays absent.
+struct ProcessReader: Sendable {
+    let shared: SharedMetrics
+    let metrics: ProcessMetrics
+
+    /// The values of /proc/self/stat that metrics show.
+    struct Stat: Hashable {
+        let threads: Int64
+        let virtualBytes: Int64
+        let residentPages: Int64
+
+        /// Parses; the program's name in parentheses may hold spaces and parentheses itself.
+        ///
+        /// Source: proc(5), fields 20, 23 and 24.
+        init?(_ text: String) {
+            guard let nameEnd = text.lastIndex(of: ")") else { return nil }
+            let fields = text[text.index(after: nameEnd)...].split(separator: " ")
+            guard fields.count >= 22 else { return nil }
+            guard let threads = Int64(fields[17]), let virtualBytes = Int64(fields[20]) else { return nil }
+            guard let residentPages = Int64(fields[21]) else { return nil }
+            self.threads = threads
+            self.virtualBytes = virtualBytes
+            self.residentPages = residentPages
+        }
+    }
+
+    /// The soft limit of open files from /proc/self/limits; nil when unlimited or not there.
+    static func maxDescriptors(_ limits: String) -> Int64? {
+        let line = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }
+        return line?.split(separator: " ").dropFirst(3).first.flatMap { Int64($0) }
+    }
+
+    /// Notes when the process started: the time of this call, since /proc/stat may be hidden.
+    func start(at time: Int64) { self.shared.set(self.metrics.startTime, to: time / 1_000_000) }
+
+    func collect() {
+        self.shared.mirror(SystemClock.processNanoseconds(), in: self.metrics.cpu)
+        if let stat = Self.read("/proc/self/stat").flatMap(Stat.init) {
+            self.shared.set(self.metrics.threads, to: stat.threads)
+            self.shared.set(self.metrics.virtualMemory, to: stat.virtualBytes)
+            self.shared.set(self.metrics.residentMemory, to: stat.residentPages * Int64(NSPageSize()))
+        }
+        if let limit = Self.read("/proc/self/limits").flatMap(Self.maxDescriptors) {
+            self.shared.set(self.metrics.maxDescriptors, to: limit)
+        }
+        if let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd") {
+            self.shared.set(self.metrics.openDescriptors, to: Int64(names.count))
+        }
+    }
+
+    private static func read(_ path: String) -> String? {
+        // The size of a file of /proc is unknown before it is read.
+        guard let handle = FileHandle(forReadingAtPath: path) else { return nil }
+        defer { try? handle.close() }
+        return (try? handle.readToEnd()).flatMap { String(data: $0, encoding: .utf8) }
+    }
+}

@@ -1,0 +1,163 @@
+public import ApusMetrics
+internal import Dispatch
+internal import Foundation
+internal import Logging
+internal import NIOCore
+internal import NIOPosix
+internal import ServiceLifecycle
+internal import Synchronization
+
+/// How a program ended.
+public enum ExitCode: Int32, Sendable {
+    /// Everything was done.
+    case done = 0
+    /// Something failed, or did not end in time.
+    case failed = 1
+    /// The command line or the configuration is wrong (EX_USAGE of sysexits.h).
+    case usage = 64
+}
+
+/// The whole life of a service's process.
+public enum ServiceChassis {
+    /// How long after the drain's end cancelled parts may take before the process ends anyway.
+    static let cancellationDurationMax = Duration.seconds(5)
+    /// How long the last log lines may take.
+    static let flushDurationMax = Duration.seconds(1)
+
+    /// Runs a service until a signal ends it.
+    ///
+    /// - Parameters:
+    ///   - name: which one.
+    ///   - settings: its own settings.
+    ///   - metrics: its own families.
+    ///   - arguments: the command line without the program's name; nil: the process's own.
+    ///   - environment: the variables; nil: the process's own.
+    ///   - assemble: makes its own parts.
+    public static func run<Own: ServiceSettings, Metrics: MetricSet>(
+        _ name: ServiceName,
+        settings: Own.Type,
+        metrics: Metrics.Type,
+        arguments: [String]? = nil,
+        environment: [String: String]? = nil,
+        assemble: @escaping ChassisService<Own, Metrics>.Assemble,
+    ) async -> Never {
+        let options: ServiceArguments
+        do {
+            options = try ServiceArguments(arguments ?? Array(CommandLine.arguments.dropFirst()))
+        } catch {
+            Self.complain("\(name.programName): \(error.message)\n\n\(ServiceArguments.usage(name.programName))")
+            exit(ExitCode.usage.rawValue)
+        }
+        switch options.wish {
+        case .help: Self.end(saying: ServiceArguments.usage(name.programName))
+        case .version: Self.end(saying: "\(name.programName) \(BuildInformation.packageVersion)")
+        case .run, .check: break
+        }
+        let environment = environment ?? ProcessInfo.processInfo.environment
+        let live: LiveSettings<Own>
+        do {
+            live = try LiveSettings(options.source(environment: environment), for: name)
+        } catch {
+            Self.complain("\(name.programName): \(error)")
+            exit(ExitCode.usage.rawValue)
+        }
+        if options.wish == .check { Self.end(saying: "the configuration is valid") }
+        let code = await Self.serve(live, metrics: metrics, assemble: assemble)
+        exit(code.rawValue)
+    }
+
+    private static func serve<Own: ServiceSettings, Metrics: MetricSet>(
+        _ live: LiveSettings<Own>,
+        metrics: Metrics.Type,
+        assemble: @escaping ChassisService<Own, Metrics>.Assemble,
+    ) async -> ExitCode {
+        let common = live.current.common
+        let sink = LogSink.standardOutput(common.log)
+        LoggingSystem.bootstrap { ApusLogHandler(label: $0, sink: sink) }
+        let group = MultiThreadedEventLoopGroup(
+            numberOfThreads: common.eventLoops == 0 ? System.coreCount : common.eventLoops
+        )
+        let service = ChassisService(
+            live,
+            metrics: metrics,
+            sink: sink,
+            eventLoopGroup: group,
+            assemble: assemble,
+        )
+        let logger = service.context.logger
+        let outer = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
+        let control = ProcessControl(sink: sink, drainTimeout: common.drainTimeout) { action in
+            switch action {
+            case .reload: service.askForReload()
+            case .drain: Task { await outer.triggerGracefulShutdown() }
+            case .exit: exit(ExitCode.failed.rawValue)
+            case .ignore: break
+            }
+        }
+        let trap = SignalTrap([SIGTERM, SIGINT, SIGHUP]) { number in
+            control.receive(number == SIGHUP ? .reloadAsked : .stopAsked)
+        }
+        defer { withExtendedLifetime(trap) {} }
+        var code = ExitCode.done
+        do {
+            try await outer.run()
+            if control.isLate {
+                logger.error("the drain did not end in time: parts of it were cancelled")
+                code = .failed
+            }
+        } catch {
+            logger.critical("failed", error: error)
+            code = .failed
+        }
+        control.receive(.finished)
+        logger.info("stopped", metadata: ["exit_code": .stringConvertible(code.rawValue)])
+        sink.flush(within: Self.flushDurationMax)
+        return code
+    }
+
+    private static func complain(_ text: String) {
+        try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+    }
+
+    private static func end(saying text: String) -> Never {
+        try? FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
+        exit(ExitCode.done.rawValue)
+    }
+}
+
+/// Drives the shutdown machine: the deadline runs from the first wish to stop.
+private final class ProcessControl: Sendable {
+    private let machine = Mutex(ShutdownMachine())
+    private let drainStarted = Mutex<ContinuousClock.Instant?>(nil)
+    private let sink: LogSink
+    private let drainTimeout: Duration
+    private let perform: @Sendable (ShutdownMachine.Action) -> Void
+
+    init(sink: LogSink, drainTimeout: Duration, perform: @escaping @Sendable (ShutdownMachine.Action) -> Void) {
+        self.sink = sink
+        self.drainTimeout = drainTimeout
+        self.perform = perform
+    }
+
+    /// Whether the drain took longer than it may.
+    var isLate: Bool {
+        guard let start = self.drainStarted.withLock({ $0 }) else { return false }
+        return ContinuousClock.now - start >= self.drainTimeout
+    }
+
+    func receive(_ event: ShutdownMachine.Event) {
+        let action = self.machine.withLock { $0.receive(event) }
+        if action == .drain {
+            self.drainStarted.withLock { $0 = ContinuousClock.now }
+            let limit = self.drainTimeout + ServiceChassis.cancellationDurationMax
+            DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(limit / .milliseconds(1)))) {
+                self.receive(.deadlinePassed)
+            }
+        }
+        if action == .exit {
+            self.sink.logger("apus").error("ending at once", metadata: ["cause": "\(event)"])
+            self.sink.flush(within: .milliseconds(200))
+        }
+        self.perform(action)
+    }
+}

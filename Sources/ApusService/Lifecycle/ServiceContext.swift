@@ -1,0 +1,23 @@
+public import ApusMetrics
+public import Logging
+public import NIOCore
+
+/// What the chassis gives to a service.
+public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable {
+    /// Which service.
+    public let name: ServiceName
+    /// The configuration in force, and its later versions.
+    public let settings: LiveSettings<Own>
+    /// The service's own families.
+    public let metrics: Metrics
+    /// The families that every service has.
+    public let commonMetrics: CommonMetrics
+    /// Where cells come from: `registry.makeShard(on:)` for an event loop, `registry.shared` for the rest.
+    public let registry: MetricRegistry
+    /// Checks of `/readyz`: `readiness.add("redis") { … }`.
+    public let readiness: Readiness
+    /// The service's logger.
+    public let logger: Logger
+    /// The threads that drive sockets.
+    public let eventLoopGroup: any EventLoopGroup
+}

@@ -1,0 +1,108 @@
+package import ApusCore
+package import ApusMetrics
+internal import Glibc
+public import Logging
+internal import Synchronization
+
+/// Where all loggers of a process send their lines: one level, one form, one writer.
+public final class LogSink: Sendable {
+    private let writer: LogWriter
+    private let isJSON: Bool
+    private let clock: any WallClock
+    private let levelIndex: Atomic<Int>
+    private let counters = Mutex<(shared: SharedMetrics, metrics: CommonMetrics)?>(nil)
+
+    package init(writer: LogWriter, isJSON: Bool, level: Logger.Level, clock: any WallClock) {
+        self.writer = writer
+        self.isJSON = isJSON
+        self.clock = clock
+        self.levelIndex = Atomic(Self.index(of: level))
+    }
+
+    /// Lines on the standard output.
+    public static func standardOutput(_ settings: LogSettings) -> LogSink {
+        let isJSON =
+            switch settings.format {
+            case .auto: isatty(STDOUT_FILENO) == 0
+            case .json: true
+            case .text: false
+            }
+        let writer = LogWriter(descriptor: STDOUT_FILENO)
+        return LogSink(writer: writer, isJSON: isJSON, level: settings.level, clock: SystemClock())
+    }
+
+    /// The least level that is written; may change while the service runs.
+    public var level: Logger.Level {
+        get { Logger.Level.allCases[self.levelIndex.load(ordering: .relaxed)] }
+        set { self.levelIndex.store(Self.index(of: newValue), ordering: .relaxed) }
+    }
+
+    /// Counts lines from now on.
+    package func count(in shared: SharedMetrics, _ metrics: CommonMetrics) {
+        self.counters.withLock { $0 = (shared, metrics) }
+    }
+
+    /// A logger of that name.
+    public func logger(_ label: String) -> Logger { Logger(label: label) { ApusLogHandler(label: $0, sink: self) } }
+
+    /// Waits until all lines are written, but not longer than that.
+    public func flush(within limit: Duration) { self.writer.flush(within: limit) }
+
+    func log(_ event: LogEvent, label: String, metadata: Logger.Metadata) {
+        let line = LogLine(
+            nanosecondsSince1970: self.clock.nanosecondsSince1970(),
+            level: event.level,
+            label: label,
+            message: event.message.description,
+            error: event.error,
+            metadata: metadata,
+        )
+        let isTaken = self.writer.write(self.isJSON ? line.json() : line.text(), level: event.level)
+        guard let counters = self.counters.withLock({ $0 }) else { return }
+        guard let level = LogLevelLabel(rawValue: Self.index(of: event.level)) else { return }
+        counters.shared.add(to: counters.metrics.logMessages[level])
+        if !isTaken { counters.shared.add(to: counters.metrics.logMessagesDropped[level]) }
+    }
+
+    private static func index(of level: Logger.Level) -> Int {
+        Logger.Level.allCases.firstIndex(of: level) ?? 0
+    }
+}
+
+/// swift-log's handler: gathers the metadata, leaves the rest to the sink.
+public struct ApusLogHandler: LogHandler {
+    private let label: String
+    private let sink: LogSink
+    private var ownLevel: Logger.Level?
+
+    /// Values of every line.
+    public var metadata: Logger.Metadata = [:]
+    /// Values from the surroundings.
+    public var metadataProvider: Logger.MetadataProvider?
+
+    /// A handler for one logger.
+    public init(label: String, sink: LogSink) {
+        self.label = label
+        self.sink = sink
+    }
+
+    /// The logger's own level once it is set, the sink's before.
+    public var logLevel: Logger.Level {
+        get { self.ownLevel ?? self.sink.level }
+        set { self.ownLevel = newValue }
+    }
+
+    /// One value of every line.
+    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
+        get { self.metadata[key] }
+        set { self.metadata[key] = newValue }
+    }
+
+    /// Writes an event.
+    public func log(event: LogEvent) {
+        var metadata = self.metadata
+        if let provided = self.metadataProvider?.get() { metadata.merge(provided) { $1 } }
+        if let own = event.metadata { metadata.merge(own) { $1 } }
+        self.sink.log(event, label: self.label, metadata: metadata)
+    }
+}

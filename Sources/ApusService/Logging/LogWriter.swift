@@ -1,0 +1,67 @@
+internal import Dispatch
+internal import Foundation
+package import Logging
+internal import Synchronization
+
+/// Writes lines to a descriptor from a thread of its own. Never blocks who logs: when the descriptor is slower than the
+/// log, lines are dropped and counted, the less important first.
+package final class LogWriter: Sendable {
+    /// Bytes that may wait for lines below warning.
+    package static let ordinaryBytesMax = 1 << 20
+    /// Bytes that may wait at all.
+    package static let urgentBytesMax = 2 << 20
+
+    private struct State {
+        var waiting: [UInt8] = []
+        var isWriting = false
+        var dropped: Int64 = 0
+    }
+
+    private let descriptor: Int32
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "apus.log", qos: .utility)
+
+    /// Writes to that descriptor, which stays the caller's.
+    package init(descriptor: Int32) { self.descriptor = descriptor }
+
+    /// Takes a line; false: dropped.
+    package func write(_ line: [UInt8], level: Logger.Level) -> Bool {
+        let limit = level >= .warning ? Self.urgentBytesMax : Self.ordinaryBytesMax
+        let (isTaken, mustStart) = self.state.withLock { state in
+            guard state.waiting.count + line.count <= limit else {
+                state.dropped += 1
+                return (false, false)
+            }
+            state.waiting += line
+            let mustStart = !state.isWriting
+            state.isWriting = true
+            return (true, mustStart)
+        }
+        if mustStart { self.queue.async { self.drain() } }
+        return isTaken
+    }
+
+    /// Lines dropped so far.
+    package var dropped: Int64 { self.state.withLock(\.dropped) }
+
+    /// Waits until what was taken is written, but not longer than that: the descriptor may take no more.
+    package func flush(within limit: Duration) {
+        let work = DispatchWorkItem { self.drain() }
+        self.queue.async(execute: work)
+        _ = work.wait(timeout: .now() + .milliseconds(Int(limit / .milliseconds(1))))
+    }
+
+    private func drain() {
+        while true {
+            let bytes = self.state.withLock { state in
+                let bytes = state.waiting
+                state.waiting = []
+                state.isWriting = !bytes.isEmpty
+                return bytes
+            }
+            guard !bytes.isEmpty else { return }
+            // A log that cannot be written has nowhere to say so.
+            try? FileHandle(fileDescriptor: self.descriptor, closeOnDealloc: false).write(contentsOf: bytes)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+public import ApusCore
+
+/// One app: its ways out and who may act for it. Values only; the services make keys and connections of them.
+public struct AppSettings: Hashable, Sendable {
+    /// Apple; nil when the app has no APNs.
+    public var apns: APNsSettings?
+    /// Google; nil when the app has no FCM.
+    public var fcm: FCMSettings?
+    /// Who may register and publish.
+    public var auth: AuthSettings
+
+    init(_ reader: SettingsReader, at key: String) {
+        self.apns = reader.hasSection("\(key).apns") ? APNsSettings(reader, at: "\(key).apns") : nil
+        self.fcm = reader.hasSection("\(key).fcm") ? FCMSettings(reader, at: "\(key).fcm") : nil
+        self.auth = AuthSettings(reader, at: "\(key).auth")
+    }
+}
+
+/// An app at APNs, with a signing key.
+public struct APNsSettings: Hashable, Sendable {
+    /// The team that owns the key.
+    public var teamID: String
+    /// The key's name at Apple.
+    public var keyID: String
+    /// The `.p8` file.
+    public var keyFile: String
+    /// The bundle id.
+    public var topic: String
+    /// Which of Apple's worlds the app uses.
+    public var environments: [ProviderEnvironment]
+    /// Stands in for Apple's host: a simulator.
+    public var host: String?
+    /// Stands in for port 443.
+    public var port: Int
+    /// The authority that the server's certificate must come from; nil: the system's.
+    public var caFile: String?
+    /// Connections for each environment.
+    public var connections: Int
+
+    init(_ reader: SettingsReader, at key: String) {
+        self.teamID = reader.requiredString("\(key).team_id", Self.tenCharacters)
+        self.keyID = reader.requiredString("\(key).key_id", Self.tenCharacters)
+        self.keyFile = reader.requiredFilePath("\(key).key_file")
+        self.topic = reader.requiredString("\(key).topic", Self.bundleID)
+        self.environments = []
+        for name in reader.strings("\(key).environments") ?? ["production"] {
+            guard let environment = ProviderEnvironment(name: name) else {
+                reader.issue("\(key).environments", "must be a list of production and sandbox")
+                break
+            }
+            if !self.environments.contains(environment) { self.environments.append(environment) }
+        }
+        self.host = reader.string("\(key).host", .host)
+        self.port = reader.integer("\(key).port", default: 443, in: 1...65_535)
+        self.caFile = reader.filePath("\(key).ca_file")
+        self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
+    }
+
+    /// The host of one of the two worlds.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+    public func host(for environment: ProviderEnvironment) -> String {
+        if let host = self.host { return host }
+        return switch environment {
+        case .production: "api.push.apple.com"
+        case .sandbox: "api.sandbox.push.apple.com"
+        }
+    }
+
+    private static let tenCharacters = SettingRule("must be 10 characters A-Z and 0-9") { text in
+        text.utf8.count == 10
+            && text.utf8.allSatisfy { (0x41...0x5a).contains($0) || (0x30...0x39).contains($0) }
+    }
+    private static let bundleID = SettingRule("must be a bundle id, such as com.example.shop") { text in
+        (1...155).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                (0x61...0x7a).contains(byte) || (0x41...0x5a).contains(byte) || (0x30...0x39).contains(byte)
+                    || byte == 0x2d || byte == 0x2e
+            }
+    }
+}
+
+/// An app at FCM, with a service account.
+public struct FCMSettings: Hashable, Sendable {
+    /// The Firebase project.
+    public var projectID: String
+    /// The service account's JSON key.
+    public var serviceAccountFile: String
+    /// Stands in for Google's address: a simulator.
+    public var baseURL: String
+    /// Stands in for the address of the account's token server; nil: as in the account's file.
+    public var tokenURL: String?
+    /// The authority that the server's certificate must come from; nil: the system's.
+    public var caFile: String?
+    /// Connections.
+    public var connections: Int
+
+    init(_ reader: SettingsReader, at key: String) {
+        self.projectID = reader.requiredString("\(key).project_id", Self.project)
+        self.serviceAccountFile = reader.requiredFilePath("\(key).service_account_file")
+        self.baseURL = reader.string("\(key).base_url", .secureURL) ?? "https://fcm.googleapis.com"
+        self.tokenURL = reader.string("\(key).token_url", .secureURL)
+        self.caFile = reader.filePath("\(key).ca_file")
+        self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
+    }
+
+    /// Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects
+    private static let project = SettingRule("must be 6 to 30 of the characters a-z, 0-9 and -") { text in
+        (6...30).contains(text.utf8.count)
+            && text.utf8.allSatisfy { (0x61...0x7a).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2d }
+    }
+}
+
+extension SettingRule {
+    /// A host without scheme and port.
+    public static let host = SettingRule("must be a host name or an IP address") { text in
+        !text.isEmpty && text.utf8.count <= 253
+            && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != 0x2f && $0 != 0x40 }
+    }
+
+    /// An https address without user and password.
+    public static let secureURL = SettingRule("must be an address that begins with https://") { text in
+        text.hasPrefix("https://") && text.utf8.count > 8 && text.utf8.count <= 2_048
+            && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != 0x40 }
+    }
+}

@@ -1,0 +1,106 @@
+public import ApusCore
+public import Logging
+
+/// What every service reads from the configuration.
+public struct CommonSettings: Hashable, Sendable {
+    /// Redis.
+    public var redis: RedisSettings
+    /// `/metrics`, `/healthz`, `/readyz`.
+    public var admin: AdminSettings
+    /// The log.
+    public var log: LogSettings
+    /// How long finishing may take after SIGTERM.
+    public var drainTimeout: Duration
+    /// Threads that drive sockets; 0: one for each core.
+    public var eventLoops: Int
+    /// The apps by name.
+    public var apps: [AppID: AppSettings]
+
+    init(_ reader: SettingsReader, standardPort: Int) {
+        self.redis = RedisSettings(reader)
+        self.admin = AdminSettings(reader, standardPort: standardPort)
+        self.log = LogSettings(reader)
+        self.drainTimeout = reader.duration(
+            "drain_timeout",
+            default: .seconds(25),
+            in: .milliseconds(100) ... .seconds(600),
+        )
+        self.eventLoops = reader.integer("event_loops", default: 0, in: 0...256)
+        self.apps = [:]
+        for name in reader.names(in: "apps") {
+            do {
+                let app = try AppID(name)
+                self.apps[app] = AppSettings(reader, at: "apps.\(name)")
+            } catch {
+                reader.issue("apps.\(name)", "is \(error)")
+            }
+        }
+    }
+}
+
+/// How to reach Redis. Secrets are named by file.
+public struct RedisSettings: Hashable, Sendable {
+    /// `redis://`, `rediss://` or `unix://`, without a password.
+    public var url: String
+    /// The ACL user.
+    public var user: String?
+    /// The file that holds the user's password.
+    public var passwordFile: String?
+    /// The authority that the server's certificate must come from; nil: the system's.
+    public var caFile: String?
+
+    init(_ reader: SettingsReader) {
+        self.url = reader.string("redis.url", Self.urlRule) ?? "redis://127.0.0.1:6379"
+        self.user = reader.string("redis.user")
+        self.passwordFile = reader.filePath("redis.password_file")
+        self.caFile = reader.filePath("redis.ca_file")
+        if self.user != nil, self.passwordFile == nil {
+            reader.issue("redis.user", "needs redis.password_file beside it")
+        }
+    }
+
+    private static let urlRule = SettingRule(
+        "must be redis://host:port, rediss://host:port or unix:///path, without a password: that belongs in redis.password_file"
+    ) { text in
+        let schemes = ["redis://", "rediss://", "unix://"]
+        guard let scheme = schemes.first(where: { text.hasPrefix($0) }) else { return false }
+        let rest = text.dropFirst(scheme.count)
+        return !rest.isEmpty && !rest.contains("@") && !rest.contains(" ")
+    }
+}
+
+/// The admin endpoints.
+public struct AdminSettings: Hashable, Sendable {
+    /// Where they listen.
+    public var listen: ListenAddress
+    /// A file that the chosen port is written to, for who starts a service with port 0.
+    public var portFile: String?
+
+    init(_ reader: SettingsReader, standardPort: Int) {
+        self.listen = reader.address("admin.listen", default: ListenAddress(host: "127.0.0.1", port: standardPort))
+        self.portFile = reader.string("admin.port_file")
+    }
+}
+
+/// The log.
+public struct LogSettings: Hashable, Sendable {
+    /// How lines look.
+    public enum Format: String, CaseIterable, Hashable, Sendable {
+        /// Text on a terminal, JSON otherwise.
+        case auto
+        /// One JSON object a line.
+        case json
+        /// For people.
+        case text
+    }
+
+    /// The least level that is written.
+    public var level: Logger.Level
+    /// How lines look.
+    public var format: Format
+
+    init(_ reader: SettingsReader) {
+        self.level = reader.choice("log.level") ?? .info
+        self.format = reader.choice("log.format") ?? .auto
+    }
+}

@@ -1,0 +1,333 @@
+internal import ApusMetrics
+internal import Configuration
+
+/// What a text must be: the rule in words, and the check.
+public struct SettingRule: Sendable {
+    let text: String
+    let accepts: @Sendable (String) -> Bool
+
+    /// A rule.
+    ///
+    /// - Parameters:
+    ///   - text: goes on after the key: "must be 10 characters A-Z and 0-9".
+    ///   - accepts: the check.
+    public init(_ text: String, _ accepts: @escaping @Sendable (String) -> Bool) {
+        self.text = text
+        self.accepts = accepts
+    }
+}
+
+/// Reads settings by key and gathers every mistake, so that all are told at once.
+///
+/// A value comes from the environment (`APUS_REDIS_URL`) before the file (`redis.url`) before the default. The keys of
+/// `admin`, `log`, `redis`, `drain_timeout` and `event_loops` may also stand in the service's own section, and win there.
+/// Every key that is asked for is known by that; a key that nobody asked for is a mistake. A value that breaks its rule is
+/// noted and stood in for by a default, so reading goes on; nobody sees such settings.
+public final class SettingsReader {
+    /// The service's own section of the file; nil reads what is common.
+    public let section: String?
+    /// Files that the settings name: to be watched like the configuration itself.
+    public private(set) var files: [String] = []
+
+    private let file: SettingsFile
+    private let entries: [[String]: SettingsFile.Entry]
+    private let environment: [String: String]
+    private let config: ConfigReader
+    private var issues: [SettingsIssue] = []
+    private var known: Set<[String]> = []
+    private var knownVariables: Set<String> = [
+        SettingsReader.fileVariable, BuildInformation.revisionVariable,
+    ]
+
+    /// The variable that names the configuration file.
+    public static let fileVariable = "APUS_CONFIG"
+    /// Sections of services: each skips the others'.
+    static let sections = ServiceName.allCases.map(\.section)
+    private static let overridable: Set<String> = ["admin", "log", "redis", "drain_timeout", "event_loops"]
+
+    init(file: SettingsFile, environment: [String: String], section: String?) {
+        self.file = file
+        self.section = section
+        self.environment = environment.filter { $0.key.hasPrefix("APUS_") }
+        self.entries = Dictionary(file.entries.map { ($0.path, $0) }) { first, _ in first }
+        var values: [AbsoluteConfigKey: ConfigValue] = [:]
+        for entry in file.entries {
+            switch entry.value {
+            case .scalar(let text): values[AbsoluteConfigKey(entry.path)] = ConfigValue(.string(text), isSecret: false)
+            case .list(let items):
+                values[AbsoluteConfigKey(entry.path)] = ConfigValue(.stringArray(items), isSecret: false)
+            case .section, .nothing: break
+            }
+        }
+        let fromFile = InMemoryProvider(name: file.name, values: values)
+        let fromEnvironment = EnvironmentVariablesProvider(environmentVariables: self.environment)
+            .prefixKeys(with: ["apus"])
+        var providers: [any ConfigProvider] = [fromEnvironment, fromFile]
+        if let section {
+            providers = [
+                fromEnvironment.prefixKeys(with: ConfigKey([section])), fromEnvironment,
+                fromFile.prefixKeys(with: ConfigKey([section])), fromFile,
+            ]
+        }
+        self.config = ConfigReader(providers: providers)
+    }
+
+    // MARK: Reading
+
+    /// A text; nil when the key is absent.
+    public func string(_ key: String, _ rule: SettingRule? = nil) -> String? {
+        let components = self.note(key)
+        self.expect(.scalar(""), at: components)
+        guard let text = self.config.string(forKey: ConfigKey(components)) else { return nil }
+        if let rule, !rule.accepts(text) {
+            self.issue(key, rule.text)
+            return nil
+        }
+        return text
+    }
+
+    /// A text that must be there; "" stands in when it is not.
+    public func requiredString(_ key: String, _ rule: SettingRule? = nil) -> String {
+        let issuesBefore = self.issues.count
+        if let text = self.string(key, rule) { return text }
+        if self.issues.count == issuesBefore { self.issue(key, "is required") }
+        return ""
+    }
+
+    /// A whole number.
+    public func integer(_ key: String, default standard: Int, in range: ClosedRange<Int>) -> Int {
+        precondition(range.contains(standard))
+        guard let text = self.string(key) else { return standard }
+        guard let value = Int(text), range.contains(value) else {
+            self.issue(key, "must be a whole number from \(range.lowerBound) to \(range.upperBound)")
+            return standard
+        }
+        return value
+    }
+
+    /// `true` or `false`.
+    public func boolean(_ key: String, default standard: Bool) -> Bool {
+        switch self.string(key) {
+        case nil: return standard
+        case "true"?: return true
+        case "false"?: return false
+        case .some:
+            self.issue(key, "must be true or false")
+            return standard
+        }
+    }
+
+    /// A duration with a unit.
+    public func duration(_ key: String, default standard: Duration, in range: ClosedRange<Duration>) -> Duration {
+        precondition(range.contains(standard))
+        guard let text = self.string(key) else { return standard }
+        guard let value = SettingsQuantity.duration(text) else {
+            self.issue(key, SettingsQuantity.durationRule)
+            return standard
+        }
+        guard range.contains(value) else {
+            let least = SettingsQuantity.text(range.lowerBound)
+            self.issue(key, "must be from \(least) to \(SettingsQuantity.text(range.upperBound))")
+            return standard
+        }
+        return value
+    }
+
+    /// A size in bytes.
+    public func size(_ key: String, default standard: Int, in range: ClosedRange<Int>) -> Int {
+        precondition(range.contains(standard))
+        guard let text = self.string(key) else { return standard }
+        guard let value = SettingsQuantity.size(text) else {
+            self.issue(key, SettingsQuantity.sizeRule)
+            return standard
+        }
+        guard range.contains(value) else {
+            self.issue(key, "must be from \(range.lowerBound) to \(range.upperBound) bytes")
+            return standard
+        }
+        return value
+    }
+
+    /// One of some words; nil when the key is absent or the word another.
+    public func choice<Choice>(_ key: String, as type: Choice.Type = Choice.self) -> Choice?
+    where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
+        guard let text = self.string(key) else { return nil }
+        if let value = Choice(rawValue: text) { return value }
+        self.issue(key, "must be one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "))
+        return nil
+    }
+
+    /// One of some words that must be there; the stand-in is never seen.
+    public func requiredChoice<Choice>(_ key: String, standIn: Choice) -> Choice
+    where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
+        let issuesBefore = self.issues.count
+        if let value = self.choice(key, as: Choice.self) { return value }
+        if self.issues.count == issuesBefore { self.issue(key, "is required") }
+        return standIn
+    }
+
+    /// A list of words; in the environment with commas between.
+    public func strings(_ key: String) -> [String]? {
+        let components = self.note(key)
+        self.expect(.list([]), at: components)
+        return self.config.stringArray(forKey: ConfigKey(components))
+    }
+
+    /// The path of a readable file, which is watched from then on; nil when the key is absent. The content is for its user.
+    public func filePath(_ key: String) -> String? {
+        guard let path = self.string(key) else { return nil }
+        guard isReadableFile(path) else {
+            self.issue(key, "must be the path of a readable file")
+            return nil
+        }
+        self.files.append(path)
+        return path
+    }
+
+    /// The path of a readable file that must be named.
+    public func requiredFilePath(_ key: String) -> String {
+        let issuesBefore = self.issues.count
+        if let path = self.filePath(key) { return path }
+        if self.issues.count == issuesBefore { self.issue(key, "is required") }
+        return ""
+    }
+
+    /// Whether there is anything below a key, in the file or in the environment.
+    public func hasSection(_ key: String) -> Bool {
+        let components = key.split(separator: ".").map(String.init)
+        self.known.insert(components)
+        if let entry = self.entries[components] {
+            if entry.value == .section { return true }
+            if entry.value != .nothing { self.issue(key, "must be a section of keys") }
+        }
+        let prefix = Self.variable(components) + "_"
+        return self.environment.keys.contains { $0.hasPrefix(prefix) }
+    }
+
+    /// The names that stand below a key of the file, such as the apps below `apps`.
+    public func names(in key: String) -> [String] {
+        let components = key.split(separator: ".").map(String.init)
+        self.known.insert(components)
+        if let entry = self.entries[components], entry.value != .section, entry.value != .nothing {
+            self.issue(key, "must be a section of keys")
+        }
+        let below = self.file.entries.filter {
+            $0.path.count == components.count + 1 && $0.path.starts(with: components)
+        }
+        for entry in below {
+            self.known.insert(entry.path)
+            if entry.value != .section, entry.value != .nothing {
+                self.issue(entry.path.joined(separator: "."), "must be a section of keys")
+            }
+        }
+        return below.compactMap(\.path.last)
+    }
+
+    /// Notes a mistake that the caller found.
+    public func issue(_ key: String, _ message: String) {
+        let components = key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        self.issues.append(SettingsIssue(key: key, place: self.place(of: components), message: message))
+    }
+
+    // MARK: The end
+
+    /// All mistakes, the unknown keys among them.
+    func finish() throws(SettingsError) {
+        let all = self.issues + self.unknownKeys() + self.unknownVariables()
+        guard all.isEmpty else { throw SettingsError(issues: all) }
+    }
+
+    private func unknownKeys() -> [SettingsIssue] {
+        var parents: Set<[String]> = []
+        for path in self.known {
+            for length in 1...path.count { parents.insert(Array(path.prefix(length))) }
+        }
+        for section in Self.sections { parents.insert([section]) }
+        var reported: Set<[String]> = []
+        var issues: [SettingsIssue] = []
+        for entry in self.file.entries where !parents.contains(entry.path) {
+            if let first = entry.path.first, Self.sections.contains(first), first != self.section { continue }
+            // Of an unknown section only its head is told.
+            guard !reported.contains(where: { entry.path.starts(with: $0) }) else { continue }
+            reported.insert(entry.path)
+            let siblings = parents.filter { $0.count == entry.path.count && $0.dropLast() == entry.path.dropLast() }
+            let near = closest(to: entry.path[entry.path.count - 1], among: siblings.compactMap(\.last))
+            let suggestion = near.map { "; did you mean \((entry.path.dropLast() + [$0]).joined(separator: "."))?" }
+            issues.append(
+                SettingsIssue(
+                    key: entry.path.joined(separator: "."),
+                    place: "\(self.file.name):\(entry.line)",
+                    message: "is not a known key" + (suggestion ?? ""),
+                )
+            )
+        }
+        return issues
+    }
+
+    private func unknownVariables() -> [SettingsIssue] {
+        let foreign = Self.sections.filter { $0 != self.section }.map { Self.variable([$0]) + "_" }
+        return self.environment.keys.sorted().compactMap { name in
+            guard !self.knownVariables.contains(name), !isServiceLink(name) else { return nil }
+            guard !foreign.contains(where: { name.hasPrefix($0) }) else { return nil }
+            let suggestion = closest(to: name, among: self.knownVariables).map { "; did you mean \($0)?" } ?? ""
+            return SettingsIssue(key: "", place: name, message: "is not a known variable" + suggestion)
+        }
+    }
+
+    // MARK: Keys
+
+    private func note(_ key: String) -> [String] {
+        let components = key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        precondition(!components.isEmpty)
+        for path in self.candidates(components) {
+            self.known.insert(path)
+            self.knownVariables.insert(Self.variable(path))
+        }
+        return components
+    }
+
+    /// Where a key may stand, the winner first.
+    private func candidates(_ components: [String]) -> [[String]] {
+        guard let section, let first = components.first, Self.overridable.contains(first) else { return [components] }
+        return [[section] + components, components]
+    }
+
+    private func place(of components: [String]) -> String? {
+        for path in self.candidates(components) {
+            let variable = Self.variable(path)
+            if self.environment[variable] != nil { return variable }
+        }
+        for path in self.candidates(components) {
+            if let entry = self.entries[path] { return "\(self.file.name):\(entry.line)" }
+        }
+        return nil
+    }
+
+    private func expect(_ kind: SettingsFile.Value, at components: [String]) {
+        for path in self.candidates(components) {
+            guard let entry = self.entries[path] else { continue }
+            switch (kind, entry.value) {
+            case (.scalar, .scalar), (.list, .list), (_, .nothing): continue
+            case (.list, _): self.issue(path.joined(separator: "."), "must be a list, such as [one, two]")
+            default: self.issue(path.joined(separator: "."), "must be a single value")
+            }
+        }
+    }
+
+    /// `redis.ca_file` is `APUS_REDIS_CA_FILE`.
+    static func variable(_ components: [String]) -> String {
+        let name = (["apus"] + components).joined(separator: "_").uppercased()
+        return String(name.map { $0.isLetter || $0.isNumber ? $0 : "_" })
+    }
+}
+
+/// Whether a variable is one that Kubernetes sets for a Service whose name begins with "apus-".
+///
+/// Source: https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+private func isServiceLink(_ name: String) -> Bool {
+    let parts = name.split(separator: "_").map(String.init)
+    if name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT") { return true }
+    guard let port = parts.lastIndex(of: "PORT") else { return false }
+    guard port + 2 < parts.count else { return port == parts.count - 1 }
+    return Int(parts[port + 1]) != nil && ["TCP", "UDP", "SCTP"].contains(parts[port + 2])
+}
