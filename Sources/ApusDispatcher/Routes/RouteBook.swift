@@ -1,0 +1,104 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusProviders
+internal import ApusService
+internal import ApusStreams
+
+/// The routes of all configured apps: what may be said on each, and where it goes.
+struct RouteBook: Sendable {
+    /// One route.
+    struct Entry: Sendable {
+        /// What a provider needs to know.
+        enum Kind: Sendable {
+            /// The renderer knows the app's bundle id.
+            case apns(APNsRenderer, authority: String)
+            /// Messages go to a project's path.
+            case fcm(project: String, authority: String)
+        }
+
+        let route: Route
+        let number: RouteNumber
+        let kind: Kind
+    }
+
+    /// By app, in a fixed order: a plan's cursor counts in it.
+    let apps: [AppID: [Entry]]
+
+    /// Every route's number.
+    var numbers: [RouteNumber] { self.apps.values.joined().map(\.number).sorted() }
+
+    /// Numbers the routes of the configuration; the same route keeps its number for ever.
+    init(_ settings: [AppID: AppSettings], streams: SendStreams) async throws {
+        var apps: [AppID: [Entry]] = [:]
+        for (app, settings) in settings {
+            var entries: [Entry] = []
+            if let apns = settings.apns {
+                let renderer = try APNsRenderer(bundleID: apns.topic)
+                for environment in ProviderEnvironment.allCases where apns.environments.contains(environment) {
+                    let route = Route(app: app, provider: .apns, environment: environment)
+                    let number = try await streams.number(of: route)
+                    entries.append(
+                        Entry(
+                            route: route,
+                            number: number,
+                            kind: .apns(renderer, authority: apns.host(for: environment))
+                        )
+                    )
+                }
+            }
+            if let fcm = settings.fcm {
+                let route = Route(app: app, provider: .fcm, environment: .production)
+                let number = try await streams.number(of: route)
+                let authority = HTTPSAddress(fcm.baseURL)?.authority ?? fcm.baseURL
+                entries.append(
+                    Entry(route: route, number: number, kind: .fcm(project: fcm.projectID, authority: authority))
+                )
+            }
+            apps[app] = entries
+        }
+        self.apps = apps
+    }
+
+    /// The entry of a route, if it is configured.
+    func entry(_ route: Route) -> Entry? { self.apps[route.app]?.first { $0.route == route } }
+
+    /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer.
+    func render(
+        _ command: SendCommand,
+        app: AppID,
+        context: RenderContext,
+    ) throws(Problem) -> [RouteNumber: RouteContext] {
+        guard let entries = self.apps[app] else {
+            throw Problem(code: "unknown_app", field: "app", detail: "there is no app \"\(app)\" in the configuration")
+        }
+        guard !entries.isEmpty else {
+            throw Problem(code: "no_route", field: "app", detail: "the app has no provider in the configuration")
+        }
+        var contexts: [RouteNumber: RouteContext] = [:]
+        for entry in entries where Self.mayReach(command.target, entry.route) {
+            let messages: RenderedNotification<PreparedMessage>
+            switch entry.kind {
+            case .apns(let renderer, let authority):
+                messages = try renderer.render(command.notification, context: context)
+                    .map { message throws(Problem) in try .apns(message, authority: authority) }
+            case .fcm(let project, let authority):
+                messages = try FCMRenderer.render(command.notification, target: .token, context: context)
+                    .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
+            }
+            contexts[entry.number] = RouteContext(route: entry.route, number: entry.number, messages: messages)
+        }
+        return contexts
+    }
+
+    /// Whether a target can have recipients on a route: what cannot be reached need not be written out.
+    private static func mayReach(_ target: Target, _ route: Route) -> Bool {
+        switch target {
+        case .addresses(let addresses):
+            addresses.contains { $0.provider == route.provider && $0.environment == route.environment }
+        case .everyone(let providers): providers.isEmpty || providers.contains(route.provider)
+        case .devices, .users, .topic, .condition, .expression: true
+        case .fcmTopic, .fcmCondition: route.provider == .fcm
+        case .apnsChannel(_, let environment): route.provider == .apns && route.environment == environment
+        }
+    }
+}

@@ -1,0 +1,124 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusProviders
+internal import ApusRedis
+internal import ApusStore
+internal import ApusStreams
+internal import ApusTLS
+
+/// Gives each send its context: decoded, rendered and resolved once per process, then kept while it is used.
+actor SendBook {
+    /// Contexts kept; the least recently used goes first.
+    static let contextsMax = 256
+
+    private struct Page {
+        var context: Task<SendContext?, any Error>
+        var usedAt: UInt64
+    }
+
+    private let streams: SendStreams
+    private let store: DeviceStore
+    private let clock: any WallClock
+    private var routes: RouteBook
+    private var pages: [String: Page] = [:]
+    private var uses: UInt64 = 0
+
+    init(streams: SendStreams, store: DeviceStore, routes: RouteBook, clock: any WallClock) {
+        self.streams = streams
+        self.store = store
+        self.routes = routes
+        self.clock = clock
+    }
+
+    /// The context of a send that is kept in Redis; nil: it has ended.
+    func context(of send: String, tag: HashTag) async throws -> SendContext? {
+        self.uses += 1
+        let key = "\(tag)\(send)"
+        if self.pages[key] == nil {
+            self.makeRoom()
+            let task = Task { try await self.load(send, tag: tag) }
+            self.pages[key] = Page(context: task, usedAt: self.uses)
+        }
+        self.pages[key]?.usedAt = self.uses
+        guard let task = self.pages[key]?.context else { return nil }
+        do {
+            guard let context = try await task.value else {
+                self.pages[key] = nil
+                return nil
+            }
+            return context
+        } catch {
+            self.pages[key] = nil
+            throw error
+        }
+    }
+
+    /// The context of a command that is at hand.
+    func context(of command: SendCommand, send: String, tag: HashTag) async throws -> SendContext {
+        let app = try AppID(command.app)
+        let now = self.clock.now()
+        let publishedAt =
+            command.publishedAtNanoseconds > 0 ? UnixMilliseconds(command.publishedAtNanoseconds / 1_000_000) : now
+        let contexts = try self.routes.render(
+            command,
+            app: app,
+            context: RenderContext(send: try SendID(send), publishedAt: publishedAt, now: now),
+        )
+        return SendContext(
+            send: send,
+            command: command,
+            tag: tag,
+            digest: SHA256.hash(Array(send.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
+            expiresAt: Self.expiry(of: command, publishedAt: publishedAt),
+            predicate: try await self.predicate(of: command.target, app: app),
+            routes: contexts,
+        )
+    }
+
+    /// A message that may be tried once only has no expiry here: the provider is told so, and a retry gives up by its policy.
+    private static func expiry(of command: SendCommand, publishedAt: UnixMilliseconds) -> UnixMilliseconds? {
+        guard let expiry = command.notification.expiry, !expiry.isOneAttempt else { return nil }
+        return expiry.deadline(publishedAt: publishedAt)
+    }
+
+    private func load(_ send: String, tag: HashTag) async throws -> SendContext? {
+        guard let command = try await self.streams.body(of: send, tag: tag) else { return nil }
+        return try await self.context(of: command, send: send, tag: tag)
+    }
+
+    private func makeRoom() {
+        guard self.pages.count >= Self.contextsMax,
+            let oldest = self.pages.min(by: { $0.value.usedAt < $1.value.usedAt })
+        else { return }
+        self.pages[oldest.key] = nil
+    }
+
+    // MARK: Targets
+
+    private func predicate(of target: Target, app: AppID) async throws -> SendContext.Predicate {
+        switch target {
+        case .topic(let name):
+            return .topics(try await self.expression(of: .topic(try TopicName(name)), app: app))
+        case .condition(let text):
+            return .topics(try await self.expression(of: try TopicCondition(parsing: text), app: app))
+        case .users(let ids): return .users(Set(ids.map { Array($0.utf8) }))
+        case .addresses, .devices, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel: return .exists
+        }
+    }
+
+    /// The condition over numbers. A topic that nobody ever subscribed has none, and nobody is in it.
+    private func expression(of condition: TopicCondition, app: AppID) async throws -> TopicExpression {
+        var numbers: [TopicName: UInt32] = [:]
+        for topic in condition.topics { numbers[topic] = try await self.store.topicNumber(app, topic) }
+        return Self.expression(of: condition, numbers)
+    }
+
+    private static func expression(of condition: TopicCondition, _ numbers: [TopicName: UInt32]) -> TopicExpression {
+        switch condition {
+        case .topic(let name): numbers[name].map { .topic($0) } ?? .nobody
+        case .not(let inner): .not(Self.expression(of: inner, numbers))
+        case .and(let one, let other): .and([Self.expression(of: one, numbers), Self.expression(of: other, numbers)])
+        case .or(let one, let other): .or([Self.expression(of: one, numbers), Self.expression(of: other, numbers)])
+        }
+    }
+}

@@ -1,0 +1,179 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusProviders
+internal import ApusRedis
+internal import ApusStore
+
+/// Turns the recipients of a unit into a table to send from: reads the records as they are now and checks who still matches.
+///
+/// Token, owner, membership and suspicion are read here, just before sending, not when the send was planned.
+struct RecipientLoader: Sendable {
+    let store: DeviceStore
+
+    /// The table of a unit; rows stand in the order of the journal's bits.
+    func table(_ unit: WorkUnit, _ send: SendContext, _ context: RouteContext) async throws -> RecipientTable {
+        switch unit.recipients {
+        case .addresses(let indices): return Self.table(addresses: indices, send, context)
+        case .segments(let segments):
+            return try await self.table(
+                segments.map { segment in
+                    let base = segment.chunk * UInt32(ChunkSet.capacity)
+                    return Places(partition: segment.partition, ordinals: segment.ordinals.map { base + UInt32($0) })
+                },
+                generations: nil,
+                send,
+                context,
+            )
+        case .references(let references):
+            return try await self.table(
+                Self.runs(of: references),
+                generations: references.map(\.generation),
+                send,
+                context,
+            )
+        }
+    }
+
+    private struct Places {
+        var partition: UInt32
+        /// Ascending.
+        var ordinals: [UInt32]
+    }
+
+    /// References cut where the partition changes or the ordinals stop ascending: each run is one read, the order stays.
+    private static func runs(of references: [DeviceReference]) -> [Places] {
+        var runs: [Places] = []
+        for reference in references {
+            if let last = runs.last, last.partition == reference.partition, let ordinal = last.ordinals.last,
+                ordinal < reference.ordinal
+            {
+                runs[runs.count - 1].ordinals.append(reference.ordinal)
+            } else {
+                runs.append(Places(partition: reference.partition, ordinals: [reference.ordinal]))
+            }
+        }
+        return runs
+    }
+
+    private func table(
+        _ places: [Places],
+        generations: [UInt32]?,
+        _ send: SendContext,
+        _ context: RouteContext,
+    ) async throws -> RecipientTable {
+        let store = self.store
+        let replies = try await withThrowingTaskGroup(of: (Int, [(read: RecordRead, reply: RESPReply)]).self) { group in
+            for (index, place) in places.enumerated() {
+                group.addTask {
+                    (index, try await store.readRecords(context.route, Int(place.partition), ordinals: place.ordinals))
+                }
+            }
+            var replies: [[(read: RecordRead, reply: RESPReply)]] = Array(repeating: [], count: places.count)
+            for try await (index, reply) in group { replies[index] = reply }
+            return replies
+        }
+        let count = places.reduce(0) { $0 + $1.ordinals.count }
+        var table = RecipientTable()
+        table.rows.reserveCapacity(count)
+        table.tokens.reserveCapacity(count * 40)
+        for (place, reads) in zip(places, replies) {
+            // Ordinals ascend within a place, and so do its rows: an ordinal's row is found by walking along.
+            let first = table.rows.count
+            for ordinal in place.ordinals {
+                table.rows.append(RecipientTable.Row(partition: place.partition, ordinal: ordinal))
+            }
+            for (read, reply) in reads {
+                read.forEachRecord(in: reply) { ordinal, value in
+                    guard let row = table.row(of: ordinal, from: first) else { return }
+                    table.fill(row, value, generation: generations?[row], send, context)
+                }
+            }
+        }
+        return table
+    }
+
+    private static func table(
+        addresses indices: [UInt32],
+        _ send: SendContext,
+        _ context: RouteContext,
+    ) -> RecipientTable {
+        guard case .addresses(let addresses) = send.command.target else {
+            preconditionFailure("a unit of addresses without any")
+        }
+        var table = RecipientTable()
+        for index in indices {
+            let row = RecipientTable.Row(partition: RecipientTable.addressPartition, ordinal: index)
+            guard Int(index) < addresses.count else {
+                table.append(row, outcome: .rejected, reason: .malformed)
+                continue
+            }
+            let address = addresses[Int(index)]
+            guard let token = try? DeviceToken.stored(address.token, of: address.provider) else {
+                table.append(row, outcome: .rejected, reason: .badToken)
+                continue
+            }
+            var variant = row
+            variant.variant = UInt16(context.messages.variantIndex(forLocale: Array(address.locale.utf8).span))
+            table.append(variant, token: token)
+        }
+        return table
+    }
+}
+
+extension RecipientTable {
+    /// The row of an ordinal among those from `first` on, which ascend.
+    fileprivate func row(of ordinal: UInt32, from first: Int) -> Int? {
+        var (low, high) = (first, self.rows.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if self.rows[middle].ordinal < ordinal { low = middle + 1 } else { high = middle }
+        }
+        guard low < self.rows.count, self.rows[low].ordinal == ordinal else { return nil }
+        return low
+    }
+
+    /// Checks a record and takes over its token, or says why not. Allocates nothing but room for the tokens.
+    fileprivate mutating func fill(
+        _ row: Int,
+        _ value: Span<UInt8>,
+        generation: UInt32?,
+        _ send: SendContext,
+        _ context: RouteContext,
+    ) {
+        guard let header = RecordHeader(value), generation.map({ $0 == header.generation }) ?? true else {
+            return self.skip(row, .deviceGone)
+        }
+        self.rows[row].generation = header.generation
+        guard let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count) else {
+            return self.skip(row, .malformed)
+        }
+        guard view.suspicion == nil else { return self.skip(row, .badToken) }
+        guard send.predicate.matches(view, value) else { return self.skip(row, .notMatching) }
+        self.rows[row].tokenOffset = UInt32(self.tokens.count)
+        self.rows[row].tokenLength = UInt16(clamping: view.token.count)
+        self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
+        for index in view.token { self.tokens.append(value[index]) }
+    }
+
+    private mutating func skip(_ row: Int, _ reason: Reason) {
+        self.rows[row].verdict = .skipped
+        self.rows[row].verdictReason = reason
+    }
+}
+
+extension SendContext.Predicate {
+    /// Whether a record, as it is now, is still meant.
+    fileprivate func matches(_ view: DeviceRecordView, _ value: Span<UInt8>) -> Bool {
+        switch self {
+        case .exists: true
+        case .topics(let expression):
+            withoutEscaping(expression, view, value)
+        case .users(let users): users.contains(view.user.map { value[$0] })
+        }
+    }
+
+    private func withoutEscaping(_ expression: TopicExpression, _ view: DeviceRecordView, _ value: Span<UInt8>) -> Bool
+    {
+        expression.matches { $0 == TopicExpression.everyoneNumber || view.hasTopic($0, in: value) }
+    }
+}
