@@ -77,3 +77,8 @@ static inline X509 *COpenSSL_sk_X509_value(const STACK_OF(X509) * stack, int ind
 
 /// The `sk_X509` family is macros; frees the stack and what it holds.
 static inline void COpenSSL_sk_X509_pop_free(STACK_OF(X509) * stack) { sk_X509_pop_free(stack, X509_free); }
+
+/// The `SSL_OP_…` are macros with casts.
+static inline void COpenSSL_SSL_CTX_set_strict_options(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+}

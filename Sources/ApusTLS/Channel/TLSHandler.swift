@@ -1,0 +1,288 @@
+package import NIOCore
+
+/// Speaks TLS on a channel, by a ``TLSEngine``.
+///
+/// Fires ``TLSHandshakeCompleted`` as a user inbound event before the first plaintext. What may be written before
+/// that waits here. An error is fired as ``TLSError``, then the channel closes. Writes are gathered until the flush
+/// and leave as full records in as few buffers as possible.
+package final class TLSHandler: ChannelDuplexHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias InboundOut = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
+
+    /// Bounds of one handler.
+    package struct Limits: Sendable {
+        /// How long the handshake may take.
+        package var handshakeTimeout = TimeAmount.seconds(10)
+        /// How long a close waits for the last bytes to leave.
+        package var closeTimeout = TimeAmount.seconds(5)
+        /// Plaintext that may wait for the handshake, in bytes.
+        package var waitingBytesMax = 16 * 1_024 * 1_024
+
+        package init() {}
+    }
+
+    /// Where the handler is.
+    private enum Phase {
+        /// The channel is not active. Can become `handshaking` or `closed`.
+        case idle
+        /// Can become `open` or `closed`.
+        case handshaking
+        /// Plaintext flows. Can become `closing` or `closed`.
+        case open
+        /// Our last bytes are leaving. Can become `closed`.
+        case closing
+        /// Nothing more happens.
+        case closed
+    }
+
+    /// Plaintext that is encrypted into one buffer, in bytes: 16 full records.
+    package static let chunkBytes = 16 * TLSEngine.recordBytesMax
+    /// Largest buffers kept for the next time, in bytes.
+    private static let keptBytesMax = 2 * TLSHandler.chunkBytes
+
+    private let limits: Limits
+    private var engine: TLSEngine
+    private var phase = Phase.idle
+    private var gathering = PlaintextGathering()
+    private var flushWaits = false
+    private var delivered = false
+    private var plaintext = ByteBuffer()
+    private var timer: Scheduled<Void>?
+
+    /// The end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
+    ///
+    /// Throws `invalidServerName` for anything else.
+    package init(client context: TLSContext, serverName: String, limits: Limits = Limits()) throws(TLSError) {
+        self.engine = try TLSEngine(client: context, serverName: serverName)
+        self.limits = limits
+    }
+
+    /// The end that accepts.
+    package init(server context: TLSContext, limits: Limits = Limits()) throws(TLSError) {
+        self.engine = try TLSEngine(server: context)
+        self.limits = limits
+    }
+
+    // MARK: Life of the channel
+
+    package func handlerAdded(context: ChannelHandlerContext) {
+        if context.channel.isActive { self.begin(context) }
+    }
+
+    package func handlerRemoved(context: ChannelHandlerContext) {
+        self.close(failing: TLSError(.closed, "the TLS handler was removed"))
+    }
+
+    package func channelActive(context: ChannelHandlerContext) {
+        self.begin(context)
+        context.fireChannelActive()
+    }
+
+    package func channelInactive(context: ChannelHandlerContext) {
+        self.end(context)
+        context.fireChannelInactive()
+    }
+
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent { self.end(context) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func begin(_ context: ChannelHandlerContext) {
+        guard self.phase == .idle else { return }
+        self.phase = .handshaking
+        self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: self.limits.handshakeTimeout) {
+            self.fail(context, TLSError(.handshakeTimedOut, "the peer did not finish the handshake in time"))
+        }
+        do throws(TLSError) {
+            try self.engine.start()
+        } catch {
+            return self.fail(context, error)
+        }
+        self.send(context)
+    }
+
+    /// The connection below gives no more bytes.
+    private func end(_ context: ChannelHandlerContext) {
+        switch self.phase {
+        case .idle, .closing, .closed: self.close(failing: TLSError(.closed, "the connection is closed"))
+        case .handshaking, .open:
+            do throws(TLSError) {
+                try self.engine.receivedEnd()
+                self.close(failing: TLSError(.closed, "the connection is closed"))
+            } catch {
+                self.fail(context, error)
+            }
+        }
+    }
+
+    // MARK: Inbound
+
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard self.phase == .handshaking || self.phase == .open else { return }
+        // Moved out for the call: whoever gets the plaintext may write, and so come back here.
+        var plaintext = ByteBuffer()
+        swap(&plaintext, &self.plaintext)
+        var failure: TLSError?
+        do throws(TLSError) {
+            try self.engine.receive(self.unwrapInboundIn(data), into: &plaintext)
+        } catch {
+            failure = error
+        }
+        self.send(context)
+        if self.phase == .handshaking, let handshake = self.engine.handshake { self.open(context, handshake) }
+        if plaintext.readableBytes > 0, self.phase == .open {
+            self.delivered = true
+            context.fireChannelRead(self.wrapInboundOut(plaintext))
+        }
+        self.keep(plaintext)
+        if let failure { return self.fail(context, failure) }
+        if self.engine.state == .closedByPeer, self.phase == .open { self.closedByPeer(context) }
+    }
+
+    package func channelReadComplete(context: ChannelHandlerContext) {
+        context.fireChannelReadComplete()
+        // Who reads on demand asked for plaintext, and got none: a record is not complete, or was the handshake's.
+        if !self.delivered, self.phase == .handshaking || self.phase == .open { context.read() }
+        self.delivered = false
+    }
+
+    private func open(_ context: ChannelHandlerContext, _ handshake: TLSHandshakeCompleted) {
+        self.phase = .open
+        self.timer?.cancel()
+        self.timer = nil
+        context.fireUserInboundEventTriggered(handshake)
+        guard self.phase == .open, self.flushWaits else { return }
+        self.flushWaits = false
+        self.flushGathered(context)
+    }
+
+    private func keep(_ plaintext: consuming ByteBuffer) {
+        guard plaintext.capacity <= Self.keptBytesMax, self.plaintext.capacity < plaintext.capacity else { return }
+        plaintext.clear()
+        self.plaintext = plaintext
+    }
+
+    private func closedByPeer(_ context: ChannelHandlerContext) {
+        self.close(failing: TLSError(.closed, "the peer closed the connection"))
+        self.engine.closeNotify()
+        self.send(context)
+        context.close(promise: nil)
+    }
+
+    // MARK: Outbound
+
+    package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        let bytes = self.unwrapOutboundIn(data)
+        switch self.phase {
+        case .idle, .handshaking:
+            self.gathering.append(bytes, promise: promise)
+            guard self.gathering.count > self.limits.waitingBytesMax else { return }
+            self.fail(context, TLSError(.bufferFull, "too much was written before the handshake was over"))
+        case .open where !self.engine.isOutputClosed:
+            self.gathering.append(bytes, promise: promise)
+            // Encrypted early: from here on the channel counts it, and tells the writer when it is too much.
+            if self.gathering.count >= Self.chunkBytes { self.encryptGathered(context, flushing: false) }
+        case .open, .closing, .closed: promise?.fail(TLSError(.closed, "the connection is closed"))
+        }
+    }
+
+    package func flush(context: ChannelHandlerContext) {
+        switch self.phase {
+        case .idle, .handshaking: self.flushWaits = true
+        case .open: self.flushGathered(context)
+        case .closing, .closed: context.flush()
+        }
+    }
+
+    package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        guard self.phase == .open, mode != .input else {
+            if mode != .input { self.close(failing: TLSError(.closed, "the connection is closed")) }
+            return context.close(mode: mode, promise: promise)
+        }
+        if mode == .all { self.phase = .closing }
+        self.engine.closeNotify()
+        // What was not flushed is not sent, as on any channel.
+        self.failWaiting(TLSError(.closed, "the connection is closed"))
+        guard let last = self.engine.takeCiphertext() else { return context.close(mode: mode, promise: promise) }
+        let sent = context.eventLoop.makePromise(of: Void.self)
+        let timer = context.eventLoop.assumeIsolated().scheduleTask(in: self.limits.closeTimeout) {
+            sent.fail(TLSError(.closed, "the last bytes did not leave in time"))
+        }
+        sent.futureResult.assumeIsolated().whenComplete { _ in
+            timer.cancel()
+            context.close(mode: mode, promise: promise)
+        }
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.cascade(to: sent)
+        context.writeAndFlush(self.wrapOutboundOut(last), promise: written)
+    }
+
+    private func flushGathered(_ context: ChannelHandlerContext) {
+        guard !self.gathering.isEmpty else { return context.flush() }
+        self.encryptGathered(context, flushing: true)
+    }
+
+    private func encryptGathered(_ context: ChannelHandlerContext, flushing: Bool) {
+        let promise = self.gathering.takePromise()
+        var bytes = self.gathering.takeBytes()
+        while bytes.readableBytes > Self.chunkBytes, let chunk = bytes.readSlice(length: Self.chunkBytes) {
+            guard let ciphertext = self.encrypt(context, chunk, promise) else { return }
+            context.write(self.wrapOutboundOut(ciphertext), promise: nil)
+        }
+        guard let ciphertext = self.encrypt(context, bytes, promise) else { return }
+        self.gathering.recycle(bytes)
+        context.write(self.wrapOutboundOut(ciphertext), promise: promise)
+        guard flushing else { return }
+        context.flush()
+        // As a rule the socket took all at once, and the memory is free again.
+        if ciphertext.capacity <= Self.keptBytesMax { self.engine.recycle(ciphertext) }
+    }
+
+    private func encrypt(
+        _ context: ChannelHandlerContext,
+        _ bytes: ByteBuffer,
+        _ promise: EventLoopPromise<Void>?,
+    ) -> ByteBuffer? {
+        do throws(TLSError) {
+            try self.engine.write(bytes)
+        } catch {
+            promise?.fail(error)
+            self.fail(context, error)
+            return nil
+        }
+        return self.engine.takeCiphertext() ?? ByteBuffer()
+    }
+
+    /// Sends what the engine itself has to say.
+    private func send(_ context: ChannelHandlerContext) {
+        guard let ciphertext = self.engine.takeCiphertext() else { return }
+        context.writeAndFlush(self.wrapOutboundOut(ciphertext), promise: nil)
+    }
+
+    // MARK: End
+
+    private func fail(_ context: ChannelHandlerContext, _ error: TLSError) {
+        guard self.phase != .closed else { return }
+        self.close(failing: error)
+        self.send(context)
+        context.fireErrorCaught(error)
+        context.close(promise: nil)
+    }
+
+    private func close(failing error: TLSError) {
+        self.phase = .closed
+        self.timer?.cancel()
+        self.timer = nil
+        self.failWaiting(error)
+    }
+
+    /// Everything gathered fails. Whoever waits for it may come back here at once, and finds it empty.
+    private func failWaiting(_ error: TLSError) {
+        let promise = self.gathering.takePromise()
+        _ = self.gathering.takeBytes()
+        promise?.fail(error)
+    }
+}

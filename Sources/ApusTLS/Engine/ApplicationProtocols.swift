@@ -1,0 +1,29 @@
+/// A list of application protocols as ALPN writes it (RFC 7301 §3.1): each name behind its length, in one byte.
+///
+/// At a fixed address, because OpenSSL's callback points into it.
+@safe final class ApplicationProtocols: Sendable {
+    /// Longest name, in bytes.
+    static let nameBytesMax = 255
+    /// Longest list, in bytes.
+    static let bytesMax = 65_535
+
+    nonisolated(unsafe) let wire: UnsafeBufferPointer<UInt8>
+
+    /// Traps on an empty name or one that is too long: protocols are chosen by the program.
+    init(_ names: [String]) {
+        var bytes: [UInt8] = []
+        for name in names {
+            precondition(1...Self.nameBytesMax ~= name.utf8.count, "a protocol's name has 1 to 255 bytes")
+            bytes.append(UInt8(name.utf8.count))
+            bytes += name.utf8
+        }
+        precondition(bytes.count <= Self.bytesMax, "the list of protocols is too long")
+        let buffer = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: bytes.count)
+        _ = unsafe buffer.initialize(from: bytes)
+        unsafe self.wire = UnsafeBufferPointer(buffer)
+    }
+
+    deinit { unsafe self.wire.deallocate() }
+
+    var isEmpty: Bool { unsafe self.wire.isEmpty }
+}

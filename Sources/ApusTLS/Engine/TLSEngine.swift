@@ -1,0 +1,222 @@
+internal import COpenSSL
+package import NIOCore
+
+/// One TLS connection as a pure engine: ciphertext in, plaintext out, and the other way round. No socket, no clock.
+///
+/// After every call that can make ciphertext (all mutating ones, also those that throw: an alert tells the peer why),
+/// take it with `takeCiphertext()` and send it.
+@safe package struct TLSEngine: ~Copyable {
+    /// Where the connection is.
+    package enum State: Sendable {
+        /// Nothing can be written yet. Can become `open` or `failed`.
+        case handshaking
+        /// Plaintext flows. Can become `closedByPeer` or `failed`.
+        case open
+        /// The peer said that it sends no more. What it sends after that is ignored.
+        case closedByPeer
+        /// Nothing more happens.
+        case failed
+    }
+
+    /// Plaintext of a full record, in bytes (RFC 8446 §5.1).
+    package static let recordBytesMax = 16_384
+    /// What a record adds to its plaintext, at most as our ciphers do it: header, nonce, content type, tag; in bytes.
+    static let recordOverheadBytesMax = 5 + 8 + 1 + 16
+    /// Least room for a read, in bytes.
+    private static let readBytesMin = 512
+
+    /// Where the connection is.
+    package private(set) var state = State.handshaking
+    /// What both ends agreed on; nil while handshaking.
+    package private(set) var handshake: TLSHandshakeCompleted?
+    /// Whether `closeNotify()` was called.
+    package private(set) var isOutputClosed = false
+
+    private let context: TLSContext
+    private let pipe: CiphertextPipe
+    private let ssl: OpaquePointer
+
+    private init(_ context: TLSContext, configure: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
+        ErrorQueue.clear()
+        guard let ssl = unsafe SSL_new(context.raw) else {
+            throw TLSError(.outOfMemory, ErrorQueue.drain("no connection"))
+        }
+        do throws(TLSError) {
+            unsafe try configure(ssl)
+        } catch {
+            unsafe SSL_free(ssl)
+            throw error
+        }
+        let pipe = CiphertextPipe()
+        let bio = unsafe pipe.makeBIO()
+        // One reference serves both directions, and is the connection's from here on.
+        unsafe SSL_set_bio(ssl, bio, bio)
+        self.context = context
+        self.pipe = pipe
+        unsafe self.ssl = ssl
+    }
+
+    /// The end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
+    ///
+    /// Throws `invalidServerName` for anything else.
+    package init(client context: TLSContext, serverName: String) throws(TLSError) {
+        precondition(context.role == .client, "a client needs a client's context")
+        try unsafe self.init(context) { ssl throws(TLSError) in
+            try unsafe ServerName.apply(serverName, to: ssl)
+            unsafe SSL_set_connect_state(ssl)
+        }
+    }
+
+    /// The end that accepts.
+    package init(server context: TLSContext) throws(TLSError) {
+        precondition(context.role == .server, "a server needs a server's context")
+        try unsafe self.init(context) { ssl throws(TLSError) in unsafe SSL_set_accept_state(ssl) }
+    }
+
+    deinit { unsafe SSL_free(self.ssl) }
+
+    /// Begins: a client's first message is ready afterwards.
+    package mutating func start() throws(TLSError) {
+        guard self.state == .handshaking else { return }
+        try self.continueHandshake()
+    }
+
+    /// Takes what came from the peer; appends what it says to `plaintext`.
+    ///
+    /// All of `ciphertext` is used; a piece of a record waits inside for the rest. Plaintext appended before an error
+    /// is authentic. Look at `state` afterwards. Throws what ends the connection.
+    package mutating func receive(_ ciphertext: ByteBuffer, into plaintext: inout ByteBuffer) throws(TLSError) {
+        var failure: TLSError?
+        unsafe ciphertext.withUnsafeReadableBytes { bytes in
+            unsafe self.pipe.lend(bytes)
+            do throws(TLSError) {
+                if self.state == .handshaking { try self.continueHandshake() }
+                if self.state == .open { try self.decrypt(into: &plaintext) }
+            } catch {
+                failure = error
+            }
+            self.pipe.takeBack()
+        }
+        if let failure { throw failure }
+    }
+
+    /// Encrypts all of `plaintext`, in full records and a rest.
+    ///
+    /// The connection must be open. Throws `closed` after `closeNotify()` or a failure.
+    package mutating func write(_ plaintext: ByteBuffer) throws(TLSError) {
+        precondition(self.state != .handshaking, "nothing is written before the handshake is over")
+        guard self.state != .failed, !self.isOutputClosed else { throw TLSError(.closed, "nothing more is written") }
+        let count = plaintext.readableBytes
+        guard count > 0 else { return }
+        let records = (count + Self.recordBytesMax - 1) / Self.recordBytesMax
+        self.pipe.outbound.reserveCapacity(minimumWritableBytes: count + records * Self.recordOverheadBytesMax)
+        ErrorQueue.clear()
+        var written = 0
+        let code = unsafe plaintext.withUnsafeReadableBytes { bytes in
+            unsafe SSL_write_ex(self.ssl, bytes.baseAddress, bytes.count, &written)
+        }
+        guard code == 1, written == count else { throw self.failed(unsafe SSL_get_error(self.ssl, code)) }
+    }
+
+    /// Says that nothing more will be written. Does nothing while handshaking, after a failure, or the second time.
+    package mutating func closeNotify() {
+        guard self.state != .handshaking, self.state != .failed, !self.isOutputClosed else { return }
+        self.isOutputClosed = true
+        ErrorQueue.clear()
+        _ = unsafe SSL_shutdown(self.ssl)
+        ErrorQueue.clear()
+    }
+
+    /// The connection below ended. Throws `closedWithoutCloseNotify` or `closedDuringHandshake` unless the peer said so
+    /// before: whoever cuts a connection must not be able to pass a part off as the whole.
+    package mutating func receivedEnd() throws(TLSError) {
+        switch self.state {
+        case .handshaking:
+            self.state = .failed
+            throw TLSError(.closedDuringHandshake, "the peer closed the connection during the handshake")
+        case .open:
+            self.state = .failed
+            throw TLSError(.closedWithoutCloseNotify, "the connection ended without the peer saying so")
+        case .closedByPeer, .failed: return
+        }
+    }
+
+    /// What is to be sent; nil if nothing.
+    package mutating func takeCiphertext() -> ByteBuffer? {
+        guard self.pipe.outbound.readableBytes > 0 else { return nil }
+        var taken = ByteBuffer()
+        swap(&taken, &self.pipe.outbound)
+        return taken
+    }
+
+    /// Gives a buffer of `takeCiphertext()` back once it is sent, so that the next one needs no new memory.
+    package mutating func recycle(_ buffer: consuming ByteBuffer) {
+        guard self.pipe.outbound.readableBytes == 0, self.pipe.outbound.capacity < buffer.capacity else { return }
+        buffer.clear()
+        self.pipe.outbound = buffer
+    }
+
+    private mutating func continueHandshake() throws(TLSError) {
+        ErrorQueue.clear()
+        let code = unsafe SSL_do_handshake(self.ssl)
+        guard code != 1 else {
+            self.state = .open
+            return try self.finishHandshake()
+        }
+        let error = unsafe SSL_get_error(self.ssl, code)
+        guard error != SSL_ERROR_WANT_READ else { return }
+        throw self.failed(error)
+    }
+
+    private mutating func finishHandshake() throws(TLSError) {
+        var start: UnsafePointer<UInt8>?
+        var count: CUnsignedInt = 0
+        unsafe SSL_get0_alpn_selected(self.ssl, &start, &count)
+        let selected = unsafe UnsafeBufferPointer(start: start, count: Int(count))
+        let alpn = unsafe selected.isEmpty ? nil : String(decoding: selected, as: UTF8.self)
+        // A server that knows nothing of ALPN answers nothing; what it speaks is then anybody's guess.
+        guard alpn != nil || self.context.role == .server || self.context.protocols.isEmpty else {
+            self.closeNotify()
+            self.state = .failed
+            throw TLSError(.noCommonApplicationProtocol, "the server agreed to none of our protocols")
+        }
+        let peer = unsafe SSL_get1_peer_certificate(self.ssl)
+        let name = unsafe SSL_get_servername(self.ssl, TLSEXT_NAMETYPE_host_name)
+        self.handshake = TLSHandshakeCompleted(
+            alpn: alpn,
+            version: unsafe String(cString: SSL_get_version(self.ssl)),
+            serverName: unsafe name.map { unsafe String(cString: $0) },
+            peerCertificate: unsafe peer.map { unsafe Certificate(owning: $0) },
+        )
+    }
+
+    private mutating func decrypt(into plaintext: inout ByteBuffer) throws(TLSError) {
+        while true {
+            let waiting = Int(unsafe SSL_pending(self.ssl))
+            let arriving = min(self.pipe.inboundCount, Self.recordBytesMax)
+            guard waiting + arriving > 0 else { return }
+            ErrorQueue.clear()
+            var code: CInt = 0
+            let room = max(waiting, arriving, Self.readBytesMin)
+            unsafe plaintext.writeWithUnsafeMutableBytes(minimumWritableBytes: room) { bytes in
+                var read = 0
+                code = unsafe SSL_read_ex(self.ssl, bytes.baseAddress, bytes.count, &read)
+                return code == 1 ? read : 0
+            }
+            if code == 1 { continue }
+            switch unsafe SSL_get_error(self.ssl, code) {
+            case SSL_ERROR_WANT_READ: return
+            case SSL_ERROR_ZERO_RETURN:
+                self.state = .closedByPeer
+                return
+            case let error: throw self.failed(error)
+            }
+        }
+    }
+
+    private mutating func failed(_ error: CInt) -> TLSError {
+        let phase = self.state
+        self.state = .failed
+        return unsafe TLSError.ofConnection(self.ssl, error: error, handshaking: phase == .handshaking)
+    }
+}
