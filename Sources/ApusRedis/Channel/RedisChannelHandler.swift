@@ -122,7 +122,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
         let reason = self.closeReason ?? RedisError(.disconnected, "the server closed the connection")
         self.closeReason = reason
         // Whatever the cause, for a command that was sent it means the same: nobody knows.
-        let told = reason.isOutcomeUnknown || reason.code == .tls
+        let told =
+            reason.isOutcomeUnknown || reason.code == .tls
             ? reason : RedisError(.disconnected, reason.message)
         for promise in self.pipeline.closed() { promise.fail(told) }
     }

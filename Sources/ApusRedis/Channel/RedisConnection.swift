@@ -52,7 +52,10 @@ public final class RedisConnection: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try security.addHandler(to: channel, host: endpoint.host)
-                    let handler = RedisChannelHandler(limits: configuration.pipelineLimits, eventLoop: channel.eventLoop)
+                    let handler = RedisChannelHandler(
+                        limits: configuration.pipelineLimits,
+                        eventLoop: channel.eventLoop
+                    )
                     try channel.pipeline.syncOperations.addHandler(handler)
                 }
             }
@@ -61,7 +64,8 @@ public final class RedisConnection: Sendable {
             case .host(let host, let port): bootstrap.connect(host: host, port: port)
             case .unixSocket(let path): bootstrap.connect(unixDomainSocketPath: path)
             }
-        return connecting
+        return
+            connecting
             .flatMapErrorThrowing { throw RedisError(.notConnected, "\(endpoint): \($0)") }
             .flatMapThrowing { channel in
                 let handler = try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self)

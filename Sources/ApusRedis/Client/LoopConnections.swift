@@ -99,9 +99,11 @@ final class LoopConnections {
             draw: Double.random(in: 0..<1),
         )
         guard case .resend(let wait) = decision, !self.isClosed else { return self.eventLoop.makeFailedFuture(error) }
-        return self.eventLoop.assumeIsolated().flatScheduleTask(in: TimeAmount(wait)) {
-            self.perform(request, attempt: attempt + 1, topology: topology)
-        }.futureResult
+        let promise = self.eventLoop.makePromise(of: RESPReply.self)
+        self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(wait)) {
+            self.perform(request, attempt: attempt + 1, topology: topology).cascade(to: promise)
+        }
+        return promise.futureResult
     }
 }
 

@@ -162,7 +162,8 @@ final class ReconnectingConnection {
 
     private func failed(_ error: RedisError, _ promise: EventLoopPromise<RedisConnection>) {
         // Whatever the greeting met, the caller's command was not sent.
-        let told = error.isCredentials || error.code == .tls || error.isRetryable
+        let told =
+            error.isCredentials || error.code == .tls || error.isRetryable
             ? error : RedisError(.notConnected, error.message)
         guard case .connecting = self.state else {
             promise.fail(RedisError(.closed, "the client is closed"))

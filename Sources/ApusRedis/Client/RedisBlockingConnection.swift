@@ -1,5 +1,5 @@
 internal import Logging
-public import NIOCore
+internal import NIOCore
 
 /// A connection for reads that block, such as `XREADGROUP … BLOCK`: while one waits, nothing else would be answered.
 ///
@@ -41,7 +41,9 @@ public final class RedisBlockingConnection: Sendable {
         let timeout = TimeAmount(blocking + self.requestTimeout)
         do {
             return try await self.eventLoop.flatSubmit {
-                self.connection.value.connection(notAfter: .distantFuture).flatMap { $0.send(command, timeout: timeout) }
+                self.connection.value.connection(notAfter: .distantFuture).flatMap {
+                    $0.send(command, timeout: timeout)
+                }
             }.get()
         } catch {
             let error = RedisError(error)

@@ -121,7 +121,8 @@ public final class RedisClient: Sendable {
     /// - Returns: the array of answers, of which one may be an error node.
     public func transaction(_ commands: [RedisCommand], on tag: HashTag) async throws(RedisError) -> RESPReply {
         do {
-            return try await self.connection(for: tag, on: self.anyEventLoop).flatMap { $0.sendTransaction(commands) }.get()
+            return try await self.connection(for: tag, on: self.anyEventLoop).flatMap { $0.sendTransaction(commands) }
+                .get()
         } catch {
             throw RedisError(error)
         }
@@ -138,7 +139,9 @@ public final class RedisClient: Sendable {
         var replies: [RESPReply] = []
         for endpoint in self.topology.endpoints {
             do {
-                let connection = self.onLoop(self.anyEventLoop) { $0.connection(to: endpoint, notAfter: .distantFuture) }
+                let connection = self.onLoop(self.anyEventLoop) {
+                    $0.connection(to: endpoint, notAfter: .distantFuture)
+                }
                 replies.append(try await connection.flatMap { $0.send(command, timeout: timeout) }.get())
             } catch {
                 throw RedisError(error)

@@ -1,5 +1,5 @@
 internal import ApusCore
-package import NIOCore
+internal import NIOCore
 
 /// How to reach Redis, and how patient to be.
 ///

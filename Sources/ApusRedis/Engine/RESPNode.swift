@@ -50,8 +50,7 @@ public struct RESPNode: Sendable {
     /// A copy of the bytes of a bulk or status; nil for anything else.
     public var bytes: [UInt8]? {
         guard self.kind == .bulk || self.kind == .status else { return nil }
-        let start = Int(self.record.value)
-        return Array(self.reply.bytes[start..<start + Int(self.record.count)])
+        return Array(self.reply.bytes[self.reply.byteRange(at: self.index)])
     }
 
     /// A bulk or status as text; nil for anything else and for bytes that are not UTF-8.
@@ -69,8 +68,7 @@ public struct RESPNode: Sendable {
     /// The text of an error node; nil for anything else.
     public var errorText: String? {
         guard self.kind == .error else { return nil }
-        let start = Int(self.record.value)
-        return String(decoding: self.reply.bytes[start..<start + Int(self.record.count)], as: UTF8.self)
+        return String(decoding: self.reply.bytes[self.reply.byteRange(at: self.index)], as: UTF8.self)
     }
 
     /// The strict decimal form: an optional minus, digits, nothing else, within Int64.
@@ -101,21 +99,21 @@ extension RESPNode {
         /// Starts at the first.
         public func makeIterator() -> Iterator {
             let end = self.parent.kind == .array ? self.parent.reply.end(at: self.parent.index) : 0
-            return Iterator(reply: self.parent.reply, next: self.parent.index + 1, end: end)
+            return Iterator(reply: self.parent.reply, position: self.parent.index + 1, end: end)
         }
     }
 
     /// Walks the elements of an array.
     public struct Iterator: IteratorProtocol, Sendable {
         fileprivate let reply: RESPReply
-        fileprivate var next: Int
+        fileprivate var position: Int
         fileprivate let end: Int
 
         /// The next element.
         public mutating func next() -> RESPNode? {
-            guard self.next < self.end else { return nil }
-            let node = RESPNode(reply: self.reply, index: self.next)
-            self.next = self.reply.end(at: self.next)
+            guard self.position < self.end else { return nil }
+            let node = RESPNode(reply: self.reply, index: self.position)
+            self.position = self.reply.end(at: self.position)
             return node
         }
     }

@@ -66,7 +66,9 @@ internal import CHiredis
             throw RedisError(.protocolViolation, "a reply of more than \(RedisLimits.unreadBytesMax) unread bytes")
         }
         let fed = unsafe slice.withUnsafeBufferPointer { buffer in
-            unsafe buffer.withMemoryRebound(to: CChar.self) { unsafe redisReaderFeed(self.reader, $0.baseAddress, $0.count) }
+            unsafe buffer.withMemoryRebound(to: CChar.self) {
+                unsafe redisReaderFeed(self.reader, $0.baseAddress, $0.count)
+            }
         }
         guard fed == REDIS_OK else { throw self.readerError() }
         while true {

@@ -59,13 +59,22 @@ extension RESPReply {
         at index: Int,
         _ body: (Span<UInt8>) throws(Failure) -> Result,
     ) throws(Failure) -> Result {
+        let range = self.byteRange(at: index)
+        let bytes = self.bytes
+        return try body(bytes.span.extracting(range))
+    }
+}
+
+extension RESPReply {
+    /// Where the bytes of the node of that row lie; empty for numbers, arrays and null.
+    func byteRange(at index: Int) -> Range<Int> {
         let record = self.records[index]
         switch record.kind {
         case .bulk, .status, .error:
             let start = Int(record.value)
-            return try body(self.bytes.span.extracting(start..<start + Int(record.count)))
+            return start..<start + Int(record.count)
         case .integer, .array, .null:
-            return try body(self.bytes.span.extracting(0..<0))
+            return 0..<0
         }
     }
 }

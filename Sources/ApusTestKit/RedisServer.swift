@@ -1,0 +1,234 @@
+package import ApusRedis
+internal import Glibc
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+
+/// Why a server could not be started.
+package struct RedisServerError: Error, CustomStringConvertible {
+    /// The reason.
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// A private `redis-server` for tests and the demo: a cluster of one node that holds all slots.
+///
+/// A plain server would take commands with keys of several slots and hide the mistake. It listens on a unix socket and on
+/// a port of the loopback, lives in a temporary folder, and ends with this process, however that ends.
+package final class RedisServer: Sendable {
+    /// The loopback port.
+    package let port: Int
+    /// The TLS port, when there is one.
+    package let tlsPort: Int?
+    /// Its folder; gone after `stop()`.
+    package let directory: String
+
+    private let options: Options
+    private let process: Mutex<WatchedProcess?>
+
+    /// Its unix socket.
+    package var socketPath: String { "\(self.directory)/socket" }
+    /// The address of its unix socket.
+    package var url: String { "unix://\(self.socketPath)" }
+    /// The address of its port.
+    package var tcpURL: String { "redis://127.0.0.1:\(self.port)" }
+    /// The address of its TLS port; traps when there is none.
+    package var tlsURL: String {
+        guard let tlsPort = self.tlsPort else { preconditionFailure("the server was started without TLS") }
+        return "rediss://127.0.0.1:\(tlsPort)?ca=\(self.directory)/ca.pem"
+    }
+    /// The server's process id, while it runs.
+    package var processID: Int32? { self.process.withLock { $0?.pid } }
+    /// The server's log so far.
+    package var log: String { readFile("\(self.directory)/log") ?? "" }
+
+    private init(options: Options, directory: String, port: Int, tlsPort: Int?) {
+        self.options = options
+        self.directory = directory
+        self.port = port
+        self.tlsPort = tlsPort
+        self.process = Mutex(nil)
+    }
+
+    /// Starts a server and waits until it takes writes.
+    package static func start(_ options: Options = Options()) async throws -> RedisServer {
+        var lastError = RedisServerError("no attempt")
+        // Another process may take a port between our look and the server's.
+        for _ in 0..<10 {
+            let server = RedisServer(
+                options: options,
+                directory: try TemporaryDirectory.make("apus-redis"),
+                port: try FreePort.find(),
+                tlsPort: options.tls == nil ? nil : try FreePort.find(),
+            )
+            do {
+                try server.writeFiles()
+                try await server.launch()
+                return server
+            } catch let error as RedisServerError {
+                await server.stop()
+                lastError = error
+            } catch {
+                await server.stop()
+                throw error
+            }
+        }
+        throw lastError
+    }
+
+    /// Runs `body` with a server of its own, and stops it afterwards.
+    package static func with<Result>(
+        _ options: Options = Options(),
+        _ body: (RedisServer) async throws -> Result,
+    ) async throws -> Result {
+        let server = try await Self.start(options)
+        do {
+            let result = try await body(server)
+            await server.stop()
+            return result
+        } catch {
+            await server.stop()
+            throw error
+        }
+    }
+
+    /// Ends the server and removes its folder. Idempotent.
+    package func stop() async {
+        await self.takeProcess()?.end(keepingDirectory: false)
+        TemporaryDirectory.remove(self.directory)
+    }
+
+    /// Kills the server with `SIGKILL` and waits until it is gone; its folder stays for `restart()`.
+    package func kill() async {
+        await self.takeProcess()?.end(keepingDirectory: true)
+    }
+
+    /// Starts the server again on the same port and socket with the data it wrote; kills it first when it still runs.
+    package func restart() async throws {
+        await self.kill()
+        try await self.launch()
+    }
+
+    /// Freezes the server with `SIGSTOP`.
+    package func suspend() { self.process.withLock { $0?.signal(SIGSTOP) } }
+
+    /// Lets a frozen server go on.
+    package func resume() { self.process.withLock { $0?.signal(SIGCONT) } }
+
+    /// Sends one command over a connection of its own, as the server's administrator.
+    package func command(_ name: String, _ arguments: RedisArgument...) async throws -> RESPReply {
+        let connection = try await self.connect()
+        do {
+            let reply = try await connection.send(RedisCommand(name, arguments)).get()
+            try await connection.close().get()
+            return reply
+        } catch {
+            _ = try? await connection.close().get()
+            throw error
+        }
+    }
+
+    private func takeProcess() -> WatchedProcess? {
+        self.process.withLock { process in
+            defer { process = nil }
+            return process
+        }
+    }
+
+    private func connect() async throws -> RedisConnection {
+        let configuration = try RedisConfiguration(url: self.url, clientName: "apus-test-kit")
+        return try await RedisConnection.connect(
+            to: configuration.endpoint,
+            configuration: configuration,
+            on: MultiThreadedEventLoopGroup.singleton.any(),
+        ).get()
+    }
+
+    // MARK: Starting
+
+    private func writeFiles() throws {
+        var lines = [
+            "port \(self.port)",
+            "cluster-port \(try FreePort.find())",
+            "bind 127.0.0.1",
+            "unixsocket \(self.socketPath)",
+            "dir \(self.directory)",
+            "cluster-enabled yes",
+            "cluster-config-file nodes.conf",
+            "save \"\"",
+            "maxmemory-policy noeviction",
+            "hash-max-listpack-value 512",
+            "appendonly \(self.options.isAppendOnly ? "yes" : "no")",
+            "appendfsync always",
+            "enable-debug-command yes",
+        ]
+        if let tls = self.options.tls, let tlsPort = self.tlsPort {
+            try writeFile("\(self.directory)/certificate.pem", tls.certificatePEM)
+            try writeFile("\(self.directory)/key.pem", tls.privateKeyPEM)
+            try writeFile("\(self.directory)/ca.pem", tls.certificateAuthorityPEM)
+            lines += [
+                "tls-port \(tlsPort)",
+                "tls-cert-file \(self.directory)/certificate.pem",
+                "tls-key-file \(self.directory)/key.pem",
+                "tls-ca-cert-file \(self.directory)/ca.pem",
+                "tls-auth-clients no",
+            ]
+        }
+        for (name, value) in self.options.settings.sorted(by: { $0.key < $1.key }) { lines.append("\(name) \(value)") }
+        try writeFile("\(self.directory)/redis.conf", lines.joined(separator: "\n") + "\n")
+    }
+
+    private func launch() async throws {
+        let selfID = String(repeating: "a", count: 40)
+        let otherID = String(repeating: "b", count: 40)
+        // A cluster node that starts as a master refuses writes for two seconds (CLUSTER_WRITABLE_DELAY). One that starts
+        // as a replica does not, and may take over at once from a master that never was.
+        try writeFile(
+            "\(self.directory)/nodes.conf",
+            """
+            \(selfID) 127.0.0.1:\(self.port) myself,slave \(otherID) 0 0 1 connected
+            \(otherID) 127.0.0.1:1@1 master - 0 0 1 connected 0-16383
+            vars currentEpoch 1 lastVoteEpoch 0
+
+            """,
+        )
+        unsafe unlink(self.socketPath)
+        let arguments = ["/usr/bin/env", "redis-server", "\(self.directory)/redis.conf"]
+        let process = try await WatchedProcess(arguments, directory: self.directory)
+        self.process.withLock { $0 = process }
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(60)
+        while true {
+            guard process.isRunning else {
+                throw RedisServerError("redis-server ended: \(self.log.suffix(500))")
+            }
+            guard clock.now < deadline else {
+                throw RedisServerError("redis-server is not ready: \(self.log.suffix(500))")
+            }
+            if let connection = try? await self.connect() {
+                defer { connection.close() }
+                try await self.takeOver(connection, otherID: otherID)
+                return
+            }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    /// Makes the server the master of all slots.
+    private func takeOver(_ connection: RedisConnection, otherID: String) async throws {
+        func isReady() async throws -> Bool {
+            let info = try await connection.send(RedisCommand("CLUSTER", "INFO")).get()
+            return info.root.string?.contains("cluster_state:ok") == true
+        }
+        do {
+            // Only from the state "ok" does the takeover skip the delay.
+            try await eventually("the cluster is ok", isReady)
+            _ = try await connection.send(RedisCommand("CLUSTER", "FAILOVER", "TAKEOVER")).get()
+            _ = try await connection.send(RedisCommand("CLUSTER", "FORGET", .text(otherID))).get()
+            try await eventually("the cluster is ok", isReady)
+        } catch {
+            throw RedisServerError("the server did not take over: \(error)")
+        }
+    }
+}

@@ -1,0 +1,118 @@
+internal import Glibc
+internal import Synchronization
+
+/// A program that never outlives this process, however it ends.
+///
+/// A small shell starts it and waits on a socket whose other end only we hold: when that end closes, by intent or because
+/// this process was killed, the shell kills the program and removes its folder. (`PR_SET_PDEATHSIG` will not do: it
+/// fires when the *thread* that started the program ends, and threads of a pool do.)
+final class WatchedProcess: Sendable {
+    private static let script = """
+        trap '' INT TERM HUP
+        directory=$1
+        shift
+        "$@" </dev/null >>"$directory/log" 2>&1 &
+        program=$!
+        echo $program >"$directory/pid.new" && mv "$directory/pid.new" "$directory/pid"
+        read -r word
+        kill -KILL $program 2>/dev/null
+        wait $program 2>/dev/null
+        [ "$word" = keep ] || rm -rf "$directory"
+        """
+
+    private struct State {
+        var leash: Int32?
+        var isReaped = false
+    }
+
+    private let watcher: pid_t
+    private let state: Mutex<State>
+    /// The program's process id.
+    let pid: pid_t
+
+    /// Starts a program with its output going to `log` in `directory`.
+    init(_ arguments: [String], directory: String) async throws {
+        unsafe unlink("\(directory)/pid")
+        var ends: [Int32] = [0, 0]
+        // A pair of sockets, since a pipe cannot be made close-on-exec in one step from Swift: a process started by another
+        // thread in between would hold our end open.
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        guard unsafe socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
+            throw RedisServerError("no pair of sockets: errno \(errno)")
+        }
+        let spawned = Self.spawn(["/bin/sh", "-c", Self.script, "watcher", directory] + arguments, input: ends[0])
+        close(ends[0])
+        guard let spawned else {
+            close(ends[1])
+            throw RedisServerError("cannot start /bin/sh")
+        }
+        self.watcher = spawned
+        self.state = Mutex(State(leash: ends[1]))
+        var pid: pid_t?
+        for _ in 0..<10_000 where pid == nil {
+            try await Task.sleep(for: .milliseconds(1))
+            pid = readFile("\(directory)/pid").flatMap { pid_t($0.trimmed) }
+        }
+        guard let pid else {
+            close(ends[1])
+            throw RedisServerError("the watcher did not start \(arguments[0])")
+        }
+        self.pid = pid
+    }
+
+    deinit {
+        let state = self.state.withLock { $0 }
+        if let leash = state.leash { close(leash) }
+        if !state.isReaped { _ = waitpid(self.watcher, nil, WNOHANG) }
+    }
+
+    /// Whether the program runs: a dead one that nobody has waited for does not.
+    var isRunning: Bool {
+        guard let status = readFile("/proc/\(self.pid)/stat"), let name = status.lastIndex(of: ")") else {
+            return false
+        }
+        return !status[name...].hasPrefix(") Z")
+    }
+
+    /// Sends the program a signal.
+    func signal(_ signal: Int32) { kill(self.pid, signal) }
+
+    /// Kills the program with `SIGKILL` and waits until it is gone.
+    ///
+    /// - Parameter keepingDirectory: else the folder is removed.
+    func end(keepingDirectory: Bool) async {
+        let leash = self.state.withLock { state in
+            defer { state.leash = nil }
+            return state.leash
+        }
+        guard let leash else { return }
+        if keepingDirectory { _ = unsafe write(leash, "keep\n", 5) }
+        close(leash)
+        while waitpid(self.watcher, nil, WNOHANG) == 0 {
+            // Not ended by cancellation: a test that was cancelled still cleans up.
+            await Task { try? await Task.sleep(for: .milliseconds(1)) }.value
+        }
+        self.state.withLock { $0.isReaped = true }
+    }
+
+    private static func spawn(_ arguments: [String], input: Int32) -> pid_t? {
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        unsafe posix_spawn_file_actions_adddup2(&actions, input, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        // A group of its own: Ctrl-C at the terminal is for the tests; the socket tells the watcher.
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+        let words = unsafe arguments.map { unsafe strdup($0) } + [nil]
+        defer {
+            for index in arguments.indices { unsafe free(words[index]) }
+        }
+        var pid: pid_t = 0
+        let code = unsafe posix_spawn(&pid, arguments[0], &actions, &attributes, words, environ)
+        return code == 0 ? pid : nil
+    }
+}
