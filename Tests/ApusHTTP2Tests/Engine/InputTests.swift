@@ -61,7 +61,7 @@ import Testing
 
     @Test("tokens: hexadecimal takes any bytes, text only its alphabet")
     func tokens() throws {
-        var wire = try Wire()
+        let wire = try Wire()
         func submit(_ template: RequestTemplate, _ token: [UInt8]) -> HTTP2Submission {
             wire.client.submit(template, authorization: nil, token: token.span, id: nil, tag: 1, deadline: .max)
         }
@@ -70,6 +70,8 @@ import Testing
         let body = Samples.make(path: .constant("/"), body: .token(prefix: [], suffix: []))
         #expect(submit(hexadecimal, [0, 0x0a, 0xff]) == .submitted)
         #expect(submit(hexadecimal, []) == .invalidToken)
+        wire.settle()
+        for request in wire.requests() { wire.server.respond(to: request.streamID, HTTP2Response(status: 200)) }
         for template in [text, body] {
             for byte in UInt8.min...UInt8.max {
                 let character = Character(UnicodeScalar(byte))
@@ -88,6 +90,8 @@ import Testing
             let longest = [UInt8](repeating: 0x61, count: HTTP2Limits.tokenBytesMax)
             #expect(submit(template, longest + [0x61]) == .invalidToken)
             #expect(submit(template, longest) == .submitted)
+            wire.settle()
+            #expect(wire.requests().count == 1)
         }
         let long = [UInt8](repeating: 0, count: HTTP2Limits.pathBytesMax / 2 + 1)
         #expect(submit(hexadecimal, long) == .invalidToken)

@@ -4,10 +4,9 @@ import Testing
 @Suite struct RequestTests {
     @Test("a templated request arrives whole")
     func templated() throws {
-        var wire = try Wire()
+        let wire = try Wire()
         wire.settle()
-        let submission = wire.submit(tag: 0xff)
-        #expect(submission == .submitted)
+        #expect(wire.submit(tag: 0xff) == .submitted)
         wire.settle()
 
         let requests = wire.requests()
@@ -29,12 +28,12 @@ import Testing
         wire.settle()
         let told = wire.told()
         #expect(told.last == .answered(0xff, status: 200))
-        #expect(wire.client.inFlight == 0)
+        #expect(wire.inFlight == 0)
     }
 
     @Test("a token stands between the prefix and the suffix of a body")
     func tokenInBody() throws {
-        var wire = try Wire()
+        let wire = try Wire()
         let template = Samples.make(
             path: .constant("/v1/projects/p/messages:send"),
             body: .token(prefix: Array(#"{"token":""#.utf8), suffix: Array(#"","n":1}"#.utf8)),
@@ -56,9 +55,9 @@ import Testing
         #expect(request.value(of: "authorization") == nil)
     }
 
-    @Test("a body longer than frame and window arrives whole", arguments: [0, 1, 16_383, 16_384, 16_385, 65_535, 65_536, 200_000])
+    @Test("a body longer than frame and window arrives whole", arguments: [0, 1, 16_379, 16_384, 65_535, 100_000])
     func longBody(count: Int) throws {
-        var wire = try Wire(server: HTTP2ServerConfiguration(bodyBytesMax: 300_000))
+        let wire = try Wire(server: HTTP2ServerConfiguration(bodyBytesMax: 300_000))
         let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
         let template = Samples.make(
             path: .constant("/"),
@@ -66,7 +65,7 @@ import Testing
         )
         let token = Array("token".utf8)
         let first = wire.client.submit(template, authorization: nil, token: token.span, id: nil, tag: 1, deadline: .max)
-        guard count < 100_000 else { return #expect(first == .submitted) }
+        #expect(first == .submitted)
         wire.settle()
         let request = try #require(wire.requests().first)
         #expect(request.body == body + token + body.reversed())
@@ -74,7 +73,7 @@ import Testing
 
     @Test("a plain request arrives whole")
     func plain() throws {
-        var wire = try Wire()
+        let wire = try Wire()
         let request = try PlainRequest(
             method: "GET",
             authority: "oauth2.googleapis.com:443",
@@ -121,7 +120,7 @@ import Testing
 
     @Test("every kept header is found by its name")
     func answerFields() throws {
-        var wire = try Wire()
+        let wire = try Wire()
         _ = wire.submit(tag: 1)
         wire.settle()
         let request = try #require(wire.requests().first)
@@ -144,7 +143,7 @@ import Testing
 
     @Test("a body beyond the cap is cut, its stream cancelled, the status told")
     func truncated() throws {
-        var wire = try Wire(client: HTTP2ClientConfiguration(answerBodyBytesMax: 1_000))
+        let wire = try Wire(client: HTTP2ClientConfiguration(answerBodyBytesMax: 1_000))
         for tag: UInt64 in 1...2 { _ = wire.submit(tag: tag) }
         wire.settle()
         for (request, count) in zip(wire.requests(), [1_000, 1_001]) {
@@ -163,13 +162,13 @@ import Testing
         }
         #expect(cut == [false, true])
         wire.settle()
-        #expect(wire.client.inFlight == 0)
-        #expect(wire.server.openStreams == 0)
+        #expect(wire.inFlight == 0)
+        #expect(wire.serverStreams == 0)
     }
 
     @Test("all bodies together stay below the total")
     func totalCap() throws {
-        var wire = try Wire(
+        let wire = try Wire(
             client: HTTP2ClientConfiguration(answerBodyBytesMax: 1_000, answerBytesTotalMax: 2_500)
         )
         for tag: UInt64 in 1...4 { _ = wire.submit(tag: tag) }
@@ -185,26 +184,35 @@ import Testing
         #expect(kept == [900, 900, 700, 0])
     }
 
-    @Test("an answer before the body is out ends the request and frees its stream")
+    @Test("an answer before the body is out ends the request and cancels its stream")
     func earlyAnswer() throws {
-        // A window that never opens: the body cannot leave.
-        var wire = try Wire(server: HTTP2ServerConfiguration(streamWindow: 1))
-        wire.settle()
-        _ = wire.told()
-        _ = wire.submit(tag: 1)
-        wire.settle()
-        #expect(wire.requests().isEmpty)
-        wire.server.respond(to: 1, HTTP2Response(status: 413))
-        wire.settle()
-        let ends = wire.ends()
-        #expect(ends == [.answered(1, status: 413)])
-        wire.settle()
-        #expect(wire.client.inFlight == 0)
+        var client = try HTTP2ClientSession()
+        // No window: the body cannot leave.
+        client.receive(Frames.settings(4, 0).span, now: 0)
+        _ = client.told()
+        let token = Samples.token
+        let submission = client.submit(
+            Samples.template,
+            authorization: nil,
+            token: token.span,
+            id: nil,
+            tag: 1,
+            deadline: .max,
+        )
+        #expect(submission == .submitted)
+        _ = client.outbound()
+        client.receive(Frames.frame(1, flags: 5, stream: 1, Frames.status200).span, now: 0)
+        let told = client.told()
+        #expect(told == [.answered(1, status: 200)])
+        let outbound = client.outbound()
+        #expect(outbound == Frames.frame(3, stream: 1, Frames.bigEndian(HTTP2ErrorCode.cancel.rawValue)))
+        let inFlight = client.inFlight
+        #expect(inFlight == 0)
     }
 
     @Test("the peer's windows are obeyed")
     func flowControl() throws {
-        var wire = try Wire(server: HTTP2ServerConfiguration(streamWindow: 100))
+        let wire = try Wire(server: HTTP2ServerConfiguration(streamWindow: 100))
         wire.settle()
         let template = Samples.make(path: .constant("/"), body: .shared([UInt8](repeating: 7, count: 10_000)))
         for tag: UInt64 in 1...10 { _ = wire.submit(template, tag: tag) }
@@ -213,6 +221,6 @@ import Testing
         let requests = wire.requests()
         #expect(requests.count == 10)
         #expect(requests.allSatisfy { $0.body.count == 10_000 })
-        #expect(!wire.server.isFinished)
+        #expect(!wire.isServerFinished)
     }
 }

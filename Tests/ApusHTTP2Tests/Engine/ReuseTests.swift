@@ -4,7 +4,7 @@ import Testing
 @Suite struct ReuseTests {
     @Test("requests by the thousand use the same slots, and every tag is answered once")
     func manyRequests() throws {
-        var wire = try Wire(
+        let wire = try Wire(
             client: HTTP2ClientConfiguration(streamsMax: 100),
             server: HTTP2ServerConfiguration(connectionWindow: 1_000_000),
         )
@@ -36,7 +36,7 @@ import Testing
 
     @Test("a template lives as long as a request needs it, and no longer")
     func templateLifetime() throws {
-        var wire = try Wire()
+        let wire = try Wire()
         wire.settle()
         weak var gone: RequestTemplate?
         do {

@@ -2,11 +2,10 @@ import ApusHTTP2
 import NIOCore
 
 /// A client and a server engine joined back to back, no socket between.
-struct Wire: ~Copyable {
+final class Wire {
     var client: HTTP2ClientSession
     var server: HTTP2ServerSession
     var now: UInt64 = 1_000
-    private var buffer = ByteBuffer()
 
     init(
         client: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
@@ -16,43 +15,53 @@ struct Wire: ~Copyable {
         self.server = try HTTP2ServerSession(configuration: server)
     }
 
+    var inFlight: Int { self.client.inFlight }
+    var streamsMax: Int { self.client.streamsMax }
+    var isOpen: Bool { self.client.isOpen }
+    var nextDeadline: UInt64? { self.client.nextDeadline }
+    var isFinished: Bool { self.client.isFinished }
+    var isServerFinished: Bool { self.server.isFinished }
+    var serverStreams: Int { self.server.openStreams }
+    var serverStreamsMax: Int { self.server.streamsOpenMax }
+
     /// Client to server, all of it.
-    mutating func clientSpeaks() {
+    func clientSpeaks() {
         while self.client.wantsWrite {
-            self.buffer.clear()
-            _ = self.client.drainOutbound(into: &self.buffer, limit: 16_384)
-            guard self.buffer.readableBytes > 0 else { return }
-            self.server.receive(self.buffer.readableBytesUInt8Span)
+            var buffer = ByteBuffer()
+            _ = self.client.drainOutbound(into: &buffer, limit: 16_384)
+            guard buffer.readableBytes > 0 else { return }
+            self.server.receive(buffer.readableBytesUInt8Span)
         }
     }
 
     /// Server to client, all of it.
-    mutating func serverSpeaks() {
+    func serverSpeaks() {
         while self.server.wantsWrite {
-            self.buffer.clear()
-            _ = self.server.drainOutbound(into: &self.buffer, limit: 16_384)
-            guard self.buffer.readableBytes > 0 else { return }
-            self.client.receive(self.buffer.readableBytesUInt8Span, now: self.now)
+            var buffer = ByteBuffer()
+            _ = self.server.drainOutbound(into: &buffer, limit: 16_384)
+            guard buffer.readableBytes > 0 else { return }
+            self.client.receive(buffer.readableBytesUInt8Span, now: self.now)
         }
     }
 
     /// Back and forth until both are silent.
-    mutating func settle() {
+    func settle() {
         for _ in 0..<1_000 where self.client.wantsWrite || self.server.wantsWrite {
             self.clientSpeaks()
             self.serverSpeaks()
         }
     }
 
-    mutating func submit(
+    func submit(
         _ template: RequestTemplate = Samples.template,
         tag: UInt64,
         deadline: UInt64 = 1_000_000,
     ) -> HTTP2Submission {
-        self.client.submit(
+        let token = Samples.token
+        return self.client.submit(
             template,
             authorization: Samples.authorization,
-            token: Samples.token.span,
+            token: token.span,
             id: RequestID(high: 1, low: tag),
             tag: tag,
             deadline: deadline,
@@ -60,7 +69,7 @@ struct Wire: ~Copyable {
     }
 
     /// All requests that wait at the server.
-    mutating func requests() -> [HTTP2Request] {
+    func requests() -> [HTTP2Request] {
         var requests: [HTTP2Request] = []
         while let event = self.server.nextEvent() {
             if case .requested(let request) = event { requests.append(request) }
@@ -69,10 +78,10 @@ struct Wire: ~Copyable {
     }
 
     /// What the client was told, as words.
-    mutating func told() -> [Told] { self.client.told() }
+    func told() -> [Told] { self.client.told() }
 
     /// As ``told()``, answers and other ends of requests only.
-    mutating func ends() -> [Told] {
+    func ends() -> [Told] {
         self.told().filter {
             switch $0 {
             case .answered, .refused, .reset, .timedOut: true
