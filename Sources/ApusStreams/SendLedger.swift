@@ -54,9 +54,9 @@ public struct SendLedger: Hashable, Sendable {
             case "state": self.state = State(rawValue: value) ?? .running
             case "planning": self.isPlanning = value == "1"
             case "planned": self.planned = UInt64(value) ?? 0
-            case "accepted_at": self.acceptedAt = Int64(value).map(UnixMilliseconds.init)
-            case "first_at": self.firstAt = Int64(value).map(UnixMilliseconds.init)
-            case "last_at": self.lastAt = Int64(value).map(UnixMilliseconds.init)
+            case "accepted_at": self.acceptedAt = Int64(value).map { UnixMilliseconds($0) }
+            case "first_at": self.firstAt = Int64(value).map { UnixMilliseconds($0) }
+            case "last_at": self.lastAt = Int64(value).map { UnixMilliseconds($0) }
             default: self.addCount(name, value)
             }
         }

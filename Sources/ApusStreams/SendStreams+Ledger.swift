@@ -1,4 +1,4 @@
-package import ApusCore
+internal import ApusCore
 package import ApusMessages
 package import ApusRedis
 

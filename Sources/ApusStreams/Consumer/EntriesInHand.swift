@@ -51,33 +51,42 @@ final class EntriesInHand: Sendable {
 
     /// Waits until an entry may be begun; false: nothing may be begun any more.
     func waitForRoom() async -> Bool {
-        await self.wait { $0.count >= self.countMax && !$0.isStopped }
+        let countMax = self.countMax
+        await self.wait { count, isStopped in count >= countMax && !isStopped }
         return self.state.withLock { !$0.isStopped }
     }
 
     /// Waits until nothing is in hand.
     func waitUntilEmpty() async {
-        await self.wait { $0.count > 0 }
+        await self.wait { count, _ in count > 0 }
     }
 
-    private func wait(while condition: @Sendable (borrowing State) -> Bool) async {
-        while self.state.withLock({ condition($0) }) {
+    private func wait(while condition: @escaping @Sendable (Int, _ isStopped: Bool) -> Bool) async {
+        while self.state.withLock({ condition($0.count, $0.isStopped) }) {
             await withCheckedContinuation { continuation in
-                let mustWait = self.state.withLock { state in
-                    guard condition(state) else { return false }
-                    state.waiters.append(continuation)
-                    return true
-                }
-                if !mustWait { continuation.resume() }
+                if !self.enlist(continuation, while: condition) { continuation.resume() }
             }
+        }
+    }
+
+    /// Whether the waiter was taken: the condition still holds.
+    private func enlist(
+        _ continuation: CheckedContinuation<Void, Never>,
+        while condition: (Int, _ isStopped: Bool) -> Bool,
+    ) -> Bool {
+        self.state.withLock { state in
+            guard condition(state.count, state.isStopped) else { return false }
+            state.waiters.append(continuation)
+            return true
         }
     }
 
     private func wake(_ change: (inout State) -> Void) {
         let waiters = self.state.withLock { state in
             change(&state)
-            defer { state.waiters = [] }
-            return state.waiters
+            let waiters = state.waiters
+            state.waiters = []
+            return waiters
         }
         for waiter in waiters { waiter.resume() }
     }

@@ -1,4 +1,3 @@
-package import ApusCore
 package import ApusRedis
 
 /// Reads new entries of one shard's streams for one consumer, over a blocking connection of its own.
@@ -29,8 +28,8 @@ package struct StreamReader: Sendable {
             do {
                 _ = try await self.client.send(command, on: self.tag)
                 made += 1
-            } catch let error as RedisError where error.code == .busyGroup {
-                continue
+            } catch {
+                guard error.code == .groupExists else { throw error }
             }
         }
         return made
