@@ -17,7 +17,8 @@ enum OpenSSLTool {
     static func process(_ arguments: [String]) -> Process {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["openssl"] + arguments
+        // Bounded, so that nothing outlives a test that was killed.
+        process.arguments = ["timeout", "60", "openssl"] + arguments
         return process
     }
 

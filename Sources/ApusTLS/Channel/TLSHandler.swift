@@ -137,7 +137,7 @@ package final class TLSHandler: ChannelDuplexHandler {
             self.delivered = true
             context.fireChannelRead(self.wrapInboundOut(plaintext))
         }
-        self.keep(plaintext)
+        self.keep(consume plaintext)
         if let failure { return self.fail(context, failure) }
         if self.engine.state == .closedByPeer, self.phase == .open { self.closedByPeer(context) }
     }
@@ -233,12 +233,12 @@ package final class TLSHandler: ChannelDuplexHandler {
             context.write(self.wrapOutboundOut(ciphertext), promise: nil)
         }
         guard let ciphertext = self.encrypt(context, bytes, promise) else { return }
-        self.gathering.recycle(bytes)
+        self.gathering.recycle(consume bytes)
         context.write(self.wrapOutboundOut(ciphertext), promise: promise)
         guard flushing else { return }
         context.flush()
         // As a rule the socket took all at once, and the memory is free again.
-        if ciphertext.capacity <= Self.keptBytesMax { self.engine.recycle(ciphertext) }
+        if ciphertext.capacity <= Self.keptBytesMax { self.engine.recycle(consume ciphertext) }
     }
 
     private func encrypt(

@@ -135,7 +135,7 @@ import Testing
             guard var sent = pair.client.takeCiphertext() else { return 0 }
             #expect(sent.readableBytes == count + 22)
             let address = sent.withVeryUnsafeMutableBytes { Int(bitPattern: $0.baseAddress) }
-            pair.client.recycle(sent)
+            pair.client.recycle(consume sent)
             return address
         }
         let first = try address(of: 10_000)
