@@ -90,14 +90,20 @@ public final class RedisConnection: Sendable {
 
     /// Sends commands as one transaction: all are executed with nothing between them, or none.
     ///
-    /// - Returns: the array of answers. One of them may be an error node: Redis does not undo.
+    /// - Returns: the array of answers. One of them may be an error node: Redis does not undo. Fails with the error of the
+    ///   first command that was refused.
     public func sendTransaction(_ commands: [RedisCommand]) -> EventLoopFuture<RESPReply> {
         self.eventLoop.flatSubmit {
             // One turn of the loop, so no other command comes between them.
             var replies = [self.send(RedisCommand("MULTI"))]
             for command in commands { replies.append(self.send(command)) }
             let last = self.send(RedisCommand("EXEC"))
-            return EventLoopFuture.andAllComplete(replies, on: self.eventLoop).flatMap { last }
+            // A refused command makes EXEC say only that something was refused; the first error says what.
+            return EventLoopFuture.andAllComplete(replies, on: self.eventLoop).flatMap {
+                last.flatMapError { error in
+                    EventLoopFuture.andAllSucceed(replies, on: self.eventLoop).flatMapThrowing { throw error }
+                }
+            }
         }
     }
 

@@ -30,7 +30,11 @@ final class LoopConnections {
 
     /// Sends a command, and again as long as that is right and patience lasts.
     func perform(_ request: Request, attempt: Int, topology: any RedisTopology) -> EventLoopFuture<RESPReply> {
-        let endpoint = topology.endpoint(forSlot: request.tag.slot)
+        let endpoint =
+            switch request.target {
+            case .tag(let tag): topology.endpoint(forSlot: tag.slot)
+            case .server(let endpoint): endpoint
+            }
         let reply: EventLoopFuture<RESPReply>
         if let connection = self.live(endpoint) {
             reply = self.send(request, over: connection, to: endpoint)
@@ -108,10 +112,10 @@ final class LoopConnections {
 }
 
 /// `MOVED 3999 127.0.0.1:6381`: where the server says a slot is.
-enum RedisRedirection {
+package enum RedisRedirection {
     /// The slot and the server; nil when the text is something else. An empty host means "the same host", which a
     /// topology cannot use: nil as well.
-    static func parse(_ text: String) -> (slot: Int, endpoint: RedisEndpoint)? {
+    package static func parse(_ text: String) -> (slot: Int, endpoint: RedisEndpoint)? {
         let words = text.split(separator: " ")
         guard words.count == 3, let slot = Int(words[1]), (0..<HashTag.slotCount).contains(slot),
             let colon = words[2].lastIndex(of: ":"), colon != words[2].startIndex,

@@ -105,15 +105,7 @@ public final class RedisClient: Sendable {
         options: Options = .once,
         eventLoop: any EventLoop,
     ) -> EventLoopFuture<RESPReply> {
-        let patience = TimeAmount(options.patience ?? self.configuration.patience)
-        let request = Request(
-            command: command,
-            tag: tag,
-            isIdempotent: options.isIdempotent,
-            timeout: options.timeout.map(TimeAmount.init),
-            deadline: NIODeadline.now() + patience,
-        )
-        return self.onLoop(eventLoop) { $0.perform(request, attempt: 1, topology: self.topology) }
+        self.perform(command, for: .tag(tag), options, on: eventLoop)
     }
 
     /// Sends commands as one transaction to the server of a tag; all keys carry it. Executed at most once.
@@ -128,26 +120,17 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// Sends a command to every server that takes writes.
-    ///
-    /// - Returns: their answers.
-    public func sendToEveryServer(
+    /// Sends a command to one server, whatever slots it holds: for what concerns a server as a whole.
+    public func send(
         _ command: RedisCommand,
+        to endpoint: RedisEndpoint,
         options: Options = .once,
-    ) async throws(RedisError) -> [RESPReply] {
-        let timeout = options.timeout.map(TimeAmount.init)
-        var replies: [RESPReply] = []
-        for endpoint in self.topology.endpoints {
-            do {
-                let connection = self.onLoop(self.anyEventLoop) {
-                    $0.connection(to: endpoint, notAfter: .distantFuture)
-                }
-                replies.append(try await connection.flatMap { $0.send(command, timeout: timeout) }.get())
-            } catch {
-                throw RedisError(error)
-            }
+    ) async throws(RedisError) -> RESPReply {
+        do {
+            return try await self.perform(command, for: .server(endpoint), options, on: self.anyEventLoop).get()
+        } catch {
+            throw RedisError(error)
         }
-        return replies
     }
 
     /// The connection that commands of a tag take on that event loop, as soon as it is there. For callers that live on the
@@ -181,6 +164,23 @@ public final class RedisClient: Sendable {
         }
     }
 
+    private func perform(
+        _ command: RedisCommand,
+        for target: Request.Target,
+        _ options: Options,
+        on eventLoop: any EventLoop,
+    ) -> EventLoopFuture<RESPReply> {
+        let patience = TimeAmount(options.patience ?? self.configuration.patience)
+        let request = Request(
+            command: command,
+            target: target,
+            isIdempotent: options.isIdempotent,
+            timeout: options.timeout.map(TimeAmount.init),
+            deadline: NIODeadline.now() + patience,
+        )
+        return self.onLoop(eventLoop) { $0.perform(request, attempt: 1, topology: self.topology) }
+    }
+
     private var anyEventLoop: any EventLoop { self.eventLoopGroup.any() }
 
     private func box(of eventLoop: any EventLoop) -> NIOLoopBoundBox<LoopConnections> {
@@ -202,8 +202,16 @@ public final class RedisClient: Sendable {
 
 /// One command on its way, with all that deciding about it needs.
 struct Request: Sendable {
+    /// Who is to get it.
+    enum Target: Sendable {
+        /// Whoever holds the slot of that tag.
+        case tag(HashTag)
+        /// That server.
+        case server(RedisEndpoint)
+    }
+
     let command: RedisCommand
-    let tag: HashTag
+    let target: Target
     let isIdempotent: Bool
     let timeout: TimeAmount?
     /// When patience ends.

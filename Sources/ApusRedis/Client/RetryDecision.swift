@@ -1,14 +1,14 @@
 /// What the client does by itself after a command failed. Pure: the random number comes in.
-enum RetryDecision: Hashable {
+package enum RetryDecision: Hashable {
     /// Send it again after that wait.
     case resend(after: Duration)
     /// Tell the caller.
     case fail
 
     /// The wait after a refusal is drawn from 20 ms first: a slot in migration needs about that long.
-    static let base: Duration = .milliseconds(20)
+    package static let base: Duration = .milliseconds(20)
     /// The longest wait between two tries.
-    static let cap: Duration = .milliseconds(500)
+    package static let cap: Duration = .milliseconds(500)
 
     /// Decides.
     ///
@@ -18,7 +18,7 @@ enum RetryDecision: Hashable {
     ///   - idempotent: whether executing it twice is the same as once.
     ///   - left: how much patience is left.
     ///   - draw: a random number in 0..<1.
-    init(error: RedisError, attempt: Int, idempotent: Bool, left: Duration, draw: Double) {
+    package init(error: RedisError, attempt: Int, idempotent: Bool, left: Duration, draw: Double) {
         precondition(attempt >= 1 && draw >= 0 && draw < 1)
         guard error.isRetryable || (idempotent && error.isOutcomeUnknown) else {
             self = .fail

@@ -1,0 +1,98 @@
+/// What an installation has decided once: the hash `apus:meta`, written by `apus init`, checked by every service.
+///
+/// With another number of shards or partitions a service would look for everything in the wrong place.
+///
+/// | field | content |
+/// | --- | --- |
+/// | `version` | of this layout: 1 |
+/// | `queue_shards` | Q |
+/// | `device_partitions` | T |
+public struct ApusMeta: Sendable, Hashable {
+    /// The key.
+    public static let key = "apus:meta"
+    /// The version of the layout that this program knows.
+    public static let currentVersion = 1
+
+    /// The version of the layout.
+    public let version: Int
+    /// Q.
+    public let queueShards: Int
+    /// T.
+    public let devicePartitions: Int
+
+    private static let tag = HashTag(ofKey: Self.key)
+
+    /// What a keyspace asks for.
+    public init(_ keyspace: Keyspace) {
+        self.version = Self.currentVersion
+        self.queueShards = keyspace.queueShards
+        self.devicePartitions = keyspace.devicePartitions
+    }
+
+    private init(version: Int, queueShards: Int, devicePartitions: Int) {
+        self.version = version
+        self.queueShards = queueShards
+        self.devicePartitions = devicePartitions
+    }
+
+    /// The keyspace that an installation has.
+    public var keyspace: Keyspace {
+        Keyspace(queueShards: self.queueShards, devicePartitions: self.devicePartitions)
+    }
+
+    /// Reads it; nil when there is none.
+    ///
+    /// - Throws: `layoutMismatch` when it was written by a program with another layout, or is damaged.
+    public static func read(from client: RedisClient) async throws(RedisError) -> ApusMeta? {
+        let command = RedisCommand("HMGET", .text(Self.key), "version", "queue_shards", "device_partitions")
+        let reply = try await client.send(command, on: Self.tag, options: .idempotent).root
+        guard reply.count == 3, !reply.children.allSatisfy(\.isNull) else { return nil }
+        let sizes = Int64(1)...Int64(Keyspace.sizeMax)
+        guard let version = reply[0].integer, let shards = reply[1].integer, let partitions = reply[2].integer,
+            version == Int64(Self.currentVersion), sizes.contains(shards), sizes.contains(partitions)
+        else {
+            let text = "\(Self.key) is not of version \(Self.currentVersion): \(reply)"
+            throw RedisError(.layoutMismatch, text)
+        }
+        return ApusMeta(version: Int(version), queueShards: Int(shards), devicePartitions: Int(partitions))
+    }
+
+    /// Writes it, unless there is one already; then it must be the same. Two at once end with one of them refused.
+    ///
+    /// - Throws: `layoutMismatch` when the installation has other sizes.
+    public static func create(_ keyspace: Keyspace, on client: RedisClient) async throws(RedisError) {
+        let meta = ApusMeta(keyspace)
+        func field(_ name: String, _ value: Int) -> RedisCommand {
+            RedisCommand("HSETNX", .text(Self.key), .text(name), .integer(value))
+        }
+        // In one transaction, so that the fields are all of one writer. Harmless to repeat.
+        let fields = [
+            field("version", meta.version),
+            field("queue_shards", meta.queueShards),
+            field("device_partitions", meta.devicePartitions),
+        ]
+        _ = try await client.transaction(fields, on: Self.tag)
+        try await Self.check(keyspace, on: client)
+    }
+
+    /// Compares it with what this program is set up for.
+    ///
+    /// - Throws: `notInitialized` or `layoutMismatch`, with what to do about it.
+    public static func check(_ keyspace: Keyspace, on client: RedisClient) async throws(RedisError) {
+        guard let found = try await Self.read(from: client) else {
+            throw RedisError(.notInitialized, "\(Self.key) is missing: run apus init")
+        }
+        let wanted = ApusMeta(keyspace)
+        guard found == wanted else {
+            let text = "\(Self.key) says \(found); this program is set up for \(wanted): the sizes cannot be changed"
+            throw RedisError(.layoutMismatch, text)
+        }
+    }
+}
+
+extension ApusMeta: CustomStringConvertible {
+    /// For error texts.
+    public var description: String {
+        "\(self.queueShards) queue shards and \(self.devicePartitions) device partitions"
+    }
+}

@@ -1,0 +1,67 @@
+import ApusRedis
+import Testing
+
+@Suite("Redis addresses")
+struct RedisConfigurationTests {
+    @Test("a plain address")
+    func plain() throws {
+        let configuration = try RedisConfiguration(url: "redis://cache.example")
+        #expect(configuration.endpoint == .host("cache.example", port: 6_379))
+        #expect(configuration.password == nil && configuration.username == nil && configuration.tls == nil)
+    }
+
+    @Test("user and password may be encoded, and a password may hold an @")
+    func credentials() throws {
+        let configuration = try RedisConfiguration(url: "redis://dis%70atcher:p%40s%3As@x@[::1]:7000/0")
+        #expect(configuration.username == "dispatcher")
+        #expect(configuration.password == "p@s:s@x")
+        #expect(configuration.endpoint == .host("::1", port: 7_000))
+        #expect(configuration.description == "redis://dispatcher@[::1]:7000")
+        #expect(try RedisConfiguration(url: "redis://:secret@h").password == "secret")
+    }
+
+    @Test("TLS with its settings")
+    func tls() throws {
+        let configuration = try RedisConfiguration(url: "rediss://u:p@h:1?ca=/etc/my%20ca.pem&server_name=redis.internal")
+        #expect(configuration.tls?.certificateAuthorityFile == "/etc/my ca.pem")
+        #expect(configuration.tls?.serverName == "redis.internal")
+        #expect(try RedisConfiguration(url: "rediss://h").tls == RedisConfiguration.TLS())
+    }
+
+    @Test("a unix socket")
+    func unix() throws {
+        let configuration = try RedisConfiguration(url: "unix://u:p@/run/redis%20/s@ck")
+        #expect(configuration.endpoint == .unixSocket(path: "/run/redis /s@ck"))
+        #expect(configuration.username == "u" && configuration.password == "p")
+        let longest = "/" + String(repeating: "a", count: 106)
+        #expect(try RedisConfiguration(url: "unix://\(longest)").endpoint == .unixSocket(path: longest))
+    }
+
+    @Test(
+        "what is wrong is refused, and no password is repeated",
+        arguments: [
+            "", "localhost:6379", "http://h", "redis://", "redis://:1", "redis://h:0", "redis://h:65536", "redis://h:x",
+            "redis://h/1", "redis://secret@h", "redis://u:@h", "redis://[::1", "redis://[::1]x", "redis://h?ca=x",
+            "rediss://h?what=x", "rediss://h?ca=", "unix://relative", "unix:///s?x=1", "redis://u:secret%4@h",
+            "redis://u:secret%ff@h", "unix:///" + String(repeating: "a", count: 107),
+        ],
+    )
+    func refused(url: String) {
+        do {
+            _ = try RedisConfiguration(url: url)
+            Issue.record("taken")
+        } catch {
+            #expect(error.code == .configuration)
+            #expect(!error.message.contains("secret"))
+        }
+    }
+
+    @Test("a name has no spaces and an end")
+    func clientName() throws {
+        let longest = String(repeating: "a", count: RedisLimits.clientNameBytesMax)
+        #expect(try RedisConfiguration(url: "redis://h", clientName: longest).clientName == longest)
+        for name in ["", "a b", "a\n", longest + "a"] {
+            #expect(throws: RedisError.self) { try RedisConfiguration(url: "redis://h", clientName: name) }
+        }
+    }
+}
