@@ -2,20 +2,23 @@ internal import ApusMetrics
 internal import Foundation
 
 /// Reads what the kernel knows of this process into the metrics. What cannot be read stays absent.
-struct ProcessReader: Sendable {
+package struct ProcessReader: Sendable {
     let shared: SharedMetrics
     let metrics: ProcessMetrics
 
     /// The values of /proc/self/stat that metrics show.
-    struct Stat: Hashable {
-        let threads: Int64
-        let virtualBytes: Int64
-        let residentPages: Int64
+    package struct Stat: Hashable {
+        /// Threads.
+        package let threads: Int64
+        /// Virtual memory in bytes.
+        package let virtualBytes: Int64
+        /// Resident memory in pages.
+        package let residentPages: Int64
 
         /// Parses; the program's name in parentheses may hold spaces and parentheses itself.
         ///
         /// Source: proc(5), fields 20, 23 and 24.
-        init?(_ text: String) {
+        package init?(_ text: String) {
             guard let nameEnd = text.lastIndex(of: ")") else { return nil }
             let fields = text[text.index(after: nameEnd)...].split(separator: " ")
             guard fields.count >= 22 else { return nil }
@@ -28,7 +31,7 @@ struct ProcessReader: Sendable {
     }
 
     /// The soft limit of open files from /proc/self/limits; nil when unlimited or not there.
-    static func maxDescriptors(_ limits: String) -> Int64? {
+    package static func maxDescriptors(_ limits: String) -> Int64? {
         let line = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }
         return line?.split(separator: " ").dropFirst(3).first.flatMap { Int64($0) }
     }

@@ -72,6 +72,8 @@ public enum ServiceChassis {
         assemble: @escaping ChassisService<Own, Metrics>.Assemble,
     ) async -> ExitCode {
         let common = live.current.common
+        // Who reads the log may go away: that ends the log, not the service.
+        _ = signal(SIGPIPE, SIG_IGN)
         let sink = LogSink.standardOutput(common.log)
         LoggingSystem.bootstrap { ApusLogHandler(label: $0, sink: sink) }
         let group = MultiThreadedEventLoopGroup(

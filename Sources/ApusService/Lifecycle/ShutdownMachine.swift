@@ -1,7 +1,7 @@
 /// What a signal means, by what came before it. Pure.
-struct ShutdownMachine: Sendable {
+package struct ShutdownMachine: Sendable {
     /// What to do.
-    enum Action: Hashable {
+    package enum Action: Hashable {
         /// Read the configuration again.
         case reload
         /// Become unready, finish what is on the wire, and end by that deadline.
@@ -13,7 +13,7 @@ struct ShutdownMachine: Sendable {
     }
 
     /// What came.
-    enum Event: Hashable {
+    package enum Event: Hashable {
         /// SIGHUP.
         case reloadAsked
         /// SIGTERM or SIGINT.
@@ -35,7 +35,11 @@ struct ShutdownMachine: Sendable {
 
     private var state = State.running
 
-    mutating func receive(_ event: Event) -> Action {
+    /// Running.
+    package init() {}
+
+    /// Takes note, and says what to do.
+    package mutating func receive(_ event: Event) -> Action {
         switch (self.state, event) {
         case (.running, .reloadAsked): return .reload
         case (.running, .stopAsked):

@@ -245,8 +245,15 @@ public final class SettingsReader {
         for section in Self.sections { parents.insert([section]) }
         var reported: Set<[String]> = []
         var issues: [SettingsIssue] = []
-        for entry in self.file.entries where !parents.contains(entry.path) {
+        for entry in self.file.entries where !self.known.contains(entry.path) {
             if let first = entry.path.first, Self.sections.contains(first), first != self.section { continue }
+            if parents.contains(entry.path) {
+                if entry.value == .section || entry.value == .nothing { continue }
+                let place = "\(self.file.name):\(entry.line)"
+                let key = entry.path.joined(separator: ".")
+                issues.append(SettingsIssue(key: key, place: place, message: "must be a section of keys"))
+                continue
+            }
             // Of an unknown section only its head is told.
             guard !reported.contains(where: { entry.path.starts(with: $0) }) else { continue }
             reported.insert(entry.path)

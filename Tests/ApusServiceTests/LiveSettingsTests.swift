@@ -1,0 +1,42 @@
+import ApusMetrics
+import ApusService
+import Testing
+
+@Suite struct LiveSettingsTests {
+    @Test func aGoodFileIsTakenOverAndABadOneChangesNothing() async throws {
+        let folder = TemporaryFolder()
+        let file = try folder.write("apus.yaml", "drain_timeout: 1s")
+        let source = SettingsSource(file: file, environment: [:])
+        let live = try LiveSettings<NoSettings>(source, for: .feedback)
+        var updates = live.updates().makeAsyncIterator()
+        #expect(live.current.common.drainTimeout == .seconds(1))
+
+        try folder.write("apus.yaml", "drain_timeout: 2s")
+        #expect(live.reload() == .taken)
+        #expect(live.current.common.drainTimeout == .seconds(2))
+        #expect(await updates.next()?.common.drainTimeout == .seconds(2))
+
+        try folder.write("apus.yaml", "drain_timeout: never\nlog: {levle: info}")
+        guard case .refused(let error) = live.reload() else {
+            Issue.record("a bad file was taken over")
+            return
+        }
+        #expect(
+            error.issues.map(\.description) == [
+                "drain_timeout (apus.yaml:1): must be a duration with a unit, such as 250ms, 10s, 5m or 2h",
+                "log.levle (apus.yaml:2): is not a known key; did you mean log.level?",
+            ]
+        )
+        #expect(live.current.common.drainTimeout == .seconds(2))
+
+        try folder.write("apus.yaml", "drain_timeout: 3s")
+        #expect(live.reload() == .taken)
+        #expect(await updates.next()?.common.drainTimeout == .seconds(3))
+    }
+
+    @Test func aBadFileAtTheStartIsNotStartedWith() throws {
+        let folder = TemporaryFolder()
+        let source = SettingsSource(file: try folder.write("apus.yaml", "x: 1"), environment: [:])
+        #expect(throws: SettingsError.self) { try LiveSettings<NoSettings>(source, for: .feedback) }
+    }
+}

@@ -1,0 +1,120 @@
+import ApusMetrics
+import ApusService
+import Foundation
+import ServiceLifecycle
+import Testing
+
+private struct NoMetrics: MetricSet {
+    init(_ catalogue: inout MetricCatalogue) {}
+}
+
+/// Sends the process a signal once it runs; ends when told, or never.
+private struct Signalled: Service {
+    let signals: [Int32]
+    let endsWhenTold: Bool
+
+    func run() async throws {
+        let service = self
+        // The signal must not come before everything is started.
+        Task.detached {
+            for number in service.signals {
+                try await Task.sleep(for: .milliseconds(200))
+                kill(getpid(), number)
+            }
+        }
+        if self.endsWhenTold {
+            try? await gracefulShutdown()
+        } else {
+            // Deaf to both wishes and to cancellation: only the process's own end ends it.
+            await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+        }
+    }
+}
+
+/// Obeys cancellation, but takes its time before.
+private struct Slow: Service {
+    func run() async throws {
+        Task.detached {
+            try await Task.sleep(for: .milliseconds(200))
+            kill(getpid(), SIGTERM)
+        }
+        try? await Task.sleep(for: .seconds(3_600))
+    }
+}
+
+private struct Broken: Service {
+    struct Trouble: Error {}
+
+    func run() async throws { throw Trouble() }
+}
+
+private func runService(_ part: any Service, _ arguments: [String] = [], drain: String = "20s") async {
+    await ServiceChassis.run(
+        .feedback,
+        settings: NoSettings.self,
+        metrics: NoMetrics.self,
+        arguments: arguments,
+        environment: ["APUS_ADMIN_LISTEN": "127.0.0.1:0", "APUS_DRAIN_TIMEOUT": drain],
+    ) { _ in [part] }
+}
+
+/// Each runs a whole service in a process of its own.
+@Suite struct ServiceChassisTests {
+    @Test func aSignalDrainsAndTheExitCodeIsZero() async {
+        await #expect(processExitsWith: .exitCode(0)) {
+            await runService(Signalled(signals: [SIGTERM], endsWhenTold: true))
+        }
+        await #expect(processExitsWith: .exitCode(0)) {
+            await runService(Signalled(signals: [SIGHUP, SIGINT], endsWhenTold: true))
+        }
+    }
+
+    @Test func aSecondSignalEndsAtOnce() async {
+        let start = ContinuousClock.now
+        await #expect(processExitsWith: .exitCode(1)) {
+            await runService(Signalled(signals: [SIGTERM, SIGTERM], endsWhenTold: false), drain: "10m")
+        }
+        #expect(ContinuousClock.now - start < .seconds(300))
+    }
+
+    @Test func aPartThatNeverEndsDoesNotKeepTheProcess() async {
+        await #expect(processExitsWith: .exitCode(1)) {
+            await runService(Signalled(signals: [SIGTERM], endsWhenTold: false), drain: "100ms")
+        }
+    }
+
+    @Test func aDrainThatHadToBeCutShortIsAFailure() async {
+        await #expect(processExitsWith: .exitCode(1)) { await runService(Slow(), drain: "100ms") }
+    }
+
+    @Test func aPartThatFailsIsAFailure() async {
+        await #expect(processExitsWith: .exitCode(1)) { await runService(Broken()) }
+    }
+
+    @Test func wrongUsageAndWrongConfigurationAre64() async throws {
+        let usage = await #expect(processExitsWith: .exitCode(64), observing: [\.standardErrorContent]) {
+            await runService(Broken(), ["--colour"])
+        }
+        let said = String(decoding: try #require(usage).standardErrorContent, as: UTF8.self)
+        #expect(said.contains("apus-feedback: --colour is not an option\n\nusage: apus-feedback [--config FILE]"))
+
+        let wrong = await #expect(processExitsWith: .exitCode(64), observing: [\.standardErrorContent]) {
+            await runService(Broken(), drain: "soon")
+        }
+        #expect(
+            String(decoding: try #require(wrong).standardErrorContent, as: UTF8.self).contains(
+                """
+                apus-feedback: the configuration has 1 mistake:
+                  drain_timeout (APUS_DRAIN_TIMEOUT): must be a duration with a unit, such as 250ms, 10s, 5m or 2h
+
+                """
+            )
+        )
+    }
+
+    @Test func questionsAreAnsweredWithoutServing() async {
+        await #expect(processExitsWith: .exitCode(0)) { await runService(Broken(), ["--check"]) }
+        await #expect(processExitsWith: .exitCode(0)) { await runService(Broken(), ["--help"]) }
+        await #expect(processExitsWith: .exitCode(0)) { await runService(Broken(), ["--version"]) }
+    }
+}

@@ -1,0 +1,310 @@
+import ApusCore
+import ApusService
+import Logging
+import Testing
+
+private struct DispatcherSettings: ServiceSettings {
+    var window: Int
+    var flush: Duration
+    var body: Int
+    var isDry: Bool
+
+    init(_ reader: SettingsReader) {
+        self.window = reader.integer("dispatcher.window", default: 512, in: 1...10_000)
+        self.flush = reader.duration(
+            "dispatcher.flush",
+            default: .milliseconds(10),
+            in: .milliseconds(1) ... .seconds(1)
+        )
+        self.body = reader.size("dispatcher.body_max", default: 4_096, in: 1...1 << 20)
+        self.isDry = reader.boolean("dispatcher.dry_run", default: false)
+    }
+}
+
+private let folder = TemporaryFolder()
+
+private func load(
+    _ yaml: String?,
+    _ environment: [String: String] = [:],
+) throws -> Settings<DispatcherSettings> {
+    let owned = TemporaryFolder()
+    let file = try yaml.map { try owned.write("apus.yaml", $0) }
+    return try SettingsSource(file: file, environment: environment).load(DispatcherSettings.self, for: .dispatcher)
+}
+
+private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) -> [String] {
+    do {
+        _ = try load(yaml, environment)
+        return []
+    } catch let error as SettingsError {
+        return error.issues.map(\.description)
+    } catch {
+        return ["\(error)"]
+    }
+}
+
+@Suite struct SettingsTests {
+    @Test func nothingConfiguredGivesTheDefaults() throws {
+        let settings = try load(nil)
+        #expect(settings.common.redis.url == "redis://127.0.0.1:6379")
+        #expect(settings.common.admin.listen == ListenAddress(host: "127.0.0.1", port: 9_102))
+        #expect(settings.common.drainTimeout == .seconds(25))
+        #expect(settings.common.log.level == .info)
+        #expect(settings.common.log.format == .auto)
+        #expect(settings.common.apps.isEmpty)
+        #expect(settings.own.window == 512)
+        #expect(try load("") == settings)
+        #expect(try load("# nothing\n") == settings)
+        #expect(try load("apps:\nredis:\n") == settings)
+    }
+
+    @Test func aWholeFileIsRead() throws {
+        let key = try folder.write("key.p8", "key")
+        let yaml = """
+            redis: {url: "rediss://redis.example:6380", user: apus, password_file: \(key), ca_file: \(key)}
+            admin:
+              listen: "[::1]:0"
+              port_file: /run/apus.port
+            log: {level: debug, format: json}
+            drain_timeout: 1m
+            event_loops: 4
+            dispatcher:
+              window: 64
+              flush: 250ms
+              body_max: 16KiB
+              dry_run: true
+            apps:
+              shop:
+                apns:
+                  team_id: ABCDE12345
+                  key_id: FGHIJ67890
+                  key_file: \(key)
+                  topic: com.example.shop
+                  environments: [production, sandbox]
+                  host: 127.0.0.1
+                  port: 8443
+                  ca_file: \(key)
+                  connections: 7
+                fcm:
+                  project_id: shop-12345
+                  service_account_file: \(key)
+                  base_url: https://127.0.0.1:8444
+                  token_url: https://127.0.0.1:8444/token
+                auth:
+                  jwt: {algorithm: hs256, secret_file: \(key), audience: shop, issuer: https://id.example}
+                  api_keys:
+                    backend:
+                      sha256: \(String(repeating: "0a", count: 32))
+                      role: publish
+              news: {}
+            registration:
+              anything: here is for another service
+            """
+        let settings = try load(yaml)
+        #expect(settings.common.redis.user == "apus")
+        #expect(settings.common.admin.listen.description == "[::1]:0")
+        #expect(settings.common.log.level == .debug)
+        #expect(settings.common.drainTimeout == .seconds(60))
+        #expect(settings.own.flush == .milliseconds(250))
+        #expect(settings.own.body == 16_384)
+        #expect(settings.own.isDry)
+        let shop = try #require(settings.common.apps[AppID("shop")])
+        let apns = try #require(shop.apns)
+        #expect(apns.environments == [.production, .sandbox])
+        #expect(apns.host(for: .sandbox) == "127.0.0.1")
+        #expect(apns.port == 8_443)
+        #expect(apns.connections == 7)
+        #expect(shop.fcm?.tokenURL == "https://127.0.0.1:8444/token")
+        #expect(shop.auth.jwt?.algorithm == .hs256)
+        #expect(shop.auth.apiKeys["backend"]?.sha256 == [UInt8](repeating: 0x0a, count: 32))
+        #expect(shop.auth.apiKeys["backend"]?.role == .publish)
+        #expect(settings.common.apps[try AppID("news")]?.apns == nil)
+        #expect(Set(settings.files) == [key])
+    }
+
+    @Test func applesHostsAreTheDefault() throws {
+        let key = try folder.write("default.p8", "key")
+        let settings = try load(
+            "apps: {shop: {apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(key), topic: a.b}}}"
+        )
+        let apns = try #require(settings.common.apps[AppID("shop")]?.apns)
+        #expect(apns.host(for: .production) == "api.push.apple.com")
+        #expect(apns.host(for: .sandbox) == "api.sandbox.push.apple.com")
+        #expect(apns.environments == [.production])
+    }
+
+    @Test func theEnvironmentWinsOverTheFileAndTheOwnSectionOverTheCommonOne() throws {
+        let yaml = """
+            admin: {listen: "127.0.0.1:1"}
+            drain_timeout: 10s
+            dispatcher: {admin: {listen: "127.0.0.1:2"}, window: 1}
+            """
+        #expect(try load(yaml).common.admin.listen.port == 2)
+        #expect(
+            try load(yaml, ["APUS_ADMIN_LISTEN": ":3"]).common.admin.listen == ListenAddress(host: "0.0.0.0", port: 3)
+        )
+        let both = ["APUS_ADMIN_LISTEN": ":3", "APUS_DISPATCHER_ADMIN_LISTEN": ":4"]
+        #expect(try load(yaml, both).common.admin.listen.port == 4)
+        #expect(try load(yaml, ["APUS_DISPATCHER_WINDOW": "9"]).own.window == 9)
+        #expect(try load(yaml, ["APUS_DRAIN_TIMEOUT": "5s"]).common.drainTimeout == .seconds(5))
+    }
+
+    @Test func anAppMayComeFromTheEnvironmentInPart() throws {
+        let key = try folder.write("part.p8", "key")
+        let yaml = "apps: {my-shop: {apns: {team_id: ABCDE12345, topic: a.b}}}"
+        let settings = try load(
+            yaml,
+            [
+                "APUS_APPS_MY_SHOP_APNS_KEY_ID": "FGHIJ67890", "APUS_APPS_MY_SHOP_APNS_KEY_FILE": key,
+                "APUS_APPS_MY_SHOP_APNS_ENVIRONMENTS": "sandbox,production",
+            ],
+        )
+        #expect(try settings.common.apps[AppID("my-shop")]?.apns?.environments == [.sandbox, .production])
+    }
+
+    @Test(arguments: [
+        (
+            "drain_timeout: 10",
+            "drain_timeout (apus.yaml:1): must be a duration with a unit, such as 250ms, 10s, 5m or 2h"
+        ),
+        ("drain_timeout: 1d", "drain_timeout (apus.yaml:1): must be from 100ms to 10m"),
+        (
+            "log: {level: loud}",
+            "log.level (apus.yaml:1): must be one of trace, debug, info, notice, warning, error, critical"
+        ),
+        ("log: {format: xml}", "log.format (apus.yaml:1): must be one of auto, json, text"),
+        ("log: [json]", "log (apus.yaml:1): must be a section of keys"),
+        (
+            "admin:\n  listen: 9102",
+            "admin.listen (apus.yaml:2): must be an address with a port, such as 127.0.0.1:9102, [::1]:9102 or :9102"
+        ),
+        ("event_loops: many", "event_loops (apus.yaml:1): must be a whole number from 0 to 256"),
+        ("event_loops: 257", "event_loops (apus.yaml:1): must be a whole number from 0 to 256"),
+        ("dispatcher: {body_max: 4KB}", "dispatcher.body_max (apus.yaml:1): must be a size such as 512, 4KiB or 16MiB"),
+        ("dispatcher: {body_max: 2MiB}", "dispatcher.body_max (apus.yaml:1): must be from 1 to 1048576 bytes"),
+        ("dispatcher: {dry_run: maybe}", "dispatcher.dry_run (apus.yaml:1): must be true or false"),
+        ("dispatcher: {window: [1, 2]}", "dispatcher.window (apus.yaml:1): must be a single value"),
+        ("redis: {user: apus}", "redis.user (apus.yaml:1): needs redis.password_file beside it"),
+        ("redis: {ca_file: /nowhere}", "redis.ca_file (apus.yaml:1): must be the path of a readable file"),
+        ("redis: {ca_file: /tmp}", "redis.ca_file (apus.yaml:1): must be the path of a readable file"),
+        (
+            "apps: {Shop: {}}",
+            "apps.Shop (apus.yaml:1): is not a valid app: must be 1 to 32 of the characters a-z, 0-9 and -"
+        ),
+        ("apps: {shop: yes}", "apps.shop (apus.yaml:1): must be a section of keys"),
+        ("apps: [shop]", "apps (apus.yaml:1): must be a section of keys"),
+        ("apps: {shop: {apns: on}}", "apps.shop.apns (apus.yaml:1): must be a section of keys"),
+        ("redis: {ulr: x}", "redis.ulr (apus.yaml:1): is not a known key; did you mean redis.url?"),
+        ("reddis: {url: x}", "reddis (apus.yaml:1): is not a known key; did you mean redis?"),
+        (
+            "dispatcher: {windw: 3}",
+            "dispatcher.windw (apus.yaml:1): is not a known key; did you mean dispatcher.window?"
+        ),
+        ("colour: red", "colour (apus.yaml:1): is not a known key"),
+        (
+            "apps: {shop: {apn: {team_id: x}}}",
+            "apps.shop.apn (apus.yaml:1): is not a known key; did you mean apps.shop.apns?"
+        ),
+        ("- a\n- b", "apus.yaml:1: must be a mapping of keys"),
+        ("log: {level: info", "apus.yaml:2: is not valid YAML: did not find expected ',' or '}'"),
+        ("a: 1\na: 2", "apus.yaml:1: is not valid YAML: the key a stands there twice"),
+        ("dispatcher: {window: [{a: 1}]}", "apus.yaml:1: dispatcher.window must be a list of words"),
+    ])
+    func eachMistakeIsToldWithItsPlaceAndItsRule(yaml: String, message: String) {
+        #expect(mistakes(yaml) == [message])
+    }
+
+    @Test func aPasswordInTheAddressIsRefusedAndNotRepeated() {
+        let said = mistakes("redis: {url: \"redis://apus:hunter2@redis:6379\"}")
+        #expect(said.count == 1)
+        #expect(said.first?.contains("without a password") == true)
+        #expect(said.first?.contains("hunter2") == false)
+    }
+
+    @Test func everyMistakeOfAnAppIsToldAtOnce() {
+        let yaml = """
+            apps:
+              shop:
+                apns:
+                  team_id: short
+                  topic: "no spaces"
+                  environments: [prod]
+                  port: 0
+                fcm:
+                  base_url: http://insecure
+                auth:
+                  jwt:
+                    algorithm: none
+                    audience: shop
+                  api_keys:
+                    backend: {sha256: abc, role: root}
+            """
+        #expect(
+            mistakes(yaml) == [
+                "apps.shop.apns.team_id (apus.yaml:4): must be 10 characters A-Z and 0-9",
+                "apps.shop.apns.key_id: is required",
+                "apps.shop.apns.key_file: is required",
+                "apps.shop.apns.topic (apus.yaml:5): must be a bundle id, such as com.example.shop",
+                "apps.shop.apns.environments (apus.yaml:6): must be a list of production and sandbox",
+                "apps.shop.apns.port (apus.yaml:7): must be a whole number from 1 to 65535",
+                "apps.shop.fcm.project_id: is required",
+                "apps.shop.fcm.service_account_file: is required",
+                "apps.shop.fcm.base_url (apus.yaml:9): must be an address that begins with https://",
+                "apps.shop.auth.jwt.algorithm (apus.yaml:12): must be one of es256, rs256, hs256",
+                "apps.shop.auth.jwt.key_file: must be given for es256, and secret_file must not",
+                "apps.shop.auth.api_keys.backend.sha256 (apus.yaml:15): must be the SHA-256 of the key in 64 hexadecimal digits",
+                "apps.shop.auth.api_keys.backend.role (apus.yaml:15): must be one of register, publish, admin",
+            ]
+        )
+    }
+
+    @Test func aSecretForAPublicKeyAlgorithmIsRefused() throws {
+        let key = try folder.write("confusion.pem", "key")
+        let yaml = "apps: {shop: {auth: {jwt: {algorithm: rs256, secret_file: \(key), audience: a}}}}"
+        #expect(
+            mistakes(yaml) == ["apps.shop.auth.jwt.key_file: must be given for rs256, and secret_file must not"]
+        )
+    }
+
+    @Test func theEnvironmentIsCheckedToo() {
+        #expect(
+            mistakes(nil, ["APUS_DRAIN_TIMEOUT": "soon"]) == [
+                "drain_timeout (APUS_DRAIN_TIMEOUT): must be a duration with a unit, such as 250ms, 10s, 5m or 2h"
+            ]
+        )
+        #expect(
+            mistakes(nil, ["APUS_REDIS_ULR": "x"]) == [
+                "APUS_REDIS_ULR: is not a known variable; did you mean APUS_REDIS_URL?"
+            ]
+        )
+        #expect(mistakes(nil, ["APUS_REGISTRATION_LISTEN": "for another service", "PATH": "/bin"]) == [])
+    }
+
+    @Test func whatKubernetesPutsInTheEnvironmentIsNoMistake() {
+        #expect(
+            mistakes(
+                nil,
+                [
+                    "APUS_DISPATCHER_SERVICE_HOST": "10.0.0.1", "APUS_DISPATCHER_SERVICE_PORT_METRICS": "9102",
+                    "APUS_DISPATCHER_PORT": "tcp://10.0.0.1:9102", "APUS_DISPATCHER_PORT_9102_TCP_ADDR": "10.0.0.1",
+                ],
+            ) == []
+        )
+    }
+
+    @Test func aFileThatIsNotThereIsAMistake() {
+        let source = SettingsSource(file: "/nowhere/apus.yaml", environment: [:])
+        #expect(throws: SettingsError.self) { try source.load(NoSettings.self, for: .feedback) }
+    }
+
+    @Test func allMistakesMakeOneText() {
+        let issues = [
+            SettingsIssue(key: "a.b", place: "x.yaml:3", message: "is required"),
+            SettingsIssue(key: "", place: "APUS_C", message: "is not a known variable"),
+        ]
+        #expect(
+            SettingsError(issues: issues).description
+                == "the configuration has 2 mistakes:\n  a.b (x.yaml:3): is required\n  APUS_C: is not a known variable"
+        )
+    }
+}
