@@ -1,0 +1,54 @@
+import ApusMessages
+import ApusProviders
+import Testing
+
+@Suite("apns-id")
+struct APNsIDTests {
+    private func bytes(_ id: APNsID) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        var target = bytes.mutableSpan
+        id.write(to: &target)
+        return bytes
+    }
+
+    @Test("sixteen bytes: digest, version 8, digest, variant, partition, ordinal, generation")
+    func layout() {
+        let id = APNsID(
+            sendDigest: 0x1122_3344_5566_7788,
+            partition: 0x0123,
+            ordinal: 0x89ab_cdef,
+            generation: 0x0001_4567
+        )
+        #expect(
+            self.bytes(id) == [
+                0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x87, 0x78, 0x81, 0x23, 0x89, 0xab, 0xcd, 0xef, 0x45, 0x67,
+            ]
+        )
+    }
+
+    @Test("the extremes keep version and variant")
+    func extremes() {
+        let ids = [
+            APNsID(sendDigest: .max, partition: APNsID.partitionsMax - 1, ordinal: .max, generation: .max),
+            APNsID(sendDigest: 0, partition: 0, ordinal: 0, generation: 0),
+        ]
+        for id in ids {
+            #expect(self.bytes(id)[6] >> 4 == 8)
+            #expect(self.bytes(id)[8] >> 6 == 0b10)
+        }
+    }
+
+    @Test("the same place of the same send has the same id; any other has another")
+    func distinct() {
+        let base = DeviceReference(partition: 1, ordinal: 2, generation: 3)
+        let ids: [APNsID] = [
+            APNsID(sendDigest: 16, place: .device(base)), APNsID(sendDigest: 32, place: .device(base)),
+            APNsID(sendDigest: 16, place: .device(DeviceReference(partition: 2, ordinal: 2, generation: 3))),
+            APNsID(sendDigest: 16, place: .device(DeviceReference(partition: 1, ordinal: 3, generation: 3))),
+            APNsID(sendDigest: 16, place: .device(DeviceReference(partition: 1, ordinal: 2, generation: 4))),
+            APNsID(sendDigest: 16, place: .address(2)), APNsID(sendDigest: 16, place: .address(3)),
+        ]
+        #expect(Set(ids).count == ids.count)
+        #expect(APNsID(sendDigest: 16, place: .device(base)) == ids[0])
+    }
+}

@@ -1,0 +1,120 @@
+import ApusCore
+import ApusProviders
+import Testing
+
+@Suite("Retry rules")
+struct RetryRulesTests {
+    private let start = UnixMilliseconds(seconds: 1_700_000_000)
+
+    /// When the tries happen, in milliseconds from the first, until it is given up.
+    private func tries(
+        _ outcome: DeliveryOutcome,
+        at provider: Provider,
+        draw: Double,
+        expiresAt: UnixMilliseconds? = nil
+    ) -> [Int64] {
+        var now = self.start
+        var times: [Int64] = [0]
+        for attempt in UInt32(1)...100 {
+            let decision = RetryRules.decide(
+                outcome,
+                at: provider,
+                attempt: attempt,
+                firstAttemptAt: self.start,
+                now: now,
+                expiresAt: expiresAt,
+                draw: draw,
+            )
+            guard case .retry(let next) = decision else { break }
+            times.append(next.milliseconds(since: self.start))
+            now = next
+        }
+        return times
+    }
+
+    @Test(
+        "D27 Apple's trouble: after a minute at least, and for fifteen minutes at least, whatever the draw",
+        arguments: [0, 0.5, 0.999]
+    )
+    func apple(draw: Double) throws {
+        let times = self.tries(.deferred(Deferral(.providerUnavailable)), at: .apns, draw: draw)
+        #expect(times[1] >= 60_000)
+        #expect(try #require(times.last) >= 900_000)
+    }
+
+    @Test("D27 the message's expiry comes first")
+    func expiry() {
+        let expiresAt = self.start.advanced(byMilliseconds: 150_000)
+        let outcome = DeliveryOutcome.deferred(Deferral(.providerUnavailable))
+        #expect(self.tries(outcome, at: .apns, draw: 0, expiresAt: expiresAt) == [0, 60_000, 120_000])
+    }
+
+    @Test(
+        "D64 D67 Google's trouble and silence: ten seconds at least, doubling, for an hour at most",
+        arguments: [0, 0.5, 0.999]
+    )
+    func google(draw: Double) throws {
+        for outcome in [DeliveryOutcome.deferred(Deferral(.providerUnavailable)), .lost(.timeout), .lost(.connection)] {
+            let times = self.tries(outcome, at: .fcm, draw: draw)
+            #expect(times[1] >= 10_000)
+            #expect(try #require(times.last) <= 3_600_000)
+            #expect(zip(times, times.dropFirst()).allSatisfy { $1 - $0 >= 10_000 })
+        }
+        let times = self.tries(.deferred(Deferral(.providerUnavailable)), at: .fcm, draw: 0.999)
+        #expect(times[2] - times[1] > (times[1] - times[0]) * 3 / 2)
+    }
+
+    @Test("D61 D65 what Google asks for is a floor")
+    func retryAfter() {
+        for milliseconds: Int64 in [17_000, 60_000, 120_000] {
+            let outcome = DeliveryOutcome.deferred(
+                Deferral(.rateLimited, scope: .route, retryAfterMilliseconds: milliseconds)
+            )
+            #expect(self.tries(outcome, at: .fcm, draw: 0)[1] == milliseconds)
+            #expect(self.tries(outcome, at: .fcm, draw: 0.999)[1] >= milliseconds)
+        }
+    }
+
+    @Test("a device's own rate and a new connection come back sooner than Apple's trouble")
+    func sooner() {
+        #expect(self.tries(.deferred(Deferral(.rateLimited, scope: .device)), at: .apns, draw: 0)[1] == 5_000)
+        #expect(
+            self.tries(.deferred(Deferral(.providerUnavailable, needsNewConnection: true)), at: .apns, draw: 0)[1]
+                == 100
+        )
+        #expect(self.tries(.lost(.timeout), at: .apns, draw: 0)[1] == 100)
+        #expect(self.tries(.misconfigured(.staleCredential), at: .apns, draw: 0)[1] == 100)
+        #expect(self.tries(.misconfigured(.renewedTooOften), at: .apns, draw: 0)[1] == 30_000)
+    }
+
+    @Test("D31 a refused stream is sent again at once and counts no attempt, but not after its expiry")
+    func free() {
+        func decide(expiresAt: UnixMilliseconds?) -> RetryPolicy.Decision? {
+            RetryRules.decide(
+                .deferred(Deferral(.connection, isFree: true)),
+                at: .apns,
+                attempt: 1_000,
+                firstAttemptAt: self.start,
+                now: self.start,
+                expiresAt: expiresAt,
+                draw: 0.9,
+            )
+        }
+        #expect(decide(expiresAt: nil) == .retry(notBefore: self.start))
+        #expect(decide(expiresAt: self.start) == .expire)
+    }
+
+    @Test("what is final, or waits for an operator, has no next try")
+    func final() {
+        let outcomes: [DeliveryOutcome] = [
+            .accepted, .unregistered(.unregistered, asOf: nil), .suspect(.badToken), .rejected(.payload),
+            .misconfigured(.credential), .misconfigured(.route), .misconfigured(.partnerCredential),
+        ]
+        for outcome in outcomes {
+            for provider in Provider.allCases {
+                #expect(RetryRules.policy(for: outcome, at: provider) == nil)
+                #expect(self.tries(outcome, at: provider, draw: 0) == [0])
+            }
+        }
+    }
+}
