@@ -1,5 +1,6 @@
 package import ApusCore
-package import ApusMessages
+internal import ApusMessages
+internal import ApusRedis
 
 /// How a verdict of a provider about a device's token ended.
 package enum VerdictResult: Hashable, Sendable {

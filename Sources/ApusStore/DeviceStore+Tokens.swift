@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusMessages
 
 /// A token has one owner. It changes hands in four steps, each of which may be the last one before a crash: claim it in
 /// the token index, clear the records of those who hold it, write the own record, confirm. Until the confirmation the

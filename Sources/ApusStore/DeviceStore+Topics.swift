@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusRedis
 
 /// A topic's number is unique per app: counter × T + the partition of the name. Once given it stays.
 extension DeviceStore {

@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusMessages
 
 extension DeviceStore {
     /// The devices of a user.

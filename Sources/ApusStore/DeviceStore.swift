@@ -1,5 +1,5 @@
 package import ApusCore
-package import ApusMessages
+internal import ApusMessages
 package import ApusRedis
 
 /// The devices of all apps, in Redis.

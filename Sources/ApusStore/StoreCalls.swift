@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusMessages
 internal import ApusRedis
 
 /// The store's functions as Swift sees them: their answers become words at once.

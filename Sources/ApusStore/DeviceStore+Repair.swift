@@ -1,0 +1,146 @@
+package import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+
+/// What a janitor does, step by step and at any time: a process that died between two steps left a hint too many, or a
+/// token with a claim that was never confirmed. Every step is safe beside running registrations.
+extension DeviceStore {
+    /// Where a walk over the hints of a partition goes on.
+    package struct RepairStep: Hashable, Sendable {
+        /// Hints that were put right.
+        package var repaired: Int
+        /// The next bucket; nil: that was the last one.
+        package var nextBucket: Int?
+    }
+
+    /// Puts the hints of one bucket of tokens right: finishes claims, drops owners that do not hold the token.
+    package func repairTokens(
+        _ app: AppID,
+        _ partition: Int,
+        bucket: Int,
+    ) async throws(StoreError) -> RepairStep {
+        var repaired = 0
+        for (field, value) in try await self.entries(.tokens, app, partition, bucket) {
+            let owners = Self.tokenOwners(value)
+            let devices = try await self.read(app, owners.map(\.device))
+            let holders = owners.compactMap { owner in
+                devices[owner.device].flatMap { device in
+                    self.calls.placed(app, device.record.token).digest == field ? (owner.device, device) : nil
+                }
+            }
+            if owners.count == 1, owners[0].isSettled, holders.count == 1 { continue }
+            repaired += 1
+            if let (owner, device) = holders.first {
+                // The latest claimer that has it keeps it.
+                try await self.settle(device.record.token, Home(app: app, id: device.id, owner: owner))
+            }
+            let placed = StoreCalls.Placed(partition: partition, digest: field)
+            for owner in owners where !holders.contains(where: { $0.0 == owner.device }) {
+                try await self.calls.release(app, placed, from: owner.device)
+                let home = Home(app: app, id: nil, owner: owner.device)
+                guard let device = try await self.read(home) else { continue }
+                guard self.calls.placed(app, device.record.token) == placed else { continue }
+                try await self.settle(device.record.token, home)
+            }
+        }
+        return try await self.step(.tokens, app, partition, bucket, repaired)
+    }
+
+    /// Puts the hints of one bucket of users right: drops devices that are nobody's or another's now.
+    package func repairUsers(
+        _ app: AppID,
+        _ partition: Int,
+        bucket: Int,
+    ) async throws(StoreError) -> RepairStep {
+        var repaired = 0
+        for (field, value) in try await self.entries(.users, app, partition, bucket) {
+            let placed = StoreCalls.Placed(partition: partition, digest: field)
+            let owners = DeviceOwner.list(value)
+            let devices = try await self.read(app, owners)
+            func isTheirs(_ device: StoredDevice?) -> Bool {
+                guard let user = device?.record.user, !user.isEmpty else { return false }
+                return self.calls.placed(app, user) == placed
+            }
+            for owner in owners where !isTheirs(devices[owner]) {
+                repaired += 1
+                try await self.calls.forgetUser(app, placed, of: owner)
+                let home = Home(app: app, id: nil, owner: owner)
+                if let device = try await self.read(home), isTheirs(device) {
+                    try await self.noteUser(device.record.user, home)
+                }
+            }
+        }
+        return try await self.step(.users, app, partition, bucket, repaired)
+    }
+
+    /// Puts the hints that a device needs back, if any is missing.
+    ///
+    /// - Returns: whether one was.
+    package func repairHints(of device: StoredDevice) async throws(StoreError) -> Bool {
+        let home = self.home(of: device)
+        let (app, token, user) = (device.app, device.record.token, device.record.user)
+        var isRepaired = false
+        let owners = try await self.calls.owners(app, self.calls.placed(app, token))
+        if owners != [StoreCalls.TokenOwner(isSettled: true, device: home.owner)] {
+            try await self.settle(token, home)
+            isRepaired = true
+        }
+        guard !user.isEmpty else { return isRepaired }
+        let placed = self.calls.placed(app, user)
+        if try await !self.calls.userDevices(app, placed.partition, [placed.digest])[0].contains(home.owner) {
+            try await self.noteUser(user, home)
+            guard let now = try await self.read(home), now.record.user == user else {
+                try await self.withdraw(token: nil, user: user, of: home)
+                return true
+            }
+            isRepaired = true
+        }
+        return isRepaired
+    }
+
+    /// The entries of a bucket of hints, by digest.
+    func entries(
+        _ name: StoreKeys.AppBuckets,
+        _ app: AppID,
+        _ partition: Int,
+        _ bucket: Int,
+    ) async throws(StoreError) -> [(digest: UInt64, value: [UInt8])] {
+        let key = self.keys.bucket(name, app, partition, bucket)
+        var nodes = try await self.calls.send(RedisCommand("HGETALL", .text(key)), partition).children.makeIterator()
+        var entries: [(UInt64, [UInt8])] = []
+        while let field = nodes.next()?.bytes, let value = nodes.next()?.bytes {
+            entries.append((field.reduce(0) { $0 << 8 | UInt64($1) }, value))
+        }
+        return entries
+    }
+
+    /// How many buckets hints of that kind have.
+    func bucketCount(
+        _ name: StoreKeys.AppBuckets,
+        _ app: AppID,
+        _ partition: Int,
+    ) async throws(StoreError) -> Int {
+        let command = RedisCommand("HGET", .text(self.keys.meta(app, partition)), .text(name.rawValue))
+        return Int(try await self.calls.send(command, partition).integer ?? 1)
+    }
+
+    /// The owners in an entry of the token index.
+    static func tokenOwners(_ value: [UInt8]) -> [StoreCalls.TokenOwner] {
+        if let only = DeviceOwner(value) { return [StoreCalls.TokenOwner(isSettled: true, device: only)] }
+        return stride(from: 0, to: value.count, by: DeviceOwner.byteCount + 1).compactMap { start in
+            guard let device = DeviceOwner(value.dropFirst(start + 1).prefix(DeviceOwner.byteCount)) else { return nil }
+            return StoreCalls.TokenOwner(isSettled: value[start] == UInt8(ascii: "s"), device: device)
+        }
+    }
+
+    private func step(
+        _ name: StoreKeys.AppBuckets,
+        _ app: AppID,
+        _ partition: Int,
+        _ bucket: Int,
+        _ repaired: Int,
+    ) async throws(StoreError) -> RepairStep {
+        let count = try await self.bucketCount(name, app, partition)
+        return RepairStep(repaired: repaired, nextBucket: bucket + 1 < count ? bucket + 1 : nil)
+    }
+}
