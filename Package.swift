@@ -98,7 +98,11 @@ let package = Package(
         library("ApusRedis", ["ApusCore", "ApusTLS", "CHiredis", nioCore, nioPosix, logging]),
 
         // 3 Concepts
-        library("ApusStore", ["ApusCore", "ApusMessages", "ApusRedis", "ApusTLS"], resources: [.embedInCode("Functions")]),
+        library(
+            "ApusStore",
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusTLS"],
+            resources: [.embedInCode("Functions")]
+        ),
         library(
             "ApusStreams",
             ["ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", logging],
@@ -116,10 +120,16 @@ let package = Package(
             ],
         ),
 
+        library(
+            "ApusInstallation",
+            ["ApusCore", "ApusRedis", "ApusStore", "ApusStreams", nioCore, logging]
+        ),
+
         // 4 Services
         library(
             "ApusRegistration",
             [
+                "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
                 "ApusService", nioCore, nioPosix, logging, lifecycle, hummingbird,
             ],
@@ -127,6 +137,7 @@ let package = Package(
         library(
             "ApusDispatcher",
             [
+                "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
                 "ApusProviders", "ApusService", nioCore, nioPosix, logging, lifecycle,
             ],
@@ -134,11 +145,15 @@ let package = Package(
         library(
             "ApusFeedback",
             [
+                "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams",
                 "ApusService", nioCore, nioPosix, logging, lifecycle,
             ],
         ),
-        library("ApusPublisher", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", nioCore, nioPosix]),
+        library(
+            "ApusPublisher",
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation", "ApusStreams", nioCore, nioPosix]
+        ),
 
         // 5 Tools
         library(
@@ -177,7 +192,10 @@ let package = Package(
         tests("ApusTLSTests", ["ApusCore", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
         tests("ApusHTTP2Tests", ["ApusCore", "ApusHTTP2", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
         tests("ApusRedisTests", ["ApusCore", "ApusRedis", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
-        tests("ApusStoreTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioPosix, logging]),
+        tests(
+            "ApusStoreTests",
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioPosix, logging]
+        ),
         tests("ApusStreamsTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit"]),
         tests(
             "ApusProvidersTests",
@@ -185,7 +203,10 @@ let package = Package(
         ),
         tests(
             "ApusServiceTests",
-            ["ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, lifecycle, nioCore, nioPosix]
+            [
+                "ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, lifecycle, nioCore,
+                nioPosix,
+            ]
         ),
         tests("ApusRegistrationTests", ["ApusCore", "ApusMessages", "ApusStore", "ApusRegistration", "ApusTestKit"]),
         tests("ApusDispatcherTests", ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher"]),

@@ -5,7 +5,7 @@ private let floors: [String: Double] = [
     "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CApusMessages": 0.5,
     "ApusCore": 1, "ApusMessages": 1.5, "ApusMetrics": 1.5,
     "ApusTLS": 2, "ApusHTTP2": 2.5, "ApusRedis": 2.5,
-    "ApusStore": 3, "ApusStreams": 3, "ApusProviders": 3, "ApusService": 3,
+    "ApusStore": 3, "ApusStreams": 3, "ApusProviders": 3, "ApusService": 3, "ApusInstallation": 3.5,
     "ApusRegistration": 4, "ApusDispatcher": 4, "ApusFeedback": 4, "ApusPublisher": 4,
     "ApusSimulator": 5, "ApusTestKit": 5, "ApusLoadTest": 5,
     "apus-registration": 6, "apus-dispatcher": 6, "apus-feedback": 6, "apus": 6,

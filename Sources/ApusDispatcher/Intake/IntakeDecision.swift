@@ -12,40 +12,24 @@ enum IntakeDecision: Equatable, Sendable {
     /// An audience, or a later time: by way of a plan.
     case plan(SendCommand, due: UnixMilliseconds?)
 
-    /// Decides.
-    ///
-    /// - Parameters:
-    ///   - message: the packed command.
-    ///   - check: whether the app may say this, thrown as a problem: unknown app, notification against the providers' rules.
-    ///   - now: the time.
-    init(
-        message: [UInt8],
-        now: UnixMilliseconds,
-        check: (SendCommand, AppID) throws(Problem) -> Void,
-    ) {
+    /// Decides. What the providers' rules say of the notification comes later, when it is written out.
+    init(message: [UInt8], now: UnixMilliseconds) {
         let command: SendCommand
-        do {
+        do throws(MessageError) {
             command = try SendCommand.decode(message)
         } catch {
-            self = .refuse(.malformed, Problem(error), app: "", send: "")
+            let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
+            self = .refuse(.malformed, problem, app: "", send: "")
             return
         }
-        do {
-            let app = try Self.checked(app: command.app)
+        do throws(Problem) {
             try Self.check(command)
-            try check(command, app)
         } catch {
             self = .refuse(.invalid, error, app: command.app, send: command.id)
             return
         }
         let due = command.notBefore.flatMap { $0 > now ? $0 : nil }
         if due == nil, Self.isSmall(command.target) { self = .direct(command) } else { self = .plan(command, due: due) }
-    }
-
-    private static func checked(app: String) throws(Problem) -> AppID {
-        do { return try AppID(app) } catch {
-            throw Problem(code: "invalid_app", field: "app", detail: error.description)
-        }
     }
 
     /// Whether the target has few recipients by itself, so that it needs no plan.
@@ -58,6 +42,9 @@ enum IntakeDecision: Equatable, Sendable {
     }
 
     private static func check(_ command: SendCommand) throws(Problem) {
+        do { _ = try AppID(command.app) } catch {
+            throw Problem(code: "invalid_app", field: "app", detail: error.description)
+        }
         if !command.id.isEmpty {
             do { _ = try SendID(command.id) } catch {
                 throw Problem(code: "invalid_id", field: "id", detail: error.description)

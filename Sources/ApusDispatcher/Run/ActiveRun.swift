@@ -18,8 +18,12 @@ struct RunPlan: Sendable {
     var journal: [UInt8] = []
     /// From 1.
     var attempt: UInt32 = 1
+    /// When the first try began; nil: with this one.
+    var firstAttemptAt: UnixMilliseconds?
     /// Nanoseconds since 1970; 0: unknown.
     var publishedAtNanoseconds: Int64 = 0
+    /// Whether it tells only of its end: a direct send, which has no journal.
+    var reportsAtEnd = false
 }
 
 /// What a run tells whoever writes it down.

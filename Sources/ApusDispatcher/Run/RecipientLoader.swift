@@ -92,7 +92,8 @@ struct RecipientLoader: Sendable {
         return table
     }
 
-    private static func table(
+    /// The table of addresses that stand in the command.
+    static func table(
         addresses indices: [UInt32],
         _ send: SendContext,
         _ context: RouteContext,

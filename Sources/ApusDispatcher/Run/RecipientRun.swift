@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusProviders
 
 /// The sending of one table of recipients, as a pure machine: room and answers in, submissions and reports out.
 ///
@@ -12,6 +13,8 @@ struct RecipientRun: Sendable {
         /// Tries so far, this one included.
         var attempt: UInt32
         var expiresAt: UnixMilliseconds?
+        /// When the first try began; nil: with this one.
+        var firstAttemptAt: UnixMilliseconds?
         /// Whether every recipient's outcome is listed.
         var listsRecipients: Bool
     }
@@ -119,34 +122,33 @@ struct RecipientRun: Sendable {
         _ index: Int,
         _ outcome: DeliveryOutcome,
         detail: @autoclosure () -> Detail,
-        policy: RetryPolicy,
         now: UnixMilliseconds,
         draw: Double,
     ) -> Consequence {
         self.leave(index)
         switch outcome {
         case .accepted:
-            self.close(index, .accepted, .none, now: now, detail: detail)
+            self.close(index, .accepted, .none, now: now, detail: detail())
         case .unregistered(let reason, let asOf):
             let said = detail()
             self.report.unregistered.append(self.verdict(index, reason, asOf: asOf ?? said.startedAt, said))
-            self.close(index, .unregistered, reason, now: now, detail: { said })
+            self.close(index, .unregistered, reason, now: now, detail: said)
         case .suspect(let reason):
             let said = detail()
             self.report.suspects.append(self.verdict(index, reason, asOf: said.startedAt, said))
-            self.close(index, .rejected, reason, now: now, detail: { said })
+            self.close(index, .rejected, reason, now: now, detail: said)
         case .rejected(let reason):
-            self.close(index, .rejected, reason, now: now, detail: detail)
+            self.close(index, .rejected, reason, now: now, detail: detail())
         case .deferred(let deferral):
             if deferral.isFree, !self.isStopped {
                 self.again.append(UInt32(index))
                 return .sendAgain
             }
-            self.retry(index, deferral.reason, after: deferral.retryAfterMilliseconds, policy, now, draw, detail)
+            self.retry(index, outcome, deferral.reason, now, draw, detail())
         case .misconfigured:
-            self.retry(index, .credentials, after: nil, policy, now, draw, detail)
+            self.retry(index, outcome, .credentials, now, draw, detail())
         case .lost(let loss):
-            self.retry(index, loss == .timeout ? .timeout : .connection, after: nil, policy, now, draw, detail)
+            self.retry(index, outcome, loss == .timeout ? .timeout : .connection, now, draw, detail())
         }
         return .settled
     }
@@ -194,42 +196,57 @@ struct RecipientRun: Sendable {
         _ outcome: Outcome,
         _ reason: Reason,
         now: UnixMilliseconds,
-        detail: (() -> Detail)? = nil,
+        detail said: Detail? = nil,
     ) {
         self.done.set(index)
         self.report.add(outcome, reason, at: now)
         guard self.terms.listsRecipients else { return }
-        let said = detail?()
         var ended = RecipientOutcome(place: self.table.place(index), outcome: outcome, reason: reason, at: now)
         ended.providerReason = (said?.reason ?? "").clipped(toBytes: Limits.providerTextBytesMax)
         ended.providerID = (said?.id ?? "").clipped(toBytes: Limits.providerTextBytesMax)
         self.report.recipients.append(ended)
     }
 
+    /// How long a recipient waits when somebody must mend the set-up first.
+    private static let heldPolicy = RetryPolicy(
+        baseMilliseconds: 60_000,
+        floorMilliseconds: 30_000,
+        capMilliseconds: 900_000,
+        attemptsMax: 16,
+    )
+
     private mutating func retry(
         _ index: Int,
+        _ outcome: DeliveryOutcome,
         _ reason: Reason,
-        after asked: Int64?,
-        _ policy: RetryPolicy,
         _ now: UnixMilliseconds,
         _ draw: Double,
-        _ detail: () -> Detail,
+        _ said: Detail,
     ) {
-        let decision = policy.decide(
+        let ruled = RetryRules.decide(
+            outcome,
+            at: self.terms.provider,
             attempt: self.terms.attempt,
-            retryAfterMilliseconds: asked,
+            firstAttemptAt: self.terms.firstAttemptAt ?? said.startedAt,
             now: now,
             expiresAt: self.terms.expiresAt,
             draw: draw,
         )
+        let decision =
+            ruled
+            ?? Self.heldPolicy.decide(
+                attempt: self.terms.attempt,
+                retryAfterMilliseconds: nil,
+                now: now,
+                expiresAt: self.terms.expiresAt,
+                draw: draw,
+            )
         switch decision {
         case .retry(let notBefore):
             self.deferred.append(Deferred(index: index, due: notBefore))
             if self.deferredSince == nil { self.deferredSince = now }
-        case .giveUp:
-            withoutActuallyEscaping(detail) { self.close(index, .failed, reason, now: now, detail: $0) }
-        case .expire:
-            withoutActuallyEscaping(detail) { self.close(index, .expired, .ttl, now: now, detail: $0) }
+        case .giveUp: self.close(index, .failed, reason, now: now, detail: said)
+        case .expire: self.close(index, .expired, .ttl, now: now, detail: said)
         }
     }
 

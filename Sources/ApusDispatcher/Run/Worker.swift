@@ -2,7 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusProviders
-internal import ApusTLS
+internal import ApusStore
 internal import NIOCore
 
 /// Everything that sends on one event loop: its gateways and the runs that feed them. Used on that loop only; no locks.
@@ -69,6 +69,7 @@ final class Worker {
             provider: plan.context.route.provider,
             attempt: plan.attempt,
             expiresAt: plan.send.expiresAt,
+            firstAttemptAt: plan.firstAttemptAt,
             listsRecipients: plan.send.command.receiptLevel == .recipients,
         )
         let active = ActiveRun(
@@ -205,7 +206,9 @@ final class Worker {
         let isFinished = active.run.isFinished
         let now = self.clock.now()
         let isOverdue = NIODeadline.now() - active.waitingSince >= self.heartbeat
-        guard isFinished || (isFlush && (active.run.isDue(now: now) || isOverdue)) else { return }
+        guard isFinished || (isFlush && !active.plan.reportsAtEnd && (active.run.isDue(now: now) || isOverdue)) else {
+            return
+        }
         active.waiter = nil
         let taken = active.run.takeReport(now: now)
         waiter.succeed(
@@ -261,10 +264,9 @@ extension Worker: ProviderGatewayDelegate {
             detail: RecipientRun.Detail(
                 reason: answer.reason(),
                 id: answer.id(),
-                tokenDigest: TokenDigest.ofWire(table.token(index), provider: provider),
+                tokenDigest: DeviceToken.digest(Array(table.token(index))),
                 startedAt: now.advanced(byMilliseconds: -elapsed.nanoseconds / 1_000_000),
             ),
-            policy: RetryRules.policy(for: outcome, provider: provider),
             now: now,
             draw: Double.random(in: 0..<1, using: &self.generator),
         )
@@ -283,4 +285,20 @@ extension Worker: ProviderGatewayDelegate {
 enum WorkerError: Error {
     /// The run has ended and was removed.
     case noSuchRun
+}
+
+extension APNsID {
+    /// The id of a send to a row.
+    fileprivate init(sendDigest: UInt64, _ row: RecipientTable.Row) {
+        if row.partition == RecipientTable.addressPartition {
+            self.init(sendDigest: sendDigest, place: .address(row.ordinal))
+        } else {
+            self.init(
+                sendDigest: sendDigest,
+                partition: row.partition,
+                ordinal: row.ordinal,
+                generation: row.generation,
+            )
+        }
+    }
 }

@@ -1,0 +1,219 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusStore
+internal import ApusStreams
+
+/// A send to a few, straight from the mailbox to the providers: one look-up, one request each, one call that writes the outcomes and
+/// ends the entry. The path that a person waits on.
+///
+/// Nothing of it is kept in Redis unless something is left to retry or several routes are involved; a crash leaves the entry
+/// pending, and whoever takes it over sends again: at most `directRecipientsMax` repeats.
+struct DirectSend: Sendable {
+    let handler: DispatchHandler
+    let entry: StreamEntry
+    let identity: SendIdentity
+    let context: SendContext
+
+    /// How it went.
+    enum Result: Sendable {
+        /// It is over: sent, refused or a duplicate.
+        case ended
+        /// It has more recipients than fit this path.
+        case needsPlan
+    }
+
+    func perform() async throws -> Result {
+        let recipients = try await self.recipients()
+        guard recipients.count <= Limits.directRecipientsMax else { return .needsPlan }
+        guard try await self.isAdmitted() else { return .ended }
+        self.handler.count(.accepted)
+        var outcomes: [RouteOutcome] = []
+        try await withThrowingTaskGroup(of: RouteOutcome.self) { group in
+            for plan in recipients.plans {
+                group.addTask { try await self.send(plan) }
+            }
+            for try await outcome in group { outcomes.append(outcome) }
+        }
+        try await self.conclude(outcomes, recipients)
+        return .ended
+    }
+
+    // MARK: Who
+
+    private struct Recipients: Sendable {
+        var plans: [RunPlan] = []
+        /// Recipients that no route leads to, or that are not there.
+        var closed = ClosedCounts()
+        var count = 0
+    }
+
+    private func recipients() async throws -> Recipients {
+        var recipients = Recipients()
+        var tables: [RouteNumber: RecipientTable] = [:]
+        let app = try AppID(self.context.command.app)
+        switch self.context.command.target {
+        case .addresses(let addresses):
+            var indices: [RouteNumber: [UInt32]] = [:]
+            for (index, address) in addresses.enumerated() {
+                if let route = self.context.route(of: address) {
+                    indices[route.number, default: []].append(UInt32(index))
+                } else {
+                    recipients.closed.add(address.provider, .failed, .noRoute)
+                }
+            }
+            recipients.count = addresses.count
+            for (number, indices) in indices {
+                guard let route = self.context.routes[number] else { continue }
+                tables[number] = RecipientLoader.table(addresses: indices, self.context, route)
+            }
+        case .devices(let ids):
+            let devices = try await self.handler.store.resolve(
+                app,
+                devices: ids.map { id throws(IdentifierError) in try DeviceID(id) }
+            )
+            self.gather(devices, into: &tables, &recipients)
+        case .users(let ids):
+            let users = ids.map { id throws(IdentifierError) in try UserID(id) }
+            self.gather(
+                try await self.handler.store.resolve(app, users: users).joined().map(\.self),
+                into: &tables,
+                &recipients
+            )
+        case .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .apnsChannel:
+            preconditionFailure("an audience is planned, not sent directly")
+        }
+        let isExpress = self.entry.stream == self.handler.keys.mailbox(.express)
+        for (number, table) in tables {
+            guard let route = self.context.routes[number] else { continue }
+            var plan = RunPlan(send: self.context, context: route, lane: isExpress ? .express : .bulk, table: table)
+            plan.publishedAtNanoseconds = self.context.command.publishedAtNanoseconds
+            plan.reportsAtEnd = true
+            recipients.plans.append(plan)
+        }
+        return recipients
+    }
+
+    private func gather(
+        _ devices: [StoredDevice?],
+        into tables: inout [RouteNumber: RecipientTable],
+        _ recipients: inout Recipients,
+    ) {
+        recipients.count = devices.count
+        for device in devices {
+            guard let device else {
+                recipients.closed.add(self.context.anyProvider, .skipped, .deviceGone)
+                continue
+            }
+            guard let route = self.context.context(of: device.realm.route(of: device.app)) else {
+                recipients.closed.add(device.realm.provider, .failed, .noRoute)
+                continue
+            }
+            tables[route.number, default: RecipientTable()].append(device, route)
+        }
+    }
+
+    // MARK: Whether
+
+    private func isAdmitted() async throws -> Bool {
+        guard !self.identity.key.isEmpty else { return true }
+        let command = self.context.command
+        let admission = try await self.handler.streams.admit(
+            app: command.app,
+            identity: self.identity,
+            origin: self.entry.origin
+        )
+        switch admission {
+        case .new, .again: return true
+        case .duplicate(let send):
+            try await self.handler.duplicate(self.entry, command, self.identity, of: send)
+            return false
+        case .conflict(let send):
+            try await self.handler.conflict(self.entry, command, self.identity, with: send, self.handler.clock.now())
+            return false
+        }
+    }
+
+    // MARK: Sending
+
+    private struct RouteOutcome: Sendable {
+        var plan: RunPlan
+        var update: RunUpdate
+    }
+
+    private func send(_ plan: RunPlan) async throws -> RouteOutcome {
+        let token = try await self.handler.worker.start(plan)
+        let update = try await self.handler.worker.update(token)
+        try await self.handler.worker.remove(token)
+        return RouteOutcome(plan: plan, update: update)
+    }
+
+    // MARK: Writing down
+
+    private func conclude(_ outcomes: [RouteOutcome], _ recipients: Recipients) async throws {
+        var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
+        if batches.isEmpty { batches = [self.emptyBatch()] }
+        batches[0].counts += recipients.closed.counts
+        let retries = outcomes.flatMap { outcome in
+            UnitDriver.retries(
+                outcome.update,
+                self.unit(outcome.plan),
+                outcome.plan,
+                entry: self.entry,
+                sequence: 1,
+            )
+        }
+        let (streams, consumer, tag) = (self.handler.streams, self.handler.consumer, self.handler.keys.tag)
+        guard retries.isEmpty, batches.count == 1 else {
+            _ = try await streams.promote(
+                self.context.command,
+                identity: self.identity,
+                origin: self.entry.origin,
+                recipients: recipients.count,
+                batches: batches,
+                retries: retries,
+            )
+            _ = try await streams.done(stream: self.entry.stream, entries: [self.entry.id], by: consumer, tag: tag)
+            return
+        }
+        batches[0].isFinal = true
+        batches[0].planned = UInt64(recipients.count)
+        _ = try await streams.conclude(self.entry, by: consumer, tag: tag, batches: batches)
+    }
+
+    private func unit(_ plan: RunPlan) -> WorkUnit {
+        var unit = WorkUnit(send: self.context.send, route: plan.context.number, recipients: .references([]))
+        unit.lane = plan.lane
+        unit.expiresAt = self.context.expiresAt
+        unit.publishedAtNanoseconds = plan.publishedAtNanoseconds
+        return unit
+    }
+
+    private func emptyBatch() -> OutcomeBatch {
+        let command = self.context.command
+        var batch = OutcomeBatch(
+            send: self.context.send,
+            app: command.app,
+            route: self.context.routes.keys.min() ?? RouteNumber(0),
+            provider: self.context.anyProvider,
+        )
+        batch.replyTo = command.replyTo
+        batch.receiptLevel = command.receiptLevel
+        batch.traceparent = command.traceparent
+        batch.publishedAtNanoseconds = command.publishedAtNanoseconds
+        return batch
+    }
+}
+
+extension RecipientTable {
+    /// Adds a device as the store has it.
+    fileprivate mutating func append(_ device: StoredDevice, _ context: RouteContext) {
+        var row = Row(
+            partition: device.reference.partition,
+            ordinal: device.reference.ordinal,
+            generation: device.reference.generation,
+        )
+        guard device.record.suspicion == nil else { return self.append(row, outcome: .skipped, reason: .badToken) }
+        row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
+        self.append(row, token: device.record.token)
+    }
+}

@@ -1,0 +1,67 @@
+public import ApusCore
+public import ApusRedis
+package import ApusStore
+public import ApusStreams
+public import Logging
+public import NIOCore
+
+/// An Apus installation in Redis, opened: its sizes are known and its functions are there.
+public struct Installation: Sendable {
+    /// How Redis is reached.
+    public let client: RedisClient
+    /// The stream functions.
+    public let streams: SendStreams
+    /// The device store.
+    package let store: DeviceStore
+
+    /// Which shard and partition an id belongs to.
+    public var keyspace: Keyspace { self.streams.keyspace }
+
+    /// The server-side functions of this version: what `initialize` loads and every service asks for.
+    public static func library() throws(RedisError) -> FunctionLibrary {
+        try FunctionLibrary(
+            name: "apus1",
+            version: FunctionLibrary.Version(major: 1, minor: 0),
+            sources: StoreFunctions.sources + StreamFunctions.sources,
+        )
+    }
+
+    /// Lays Apus out in an empty Redis, or brings the functions of an installation up to date.
+    ///
+    /// - Throws: `layoutMismatch` when the installation has other sizes: they cannot be changed.
+    public static func initialize(_ client: RedisClient, keyspace: Keyspace) async throws(RedisError) {
+        try await ApusMeta.create(keyspace, on: client)
+        _ = try await Self.library().load(on: client)
+    }
+
+    /// Opens the installation behind a client.
+    ///
+    /// - Throws: `notInitialized`, `functionsMissing` or `functionsOutdated`, with what to do about it; or why Redis cannot be
+    ///   reached.
+    public init(_ client: RedisClient, clock: any WallClock) async throws(RedisError) {
+        guard let meta = try await ApusMeta.read(from: client) else {
+            throw RedisError(.notInitialized, "\(ApusMeta.key) is missing in this Redis: run `apus init`")
+        }
+        try await Self.library().check(on: client)
+        self.client = client
+        self.streams = SendStreams(client: client, keyspace: meta.keyspace)
+        self.store = DeviceStore(client: client, keyspace: meta.keyspace, clock: clock)
+    }
+
+    /// Opens the installation of a service: waits while Redis cannot be reached, saying so.
+    public static func waiting(
+        _ client: RedisClient,
+        clock: any WallClock,
+        logger: Logger,
+    ) async throws -> Installation {
+        while true {
+            do throws(RedisError) {
+                return try await Installation(client, clock: clock)
+            } catch {
+                guard error.isRetryable else { throw error }
+                logger.warning("waiting for Redis", metadata: ["error": "\(error)"])
+            }
+            try await Task.sleep(for: .milliseconds(500))
+        }
+    }
+}
