@@ -122,7 +122,7 @@ let package = Package(
 
         library(
             "ApusInstallation",
-            ["ApusCore", "ApusRedis", "ApusStore", "ApusStreams", nioCore, logging]
+            ["ApusCore", "ApusRedis", "ApusStore", "ApusStreams", logging]
         ),
 
         // 4 Services

@@ -3,7 +3,6 @@ public import ApusRedis
 package import ApusStore
 public import ApusStreams
 public import Logging
-public import NIOCore
 
 /// An Apus installation in Redis, opened: its sizes are known and its functions are there.
 public struct Installation: Sendable {

@@ -95,8 +95,7 @@ public final class RedisConnection: Sendable {
     public func sendTransaction(_ commands: [RedisCommand]) -> EventLoopFuture<RESPReply> {
         self.eventLoop.flatSubmit {
             // One turn of the loop, so no other command comes between them.
-            var replies = [self.send(RedisCommand("MULTI"))]
-            for command in commands { replies.append(self.send(command)) }
+            let replies = [self.send(RedisCommand("MULTI"))] + commands.map { self.send($0) }
             let last = self.send(RedisCommand("EXEC"))
             // A refused command makes EXEC say only that something was refused; the first error says what.
             return EventLoopFuture.andAllComplete(replies, on: self.eventLoop).flatMap {
