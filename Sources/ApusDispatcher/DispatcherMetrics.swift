@@ -60,7 +60,7 @@ package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
 }
 
 /// The metrics of the dispatcher.
-package struct DispatcherMetrics: Sendable {
+package struct DispatcherMetrics: MetricSet {
     /// Send commands taken from the mailboxes.
     package let commands: CounterBy<CommandResult>
     /// Final outcomes, one per recipient.

@@ -1,33 +1,30 @@
-internal import ApusStreams
+package import ApusService
 
 /// The dispatcher's own numbers. Relations between them are checked when they are made.
-public struct DispatcherSettings: Hashable, Sendable {
+package struct DispatcherSettings: ServiceSettings {
     /// How long an owner may be silent before others take its work; a `kill -9` costs this much delay.
-    public var leaseMilliseconds: Int64
+    package var leaseMilliseconds: Int64
     /// How often progress is written while there is some: what a `kill -9` repeats is bounded by the window plus rate × this.
-    public var flushMilliseconds: Int64
+    package var flushMilliseconds: Int64
     /// How often an owner speaks up without progress.
-    public var heartbeatMilliseconds: Int64
+    package var heartbeatMilliseconds: Int64
     /// How often retries and scheduled sends are looked for.
-    public var dueMilliseconds: Int64
+    package var dueMilliseconds: Int64
     /// Work units of one queue shard in hand at once.
-    public var unitsInHandMax: Int
+    package var unitsInHandMax: Int
     /// Mailbox entries of one queue shard in hand at once.
-    public var commandsInHandMax: Int
-    /// How long a stop waits for what is on the wire.
-    public var drainMilliseconds: Int64
+    package var commandsInHandMax: Int
     /// Recipients of one unit.
-    public var unitRecipientsMax: Int
+    package var unitRecipientsMax: Int
 
     /// Settings.
-    public init(
+    package init(
         leaseMilliseconds: Int64 = 10_000,
         flushMilliseconds: Int64 = 10,
         heartbeatMilliseconds: Int64 = 1_000,
         dueMilliseconds: Int64 = 100,
         unitsInHandMax: Int = 4,
         commandsInHandMax: Int = 256,
-        drainMilliseconds: Int64 = 25_000,
         unitRecipientsMax: Int = 500,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
@@ -39,7 +36,28 @@ public struct DispatcherSettings: Hashable, Sendable {
         self.dueMilliseconds = dueMilliseconds
         self.unitsInHandMax = unitsInHandMax
         self.commandsInHandMax = commandsInHandMax
-        self.drainMilliseconds = drainMilliseconds
         self.unitRecipientsMax = unitRecipientsMax
+    }
+
+    /// Reads them from `dispatcher.…`; mistakes are noted with the reader.
+    package init(_ reader: SettingsReader) {
+        func milliseconds(_ key: String, _ standard: Int64, _ range: ClosedRange<Duration>) -> Int64 {
+            let duration = reader.duration("dispatcher.\(key)", default: .milliseconds(standard), in: range)
+            return Int64(duration / .milliseconds(1))
+        }
+        let lease = milliseconds("lease", 10_000, .milliseconds(400) ... .seconds(600))
+        let heartbeat = milliseconds("heartbeat", min(1_000, lease / 4), .milliseconds(10) ... .seconds(60))
+        let flush = milliseconds("flush_interval", 10, .milliseconds(1) ... .seconds(1))
+        if heartbeat * 2 >= lease { reader.issue("dispatcher.heartbeat", "must be less than half of dispatcher.lease") }
+        if flush > heartbeat { reader.issue("dispatcher.flush_interval", "must not be above dispatcher.heartbeat") }
+        let isSound = heartbeat * 2 < lease && flush <= heartbeat
+        self.init(
+            leaseMilliseconds: isSound ? lease : 10_000,
+            flushMilliseconds: isSound ? flush : 10,
+            heartbeatMilliseconds: isSound ? heartbeat : 1_000,
+            dueMilliseconds: milliseconds("due_interval", 100, .milliseconds(10) ... .seconds(10)),
+            unitsInHandMax: reader.integer("dispatcher.units_in_hand", default: 4, in: 1...64),
+            commandsInHandMax: reader.integer("dispatcher.commands_in_hand", default: 256, in: 1...4_096),
+        )
     }
 }

@@ -1,0 +1,79 @@
+package import ApusCore
+package import ApusMetrics
+
+/// What a provider's word about a token led to.
+package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
+    /// The device was removed.
+    case pruned
+    /// It registered again since: kept.
+    case newerRegistration
+    /// Its token is another one by now: kept.
+    case tokenChanged
+    /// It was gone already.
+    case gone
+    /// It is not sent to any more, but kept.
+    case suspected
+
+    /// `effect`.
+    package static let labelNames = ["effect"]
+}
+
+/// What receipts tell.
+package enum ReceiptLabel: Int, ClosedMetricLabel, Hashable {
+    /// Outcomes one by one.
+    case recipients
+    /// The send is complete.
+    case final
+
+    /// `kind`.
+    package static let labelNames = ["kind"]
+}
+
+/// The metrics of feedback.
+package struct FeedbackMetrics: MetricSet {
+    /// Batches of outcomes that were applied.
+    package let batches: Counter
+    /// Outcomes by provider.
+    package let outcomes: CounterBy2<Provider, Outcome>
+    /// Words about tokens by what they led to.
+    package let verdicts: CounterBy2<Provider, VerdictEffect>
+    /// The provider's answer to the device's removal.
+    package let applyDelay: Histogram
+    /// Receipts written.
+    package let receipts: CounterBy<ReceiptLabel>
+    /// Streams or groups that vanished and were made again.
+    package let groupsLost: Counter
+    /// Entries that vanished before they were acknowledged.
+    package let entriesVanished: Counter
+
+    /// Declares them.
+    package init(_ catalogue: inout MetricCatalogue) {
+        self.batches = catalogue.counter("apus_feedback_batches_total", "Batches of outcomes that were applied.")
+        self.outcomes = catalogue.counter(
+            "apus_feedback_outcomes_total",
+            "Recipients that ended, as ledgers count them.",
+            by: .all,
+            .only(Outcome.final),
+        )
+        self.verdicts = catalogue.counter(
+            "apus_feedback_token_verdicts_total",
+            "What the providers said about tokens, by what it led to.",
+            by: .all,
+            .all,
+        )
+        self.applyDelay = catalogue.histogram(
+            "apus_feedback_apply_delay_seconds",
+            "Time from a provider's answer to its effect on the device store.",
+            buckets: .queueWait,
+        )
+        self.receipts = catalogue.counter("apus_feedback_receipts_total", "Receipts written for publishers.", by: .all)
+        self.groupsLost = catalogue.counter(
+            "apus_feedback_groups_lost_total",
+            "Streams or consumer groups that vanished and were made again.",
+        )
+        self.entriesVanished = catalogue.counter(
+            "apus_feedback_entries_vanished_total",
+            "Stream entries that vanished before they were acknowledged.",
+        )
+    }
+}

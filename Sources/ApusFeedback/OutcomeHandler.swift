@@ -1,0 +1,170 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusMetrics
+internal import ApusStore
+internal import ApusStreams
+internal import Logging
+
+/// Turns a batch of outcomes into effects, exactly once each.
+///
+/// What lies in other slots (pruning, receipts) comes first and may be repeated without harm. Then one function moves the ledger and
+/// acknowledges the batch: both or neither. The batch that completes a send is acknowledged only when its receipt is out.
+struct OutcomeHandler: Sendable {
+    let keys: StreamKeys
+    let streams: SendStreams
+    let store: DeviceStore
+    let consumer: StreamConsumer
+    let settings: FeedbackSettings
+    let metrics: FeedbackMetrics
+    let shared: SharedMetrics
+    let clock: any WallClock
+    let logger: Logger
+
+    /// Handles one entry. Throwing leaves it pending.
+    func handle(_ entry: StreamEntry) async throws {
+        let batch: OutcomeBatch
+        do throws(MessageError) { batch = try OutcomeBatch.decode(entry.message) } catch {
+            return try await self.bury(entry, problem: Problem(code: "malformed", field: error.field, detail: error.detail))
+        }
+        guard entry.deliveries < StreamLimits.deliveriesMax else {
+            let detail = "delivered \(entry.deliveries) times without being applied"
+            return try await self.bury(entry, problem: Problem(code: "poison", detail: detail))
+        }
+        try await self.judgeTokens(of: batch)
+        if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
+        if batch.isFinal {
+            try await self.concludeDirect(batch, entry)
+        } else {
+            try await self.applyToLedger(batch, entry)
+        }
+    }
+
+    // MARK: Tokens
+
+    private func judgeTokens(of batch: OutcomeBatch) async throws {
+        guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty else { return }
+        let app = try AppID(batch.app)
+        let route = Route(app: app, provider: batch.provider, environment: batch.environment)
+        for verdict in batch.unregistered {
+            guard case .device(let reference) = verdict.place else { continue }
+            let result = try await self.store.prune(
+                route,
+                reference,
+                tokenDigest: verdict.tokenDigest,
+                asOf: verdict.asOf,
+            )
+            self.count(result, .pruned, batch)
+        }
+        for verdict in batch.suspects {
+            guard case .device(let reference) = verdict.place else { continue }
+            let result = try await self.store.markSuspect(
+                route,
+                reference,
+                tokenDigest: verdict.tokenDigest,
+                reason: verdict.reason,
+                since: verdict.asOf,
+            )
+            self.count(result, .suspected, batch)
+        }
+        if let at = batch.lastAt {
+            let delay = self.clock.now().milliseconds(since: at)
+            self.shared.observe(max(0, delay) * 1_000_000, in: self.metrics.applyDelay)
+        }
+    }
+
+    private func count(_ result: VerdictResult, _ applied: VerdictEffect, _ batch: OutcomeBatch) {
+        let effect: VerdictEffect
+        switch result {
+        case .applied, .unchanged: effect = applied
+        case .newerRegistration: effect = .newerRegistration
+        case .tokenChanged: effect = .tokenChanged
+        case .gone: effect = .gone
+        }
+        self.shared.add(to: self.metrics.verdicts[batch.provider, effect])
+    }
+
+    // MARK: Ledger and receipts
+
+    private func applyToLedger(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
+        let application = try await self.streams.apply(
+            batch,
+            entry: entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            keepMilliseconds: self.settings.ledgerMilliseconds,
+        )
+        switch application {
+        case .ok: self.count(batch)
+        case .lost: return
+        case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
+        case .final(let ledger):
+            self.count(batch)
+            var receipt = SendReceipt(id: "final:\(batch.send)", send: batch.send, app: batch.app, kind: .final)
+            receipt.planned = ledger.planned
+            receipt.counts = ledger.counts
+            receipt.firstAt = ledger.firstAt
+            receipt.lastAt = ledger.lastAt
+            try await self.write(receipt, batch)
+            self.logger.info("send complete", metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"])
+            _ = try await self.streams.done(stream: entry.stream, entries: [entry.id], by: self.consumer, tag: self.keys.tag)
+        }
+    }
+
+    /// A direct send has no ledger: its batch is all there is to tell.
+    private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
+        var receipt = SendReceipt(id: "final:\(batch.send)", send: batch.send, app: batch.app, kind: .final)
+        receipt.planned = batch.planned
+        receipt.counts = batch.counts
+        receipt.firstAt = batch.firstAt
+        receipt.lastAt = batch.lastAt
+        try await self.write(receipt, batch)
+        guard try await self.streams.done(
+            stream: entry.stream,
+            entries: [entry.id],
+            by: self.consumer,
+            tag: self.keys.tag,
+        ) == 1 else { return }
+        self.count(batch)
+    }
+
+    private func writeRecipients(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
+        let id = "recipients:\(batch.send):\(batch.unit):\(batch.sequence):\(batch.route)"
+        var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
+        receipt.recipients = batch.recipients
+        receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
+        receipt.traceparent = batch.traceparent
+        try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        self.shared.add(to: self.metrics.receipts[.recipients])
+    }
+
+    private func write(_ receipt: SendReceipt, _ batch: OutcomeBatch) async throws {
+        guard batch.receiptLevel != .none else { return }
+        var receipt = receipt
+        receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
+        receipt.traceparent = batch.traceparent
+        try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        self.shared.add(to: self.metrics.receipts[.final])
+    }
+
+    private func count(_ batch: OutcomeBatch) {
+        self.shared.add(to: self.metrics.batches)
+        for count in batch.counts {
+            self.shared.add(Int64(clamping: count.count), to: self.metrics.outcomes[count.provider, count.outcome])
+        }
+    }
+
+    private func bury(_ entry: StreamEntry, problem: Problem) async throws {
+        var letter = DeadLetter(
+            stream: entry.stream,
+            entry: entry.id,
+            cause: problem.code == "poison" ? .poison : .malformed,
+            problem: problem,
+            payload: entry.message,
+            at: self.clock.now(),
+        )
+        letter.deliveries = entry.deliveries
+        letter.service = "feedback"
+        self.logger.error("buried a batch of outcomes", metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"])
+        _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
+    }
+}

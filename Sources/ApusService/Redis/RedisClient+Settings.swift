@@ -1,0 +1,44 @@
+public import ApusRedis
+internal import Foundation
+public import Logging
+public import NIOCore
+
+extension RedisClient {
+    /// The client that a configuration asks for. Connects at the first command.
+    ///
+    /// - Throws: `configuration` for an address that is none or a password file that cannot be read.
+    public convenience init(
+        _ settings: RedisSettings,
+        clientName: String,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+    ) throws(RedisError) {
+        var configuration = try RedisConfiguration(url: settings.url, clientName: clientName)
+        if let user = settings.user { configuration.username = user }
+        if let file = settings.passwordFile {
+            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+                throw RedisError(.configuration, "redis.password_file cannot be read: \(file)")
+            }
+            configuration.password = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+        if let file = settings.caFile {
+            configuration.tls = RedisConfiguration.TLS(
+                certificateAuthorityFile: file,
+                serverName: configuration.tls?.serverName,
+            )
+        }
+        try self.init(configuration: configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+    }
+}
+
+extension CheckResult {
+    /// Whether Redis answers: the check of `/readyz` that every service has.
+    public static func redis(_ client: RedisClient) async -> CheckResult {
+        do throws(RedisError) {
+            _ = try await client.sendToEveryServer(RedisCommand("PING"))
+            return .ok()
+        } catch {
+            return .failing(error.code.description)
+        }
+    }
+}
