@@ -53,7 +53,7 @@ enum Samples {
         notification.tag = "tag"
         notification.clickAction = "https://example.org/"
         notification.color = "#aabbcc"
-        notification.data = ["order": "17", "é": "accent", "empty": ""]
+        notification.data = ["order": "17", "é": "accent"]
         notification.priority = .low
         notification.expiry = .ttl(milliseconds: 60_000)
         notification.collapseKey = "collapse"

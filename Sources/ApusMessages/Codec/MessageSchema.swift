@@ -114,3 +114,15 @@ internal import CApusMessages
         return unsafe MessageSchema(below.assumingMemoryBound(to: ProtobufCMessageDescriptor.self))
     }
 }
+
+/// What the schema looks like, for whoever holds it to its own rules.
+package enum MessageSchemas {
+    /// How deep each message that travels by itself nests; nil when one of its types holds itself.
+    package static func depths() -> [String: Int?] {
+        let schemas = unsafe [
+            SendCommand.schema, WorkUnit.schema, OutcomeBatch.schema, SendReceipt.schema, DeviceRecord.schema,
+            DeviceRegistration.schema, RegistrationCommand.schema, ClientEvent.schema, DeadLetter.schema,
+        ]
+        return Dictionary(uniqueKeysWithValues: schemas.map { ($0.name, $0.depth()) })
+    }
+}

@@ -1,0 +1,119 @@
+/// The bytes of the samples as Google's own protobuf for Python writes them (7.36.2, deterministic), in Base64url.
+///
+/// They pin the wire format: whoever changes a field's number or type breaks what lies in streams and stores, and this.
+enum Golden {
+    static let sendCommand = """
+        CgZzZW5kLTESBHNob3AakQEKjgEKfggDEhpodHRwczovL3B1c2guZXhhbXBsZS5vcmcvMRgCIAMqQQABAgMEBQYHCAkKCwwNDg8Q\
+        ERITFBUWFxgZGhscHR4fICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj9AMhBkZWZnaGlqa2xtbm9wcXJzOgVkZS1BVAoM\
+        CAESBDAwZmYYASABIo0ECAgSCVRpdGxlIOKYgxoIU3VidGl0bGUiCUJvZHkg8J-mhSoFVElUTEUyA29uZTIAOghTVUJUSVRMRUID\
+        dHdvSgRCT0RZUgV0aHJlZVIEZm91cloGbGF1bmNoYhlodHRwczovL2V4YW1wbGUub3JnL2kucG5nahUKCHBpbmcuY2FmEAEZAAAA\
+        AAAA0D94AoIBCGNhdGVnb3J5igEGdGhyZWFkkgEHY2hhbm5lbJoBA3RhZ6IBFGh0dHBzOi8vZXhhbXBsZS5vcmcvqgEHI2FhYmJj\
+        Y7IBCwoFb3JkZXISAjE3sgEMCgLDqRIGYWNjZW50uAEDyAHg1APSAQhjb2xsYXBzZdgBAeABAegBBPEBAAAAAAAA4D_6AQZ3aW5k\
+        b3eCAgVmb2N1c4oCVQgDEgt7InNjb3JlIjozfRoPTWF0Y2hBdHRyaWJ1dGVzIgt7Im1hdGNoIjo3fSiB0JX_vDEwgtCV_7wxOABA\
+        AUoUZEhOMExYTnlZMmd0WTJodWJBPT2SAk0KBXB0LUJSEgRPbMOhGgNzdWIiBWNvcnBvKhpodHRwczovL2V4YW1wbGUub3JnL3B0\
+        LnBuZzIWaHR0cHM6Ly9leGFtcGxlLm9yZy9wdJICBAoCZnKaAgp7ImFwcyI6e319ogIMeyJ0dGwiOiIxcyJ9qgIHeyJhIjoxfbAC\
+        ArgCAsACAsoCBWxhYmVsKgVrZXktMTCVmpfs45_nyxc4oN2b_7wxQhJhcHVzOnJlY2VpcHRzOnNob3BIA1D0A1gCYAFqNzAwLTBh\
+        Zjc2NTE5MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2YjcxNjkyMDMzMzEtMDFyFXJvam89MDBmMDY3YWEwYmE5MDJiNw
+        """
+
+    static let outcomeBatch = """
+        CgZzZW5kLTESBHNob3AYAyABKAIyDzE3MDAwMDAwMDAwMDAtMDgJQgkIARACGAEg6gNCEQgCEAUYDiD___________8BSigKBggF\
+        EAYYBxEQMlR2mLrc_hi81ZX_vDEgAioMVW5yZWdpc3RlcmVkUiUKAyDoBxEQMlR2mLrc_hi81ZX_vDEgAyoMVW5yZWdpc3RlcmVk\
+        UigKBggFEAYYBxEQMlR2mLrc_hi81ZX_vDEgAioMVW5yZWdpc3RlcmVkWkYKAiABEAQYBiIPUGF5bG9hZFRvb0xhcmdlKiQwZjBl\
+        MGQwYy0wMDAwLTgwMDAtODAwMC0wMDAwMDAwMDAwMDEwoNaV_7wxYNjUlf-8MWiE15X_vDFwAXoSYXB1czpyZWNlaXB0czpzaG9w\
+        gAEDigE3MDAtMGFmNzY1MTkxNmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMZAB9AOYAZWal-zjn-fL\
+        Fw
+        """
+
+    static let deviceRecord = """
+        CiAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHxACGAIiBnVzZXItMSoMAX-AAfCiBP____8PMiwKBWVuLUdCEg1FdXJv\
+        cGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcDie6RxCJDZmMGYyYjQ0LTdhMGEtNGI1My05YTUxLTBiN2MxYzdjMmYxMEpB\
+        AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BSEGRlZmdoaWpr\
+        bG1ub3BxcnNaCQiA0JX_vDEQA2INCAMSAwABAiCA4s-qBmIOCAUSAf8aB21hdGNoLTdoBXIQAQAAAAAAAAD__________w
+        """
+
+    static let deviceRegistration = """
+        CghkZXZpY2UtMRADGhpodHRwczovL3B1c2guZXhhbXBsZS5vcmcvMSACKAcyBnVzZXItMTosCgVlbi1HQhINRXVyb3BlL0xvbmRv\
+        bhoFMy4yLjEiAkdCKgRiZXRhKgN2aXBCBG5ld3NCDS90b3BpY3Mvc3BvcnRIAVJBAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBka\
+        GxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BaEGRlZmdoaWprbG1ub3BxcnM
+        """
+
+    static let sendReceipt = """
+        CglyZWNlaXB0LTESBnNlbmQtMRoEc2hvcCADKjYKCW1hbGZvcm1lZBIabm90aWZpY2F0aW9uLmRhdGFbM10udmFsdWUaDW11c3Qg\
+        YmUgVVRGLTgw9AM6CQgBEAIYASDqAzoRCAIQBRgOIP___________wFCRgoCIAEQBBgGIg9QYXlsb2FkVG9vTGFyZ2UqJDBmMGUw\
+        ZDBjLTAwMDAtODAwMC04MDAwLTAwMDAwMDAwMDAwMTCg1pX_vDFIlZqX7OOf58sXUNjUlf-8MViE15X_vDFiNzAwLTBhZjc2NTE5\
+        MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2YjcxNjkyMDMzMzEtMDFqBWtleS0xcgZzZW5kLTA
+        """
+
+    static let clientEvent = "CgdldmVudC0xEgRzaG9wGghkZXZpY2UtMSIGc2VuZC0xKAQyBXJlcGx5OOjXlf-8MUAC"
+
+    static let deadLetter = """
+        Cgt7cTN9aW46YnVsaxIPMTcwMDAwMDAwMDAwMC0wGAMiCW1hbGZvcm1lZCoNbXVzdCBiZSBVVEYtODIEAAH_ADgFQNDflf-8MUoP\
+        YXB1cy1kaXNwYXRjaGVyUgRzaG9wWgZzZW5kLTFiGm5vdGlmaWNhdGlvbi5kYXRhWzNdLnZhbHVl
+        """
+
+    /// The sample with each kind of recipients.
+    static let workUnits = [
+        "CgZzZW5kLTEQAxgBIAYoAjDA6qH_vDE4lZqX7OOf58sXQhoKEAgHEAMaCgAAAAEA_wEAD_8KBggIGgIAEVj005X_vDFgBA",
+        "CgZzZW5kLTEQAxgBIAIoAjDA6qH_vDE4lZqX7OOf58sXSg4KAgEAEgTwogQAGgIDAFj005X_vDFgBA",
+        "CgZzZW5kLTEQAxgBIAMoAjDA6qH_vDE4lZqX7OOf58sXUgYKBAAF5wdY9NOV_7wxYAQ",
+    ]
+
+    /// The sample with each action.
+    static let actions = [
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEizgEKCGRldmljZS0xEAMaGmh0dHBzOi8vcHVzaC5leGFtcGxlLm9yZy8xIAIo\
+        BzIGdXNlci0xOiwKBWVuLUdCEg1FdXJvcGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcEIEbmV3c0INL3RvcGljcy9zcG9y\
+        dEgBUkEAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4_QFoQZGVm\
+        Z2hpamtsbW5vcHFyc2ISYXB1czpyZWNlaXB0czpzaG9wajcwMC0wYWY3NjUxOTE2Y2Q0M2RkODQ0OGViMjExYzgwMzE5Yy1iN2Fk\
+        NmI3MTY5MjAzMzMxLTAx
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEqCgoIZGV2aWNlLTFiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkx\
+        NmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMQ
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEyEAoIZGV2aWNlLTESBG5ld3NiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFm\
+        NzY1MTkxNmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMQ
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDE6FwoIZGV2aWNlLTESBG5ld3MSBXNwb3J0YhJhcHVzOnJlY2VpcHRzOnNob3Bq\
+        NzAwLTBhZjc2NTE5MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2YjcxNjkyMDMzMzEtMDE
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFCEgoIZGV2aWNlLTESBnVzZXItMWISYXB1czpyZWNlaXB0czpzaG9wajcwMC0w\
+        YWY3NjUxOTE2Y2Q0M2RkODQ0OGViMjExYzgwMzE5Yy1iN2FkNmI3MTY5MjAzMzMxLTAx
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFKCgoIZGV2aWNlLTFiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkx\
+        NmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMQ
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFSOAoIZGV2aWNlLTESLAoFZW4tR0ISDUV1cm9wZS9Mb25kb24aBTMuMi4xIgJH\
+        QioEYmV0YSoDdmlwYhJhcHVzOnJlY2VpcHRzOnNob3BqNzAwLTBhZjc2NTE5MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2\
+        YjcxNjkyMDMzMzEtMDE
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFSCgoIZGV2aWNlLTFiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkx\
+        NmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMQ
+        """,
+        """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFaCAoGdXNlci0xYhJhcHVzOnJlY2VpcHRzOnNob3BqNzAwLTBhZjc2NTE5MTZj\
+        ZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2YjcxNjkyMDMzMzEtMDE
+        """,
+    ]
+
+    /// A send with an empty notification to each audience but the first.
+    static let targets = [
+        "EgRzaG9wGhYSFAoIZGV2aWNlLTEKCGRldmljZS0yIgsIAbACAbgCAcACAUgCWAE",
+        "EgRzaG9wGgoaCAoGdXNlci0xIgsIAbACAbgCAcACAUgCWAE",
+        "EgRzaG9wGgYiBG5ld3MiCwgBsAIBuAIBwAIBSAJYAQ",
+        "EgRzaG9wGiMqISdhJyBpbiB0b3BpY3MgJiYgISgnYicgaW4gdG9waWNzKSILCAGwAgG4AgHAAgFIAlgB",
+        "EgRzaG9wGi0yK3BsYXRmb3JtID09ICdpb3MnICYmIGxvY2FsZSBpbiBbJ2VuJywgJ2ZyJ10iCwgBsAIBuAIBwAIBSAJYAQ",
+        "EgRzaG9wGgI6ACILCAGwAgG4AgHAAgFIAlgB",
+        "EgRzaG9wGgY6BAoCAQMiCwgBsAIBuAIBwAIBSAJYAQ",
+        "EgRzaG9wGgZCBG5ld3MiCwgBsAIBuAIBwAIBSAJYAQ",
+        "EgRzaG9wGg9KDSdhJyBpbiB0b3BpY3MiCwgBsAIBuAIBwAIBSAJYAQ",
+        "EgRzaG9wGhpSGAoUZEhOMExYTnlZMmd0WTJodWJBPT0QAiILCAGwAgG4AgHAAgFIAlgB",
+    ]
+}
