@@ -2,7 +2,8 @@
 package struct RenderedNotification<Message: Sendable>: Sendable {
     /// The notification's own words first, then one for each of its locale variants, in their order.
     package let variants: [Message]
-    private let locales: LocaleTable
+    /// Chooses among them.
+    package let locales: LocaleTable
 
     /// - Parameters:
     ///   - base: the notification's own words.
@@ -12,20 +13,27 @@ package struct RenderedNotification<Message: Sendable>: Sendable {
         self.locales = LocaleTable(others.map(\.locale))
     }
 
+    private init(variants: [Message], locales: LocaleTable) {
+        self.variants = variants
+        self.locales = locales
+    }
+
     /// The notification's own words.
     package var base: Message { self.variants[0] }
 
-    /// Which of ``variants`` a device with that locale gets: the exact locale, else its language, else the base.
-    ///
-    /// Runs for every device: allocates nothing.
-    @inline(__always)
-    package func variantIndex(forLocale locale: Span<UInt8>) -> Int {
-        self.variants.count == 1 ? 0 : self.locales.index(of: locale).map { $0 + 1 } ?? 0
-    }
+    /// Which of ``variants`` a device with that locale gets; see ``LocaleTable/variantIndex(forLocale:)``.
+    package func variantIndex(forLocale locale: Span<UInt8>) -> Int { self.locales.variantIndex(forLocale: locale) }
 
     /// The message for a device with that locale.
     package subscript(locale locale: String) -> Message {
         self.variants[self.variantIndex(forLocale: Array(locale.utf8).span)]
+    }
+
+    /// Each language turned into something else, a request's template for one, under the same locales.
+    package func map<Other: Sendable, E: Error>(
+        _ transform: (Message) throws(E) -> Other
+    ) throws(E) -> RenderedNotification<Other> {
+        RenderedNotification<Other>(variants: try self.variants.map(transform), locales: self.locales)
     }
 }
 
@@ -45,9 +53,18 @@ package struct LocaleTable: Sendable {
         }
     }
 
+    /// Which variant a device with that locale gets: 0 for the notification's own words, else one more than the place of its
+    /// locale: the exact one, else its language's.
+    ///
+    /// Runs for every device: allocates nothing.
+    package func variantIndex(forLocale locale: Span<UInt8>) -> Int {
+        guard !self.ends.isEmpty, let index = self.index(of: locale) else { return 0 }
+        return index + 1
+    }
+
     /// The place of the longest locale that is `locale` or what is left of it when subtags are taken off its end (RFC
     /// 4647 §3.4, lookup): `zh-Hant-TW`, `zh-Hant`, `zh`. Nil when there is none.
-    package func index(of locale: Span<UInt8>) -> Int? {
+    private func index(of locale: Span<UInt8>) -> Int? {
         var count = locale.count
         while count > 0 {
             if let found = self.exactIndex(of: locale, count: count) { return found }

@@ -1,17 +1,15 @@
-package import ApusCore
-
 /// Whether a device may be deleted because a provider said its token is dead.
 ///
 /// "If the app registered the token again since, keep it": both are in milliseconds, and what counts is when the **app** last
 /// registered, not when something was last sent.
 /// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
-package enum PruneRule {
+public enum PruneRule {
     /// True when the registration is not younger than the verdict.
     ///
     /// - Parameters:
     ///   - registeredAt: of the stored record, whose token must be the one that failed.
     ///   - asOf: the provider's timestamp, else when the request was started.
-    package static func shouldPrune(registeredAt: UnixMilliseconds, asOf: UnixMilliseconds) -> Bool {
+    public static func shouldPrune(registeredAt: UnixMilliseconds, asOf: UnixMilliseconds) -> Bool {
         registeredAt <= asOf
     }
 }
