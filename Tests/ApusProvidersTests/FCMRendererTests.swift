@@ -82,6 +82,19 @@ struct FCMRendererTests {
         )
     }
 
+    @Test("without words nothing is shown: a badge alone makes no empty box on Android or in browsers")
+    func withoutWords() throws {
+        let json = try renderFCM(
+            notification {
+                $0.body = ""
+                $0.badge = .set(0)
+            }
+        ).body.json()["message"]
+        #expect(json?["android"] == ["priority": "HIGH"])
+        #expect(json?["webpush"]?["notification"] == nil)
+        #expect(json?["apns"]?["payload"] == ["aps": ["badge": 0]])
+    }
+
     @Test("a call reaches Android as urgent data; what only Apple has is refused")
     func kinds() throws {
         let json = try renderFCM(notification(.voip) { $0.title = "Ann" }).body.json()["message"]

@@ -61,6 +61,13 @@ struct NotificationRulesTests {
         #expect(self.check { $0.data = ["": "v"] } == "invalid_value notification.data")
     }
 
+    @Test("a hostile key does not reach the answer as it is")
+    func hostileKey() {
+        let key = "a\u{1b}\n" + String(repeating: "k", count: 100)
+        let answer = self.check { $0.data = [key: String(repeating: "v", count: Limits.dataValueBytesMax + 1)] }
+        #expect(answer == "too_long notification.data[a  " + String(repeating: "k", count: 61) + "]")
+    }
+
     @Test("locale variants")
     func variants() {
         func variants(_ locales: [String]) -> [Notification.LocaleVariant] {

@@ -4,45 +4,71 @@ internal import ApusCore
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 package enum APNsReason: String, CaseIterable, Sendable {
-    // 400: the request.
+    /// The collapse id is too long.
     case badCollapseID = "BadCollapseId"
+    /// The token is invalid, or of the other environment.
     case badDeviceToken = "BadDeviceToken"
+    /// The expiration is no number.
     case badExpirationDate = "BadExpirationDate"
+    /// The `apns-id` is no UUID.
     case badMessageID = "BadMessageId"
+    /// The priority is none of 10, 5 and 1.
     case badPriority = "BadPriority"
+    /// The topic is invalid.
     case badTopic = "BadTopic"
+    /// The token belongs to another app.
     case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+    /// A header stands twice.
     case duplicateHeaders = "DuplicateHeaders"
+    /// The connection was idle for too long.
     case idleTimeout = "IdleTimeout"
+    /// The push type is unknown.
     case invalidPushType = "InvalidPushType"
+    /// The path has no token.
     case missingDeviceToken = "MissingDeviceToken"
+    /// The topic is not said and not known from the certificate.
     case missingTopic = "MissingTopic"
+    /// There is no body.
     case payloadEmpty = "PayloadEmpty"
+    /// We may not push to this topic.
     case topicDisallowed = "TopicDisallowed"
-    // 403: the credential.
+    /// The certificate is invalid.
     case badCertificate = "BadCertificate"
+    /// The certificate is for the other environment.
     case badCertificateEnvironment = "BadCertificateEnvironment"
+    /// The JWT is older than an hour.
     case expiredProviderToken = "ExpiredProviderToken"
+    /// The action is not allowed.
     case forbidden = "Forbidden"
+    /// The JWT is wrong, or its signature cannot be verified.
     case invalidProviderToken = "InvalidProviderToken"
+    /// Neither JWT nor certificate came.
     case missingProviderToken = "MissingProviderToken"
+    /// The key is not related to the one that this connection was first used with.
     case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
+    /// The key is for the other environment.
     case badEnvironmentKeyIDInToken = "BadEnvironmentKeyIdInToken"
-    /// Not in Apple's list; seen on the wire.
+    /// As before; not in Apple's list, but seen on the wire.
     case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
-    // 404, 405: the path.
+    /// The path is unknown.
     case badPath = "BadPath"
+    /// The method is not POST.
     case methodNotAllowed = "MethodNotAllowed"
-    // 410: the token.
+    /// The token has expired.
     case expiredToken = "ExpiredToken"
+    /// The token is no longer active for the topic.
     case unregistered = "Unregistered"
-    // 413, 429: too much.
+    /// The body is above the limit.
     case payloadTooLarge = "PayloadTooLarge"
+    /// The JWT changed more than once in 20 minutes.
     case tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
+    /// Too many in a row to one device.
     case tooManyRequests = "TooManyRequests"
-    // 500, 503: Apple's own trouble.
+    /// Apple's own error.
     case internalServerError = "InternalServerError"
+    /// The service is unavailable.
     case serviceUnavailable = "ServiceUnavailable"
+    /// The server is shutting down.
     case shutdown = "Shutdown"
 
     /// The reason of that word; also as the page on broadcasts spells it, "Service Unavailable".

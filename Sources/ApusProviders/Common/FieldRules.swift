@@ -13,6 +13,11 @@ package enum FieldRules {
     /// Bytes of FCM's analytics label.
     package static let analyticsLabelBytesMax = 50
 
+    /// The path of a map's entry. The key is the publisher's: it is shortened, and control characters are taken out.
+    static func path(_ field: String, _ key: String) -> String {
+        "\(field)[\(ProviderText.cleaned(key).clipped(toBytes: 64))]"
+    }
+
     /// A text of at most that many bytes.
     package static func length(_ text: String, _ field: String, bytesMax: Int) throws(Problem) {
         guard text.utf8.count <= bytesMax else {

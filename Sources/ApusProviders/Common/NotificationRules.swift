@@ -89,10 +89,10 @@ package enum NotificationRules {
         guard notification.data.count <= Limits.dataEntriesMax else {
             throw Problem(.tooMany, "notification.data", "must be at most \(Limits.dataEntriesMax) entries")
         }
-        for (key, value) in notification.data {
+        for (key, value) in notification.data.sorted(by: { $0.key < $1.key }) {
             guard !key.isEmpty else { throw Problem(.invalid, "notification.data", "must not have an empty key") }
             try FieldRules.length(key, "notification.data", bytesMax: Limits.dataKeyBytesMax)
-            try FieldRules.length(value, "notification.data[\(key)]", bytesMax: Limits.dataValueBytesMax)
+            try FieldRules.length(value, FieldRules.path("notification.data", key), bytesMax: Limits.dataValueBytesMax)
             guard key != "aps" else {
                 throw Problem(.reserved, "notification.data[aps]", "is Apple's own: use apns_json")
             }

@@ -1,6 +1,6 @@
 internal import ApusCore
 
-/// A provider's own words on their way into logs and receipts.
+/// Words of others on their way into logs and receipts.
 package enum ProviderText {
     /// At most `Limits.providerTextBytesMax` bytes, without control characters: they could forge a log line or steer a
     /// terminal.

@@ -45,11 +45,18 @@ struct FCMPlatforms {
         if let ttl = self.timeToLive { android["ttl"] = .string(ttl) }
         switch (self.notification.kind, self.notification.androidStyle) {
         case (.background, _): break
-        case (.alert, .notification): android["notification"] = .object(self.androidNotification)
+        case (.alert, .notification):
+            if self.isShown(override: self.notification.androidJSON) {
+                android["notification"] = .object(self.androidNotification)
+            }
         default: android["data"] = .object(self.dataWithWords)
         }
         return android
     }
+
+    /// Whether there is anything for FCM to show: a `notification` without words, as a badge or a sound alone would make, is an
+    /// empty box on the screen. Words may still come with the publisher's own JSON.
+    private func isShown(override: String) -> Bool { APNsPayload.hasAlert(self.notification) || !override.isEmpty }
 
     private var isUrgent: Bool {
         switch self.notification.priority {
@@ -181,7 +188,9 @@ struct FCMPlatforms {
         }
         var shown = self.isShared ? [:] : self.words
         Self.add(self.notification.displayTag(of: self.context.send) ?? "", as: "tag", to: &shown)
-        if !shown.isEmpty { webpush["notification"] = .object(shown) }
+        if self.isShown(override: self.notification.webpushJSON), !shown.isEmpty {
+            webpush["notification"] = .object(shown)
+        }
         if FieldRules.isHTTPS(self.notification.clickAction) {
             webpush["fcm_options"] = ["link": .string(self.notification.clickAction)]
         }

@@ -26,7 +26,9 @@ package enum FCMRules {
         case .complication, .fileProvider, .mdm, .location, .liveActivity, .pushToTalk, .widgets, .controls:
             throw Problem(.unsupported, "notification.kind", "goes to Apple only; FCM takes alert, background and voip")
         }
-        for key in notification.data.keys.sorted() { try Self.checkDataKey(key, "notification.data[\(key)]") }
+        for key in notification.data.keys.sorted() {
+            try Self.checkDataKey(key, FieldRules.path("notification.data", key))
+        }
         if case .ttl(let milliseconds) = notification.expiry {
             guard milliseconds <= Self.timeToLiveMillisecondsMax else {
                 throw Problem(.invalid, "notification.ttl_ms", "must be at most \(Self.timeToLiveMillisecondsMax)")
@@ -88,9 +90,9 @@ package enum FCMRules {
         guard let entries = data.object else { throw Problem(.invalid, field, "must be a JSON object") }
         for entry in entries.members {
             guard entry.value.string != nil else {
-                throw Problem(.invalid, "\(field)[\(entry.name)]", "must be a string")
+                throw Problem(.invalid, FieldRules.path(field, entry.name), "must be a string")
             }
-            try Self.checkDataKey(entry.name, "\(field)[\(entry.name)]")
+            try Self.checkDataKey(entry.name, FieldRules.path(field, entry.name))
         }
     }
 
