@@ -1,0 +1,133 @@
+import ApusCore
+import ApusMessages
+import ApusStore
+import Testing
+
+struct ChangeTests {
+    @Test func topicsAreEnteredAndLeft() async throws {
+        try await StoreFixture.with { fixture in
+            let registered = try await fixture.register("phone", topics: ["a"]).device
+            let id = try DeviceID("phone")
+            guard case .changed(let more) = try await fixture.store.subscribe(fixture.app, id, to: ["b", "c", "a"])
+            else { throw Unexpected() }
+            #expect(try await fixture.topics(more) == ["a", "b", "c"])
+            #expect(more.registeredAt == registered.registeredAt)
+            #expect(try await fixture.store.subscribe(fixture.app, id, to: ["b"]) == .unchanged(more))
+            guard
+                case .changed(let fewer) = try await fixture.store.unsubscribe(fixture.app, id, from: ["a", "c", "x"])
+            else { throw Unexpected() }
+            #expect(try await fixture.topics(fewer) == ["b"])
+            #expect(try await fixture.store.topicNumber(fixture.app, TopicName("x")) == nil)
+            #expect(try await fixture.store.subscribe(fixture.app, DeviceID("ghost"), to: ["y"]) == .missing)
+            #expect(try await fixture.store.topicNumber(fixture.app, TopicName("y")) == nil)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func aDeviceHasAHundredTopicsAtMost() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("phone", topics: (0..<99).map { "t\($0)" })
+            let id = try DeviceID("phone")
+            await #expect { try await fixture.store.subscribe(fixture.app, id, to: ["u1", "u2"]) } throws: {
+                isCode($0, .tooManyTopics)
+            }
+            guard case .changed = try await fixture.store.subscribe(fixture.app, id, to: ["u1"]) else {
+                throw Unexpected()
+            }
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func topicNumbersAreUniqueAndStay() async throws {
+        try await StoreFixture.with { fixture in
+            let names = (0..<300).map { "topic-\($0)" }
+            for part in 0..<3 {
+                try await fixture.register("phone-\(part)", topics: Array(names[part * 100..<part * 100 + 100]))
+            }
+            var numbers: Set<UInt32> = []
+            for name in names {
+                numbers.insert(try #require(try await fixture.store.topicNumber(fixture.app, TopicName(name))))
+            }
+            #expect(numbers.count == 300 && !numbers.contains(0))
+            let ordered = numbers.sorted()
+            #expect(Set(try await fixture.store.topicNames(fixture.app, ordered).compactMap { $0?.text }) == Set(names))
+            #expect(try await fixture.store.topicNames(fixture.app, [4_000]) == [nil])
+        }
+    }
+
+    @Test func usersComeAndGo() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("phone")
+            let id = try DeviceID("phone")
+            let (ann, bob) = (try UserID("ann"), try UserID("bob"))
+            let store = fixture.store
+            _ = try await store.bindUser(fixture.app, id, ann)
+            _ = try await store.bindUser(fixture.app, id, bob)
+            #expect(try await store.devices(fixture.app, ofUser: ann).isEmpty)
+            #expect(try await store.devices(fixture.app, ofUser: bob).map(\.id) == ["phone"])
+            // Ann's late log-out does not log Bob out.
+            guard case .unchanged = try await store.unbindUser(fixture.app, id, from: ann) else { throw Unexpected() }
+            guard case .changed = try await store.unbindUser(fixture.app, id, from: bob) else { throw Unexpected() }
+            #expect(try await store.devices(fixture.app, ofUser: bob).isEmpty)
+            #expect(try await store.bindUser(fixture.app, DeviceID("ghost"), ann) == .missing)
+            let check = try await StoreCheck.run(store, fixture.app)
+            #expect(check.problems.isEmpty)
+            // Only the hint of the device that never was.
+            #expect(check.staleHints == 0)
+        }
+    }
+
+    @Test func aUserWithTooManyDevicesLosesTheOldest() async throws {
+        try await StoreFixture.with { fixture in
+            for index in 0..<StoreLimits.devicesPerUserMax {
+                try await fixture.register("phone-\(index)", user: "ann")
+                fixture.clock.advance(byMilliseconds: 3_600_000)
+            }
+            try await fixture.register("one-more", user: "ann")
+            let devices = try await fixture.store.devices(fixture.app, ofUser: UserID("ann"))
+            #expect(devices.count == StoreLimits.devicesPerUserMax)
+            #expect(devices.contains { $0.id == "one-more" } && !devices.contains { $0.id == "phone-0" })
+            #expect(try #require(try await fixture.get("phone-0")).record.user.isEmpty)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func aUserIsForgottenWithAllDevices() async throws {
+        try await StoreFixture.with { fixture in
+            for index in 0..<5 { try await fixture.register("phone-\(index)", user: index < 3 ? "ann" : "bob") }
+            let gone = try await fixture.store.deleteUser(fixture.app, UserID("ann"))
+            #expect(Set(gone.map(\.id)) == ["phone-0", "phone-1", "phone-2"])
+            #expect(Set(try await fixture.expectClean().devices.keys) == ["phone-3", "phone-4"])
+        }
+    }
+
+    @Test func lookUpsKeepTheirOrder() async throws {
+        try await StoreFixture.with { fixture in
+            for index in 0..<150 { try await fixture.register("phone-\(index)", user: "user-\(index % 10)") }
+            let ids = try (0..<160).reversed().map { try DeviceID("phone-\($0)") }
+            let devices = try await fixture.store.resolve(fixture.app, devices: ids)
+            #expect(devices.map { $0?.id } == (0..<160).reversed().map { $0 < 150 ? "phone-\($0)" : nil })
+            let users = try await fixture.store.resolve(fixture.app, users: (0..<12).map { try UserID("user-\($0)") })
+            #expect(users.map(\.count) == [Int](repeating: 15, count: 10) + [0, 0])
+            #expect(users[3].allSatisfy { $0.record.user == "user-3" })
+        }
+    }
+
+    @Test func changesOfOneDeviceAtTheSameTimeAllCount() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("phone")
+            let id = try DeviceID("phone")
+            try await withThrowingTaskGroup { group in
+                for index in 0..<8 {
+                    group.addTask { _ = try await fixture.store.subscribe(fixture.app, id, to: ["t\(index)"]) }
+                }
+                try await group.waitForAll()
+            }
+            let device = try #require(try await fixture.get("phone"))
+            #expect(try await fixture.topics(device) == (0..<8).map { "t\($0)" })
+            try await fixture.expectClean()
+        }
+    }
+}
+
+struct Unexpected: Error {}

@@ -1,0 +1,183 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusTestKit
+import Testing
+
+struct RegisterTests {
+    @Test func aDeviceIsCreatedFoundAndForgotten() async throws {
+        try await StoreFixture.with { fixture in
+            let created = try await fixture.register("phone", user: "ann", topics: ["news", "sport"])
+            #expect(created.change == .created)
+            #expect(created.device.reference.generation == 1)
+            let found = try #require(try await fixture.get("phone"))
+            #expect(found == created.device)
+            #expect(found.record.token == Hexadecimal.decode(StoreFixture.token("phone")))
+            #expect(try await fixture.topics(found) == ["news", "sport"])
+            #expect(try await fixture.store.devices(fixture.app, ofUser: UserID("ann")) == [found])
+            try await fixture.expectClean()
+
+            #expect(try await fixture.store.delete(fixture.app, DeviceID("phone")) == .deleted(found))
+            #expect(try await fixture.store.delete(fixture.app, DeviceID("phone")) == .missing)
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await fixture.store.devices(fixture.app, ofUser: UserID("ann")) == [])
+            #expect(try await fixture.expectClean().devices.isEmpty)
+        }
+    }
+
+    @Test func theSameAgainIsAnsweredWithoutAWriteForADay() async throws {
+        try await StoreFixture.with { fixture in
+            let first = try await fixture.register("phone", user: "ann", topics: ["news"])
+            #expect(try await fixture.register("phone", user: "ann", topics: ["news"]).change == .unchanged)
+            fixture.clock.advance(byMilliseconds: 23 * 3_600_000)
+            let still = try await fixture.register("phone", user: "ann")
+            #expect(still == RegisterResult(change: .unchanged, device: first.device))
+            fixture.clock.advance(byMilliseconds: 3_600_000)
+            let later = try await fixture.register("phone", user: "ann")
+            #expect(later.change == .updated)
+            #expect(later.device.record.seenAtHours == first.device.record.seenAtHours + 24)
+            #expect(later.device.registeredAt > first.device.registeredAt)
+            #expect(later.device.record.topics == first.device.record.topics)
+        }
+    }
+
+    @Test func aNewTokenKeepsTopicsAttributesAndPlace() async throws {
+        try await StoreFixture.with { fixture in
+            var registration = DeviceRegistration(
+                device: "phone",
+                provider: .apns,
+                token: StoreFixture.token("one"),
+            )
+            registration.topics = ["news"]
+            registration.attributes.locale = "de-CH"
+            registration.attributes.tags = ["beta"]
+            let first = try await fixture.store.register(fixture.app, registration)
+            let second = try await fixture.register("phone", token: "two")
+            #expect(second.change == .tokenReplaced)
+            #expect(second.device.reference == first.device.reference)
+            #expect(second.device.record.topics == first.device.record.topics)
+            #expect(second.device.record.attributes == registration.attributes)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func anotherEnvironmentOrProviderIsAnotherPlace() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("phone", user: "ann", topics: ["news"])
+            let sandbox = try await fixture.register("phone", token: "sand", user: "ann", environment: .sandbox)
+            #expect(sandbox.change == .tokenReplaced)
+            #expect(sandbox.device.realm == .apnsSandbox)
+            #expect(sandbox.device.record.environment == .sandbox)
+            try await fixture.expectClean()
+            var registration = DeviceRegistration(device: "phone", provider: .fcm, token: "fcm-token")
+            registration.user = "ann"
+            let fcm = try await fixture.store.register(fixture.app, registration)
+            #expect(fcm.change == .tokenReplaced && fcm.device.realm == .fcm)
+            #expect(try await fixture.topics(fcm.device) == ["news"])
+            #expect(try await fixture.store.devices(fixture.app, ofUser: UserID("ann")) == [fcm.device])
+            let check = try await fixture.expectClean()
+            #expect(check.devices.count == 1)
+        }
+    }
+
+    @Test func whatWasMeantBeforeTheRegistrationIsIgnored() async throws {
+        try await StoreFixture.with { fixture in
+            let past = UnixMilliseconds(1_700_000_000_000)
+            let first = try await fixture.register("phone", asOf: past)
+            #expect(first.device.registeredAt == past)
+            let late = try await fixture.register("phone", token: "old", asOf: UnixMilliseconds(past.value - 1))
+            #expect(late == RegisterResult(change: .ignored, device: first.device))
+            let id = try DeviceID("phone")
+            let before = UnixMilliseconds(past.value - 1)
+            let store = fixture.store
+            #expect(try await store.delete(fixture.app, id, asOf: before) == .ignored(first.device))
+            #expect(
+                try await store.subscribe(fixture.app, id, to: ["news"], asOf: before) == .ignored(first.device)
+            )
+            #expect(try await store.bindUser(fixture.app, id, UserID("ann"), asOf: before) == .ignored(first.device))
+            // Nothing registers in the future.
+            let tomorrow = fixture.clock.now().advanced(byMilliseconds: 86_400_000)
+            let next = try await fixture.register("phone", token: "new", asOf: tomorrow)
+            #expect(next.device.registeredAt < tomorrow)
+        }
+    }
+
+    @Test func conditionsHoldOrNothingHappens() async throws {
+        try await StoreFixture.with { fixture in
+            let registration = DeviceRegistration(device: "phone", provider: .apns, token: StoreFixture.token("a"))
+            func register(_ condition: DeviceCondition) async throws -> RegisterResult {
+                try await fixture.store.register(fixture.app, registration, condition: condition)
+            }
+            await #expect { try await register(.exists) } throws: { isCode($0, .preconditionFailed) }
+            let device = try await register(.absent).device
+            await #expect { try await register(.absent) } throws: { isCode($0, .preconditionFailed) }
+            #expect(try await register(.matches([device.etag])).change == .unchanged)
+            await #expect { try await register(.matches(["\"0\""])) } throws: { isCode($0, .preconditionFailed) }
+            let id = try DeviceID("phone")
+            let changed = try await fixture.store.patch(
+                fixture.app,
+                id,
+                user: "ann",
+                condition: .matches(["\"0\"", device.etag]),
+            )
+            guard case .changed(let now) = changed else {
+                Issue.record("not changed: \(changed)")
+                return
+            }
+            #expect(now.etag != device.etag)
+            await #expect {
+                try await fixture.store.delete(fixture.app, id, condition: .matches([device.etag]))
+            } throws: {
+                isCode($0, .preconditionFailed)
+            }
+            #expect(try await fixture.store.delete(fixture.app, id, condition: .exists) == .deleted(now))
+        }
+    }
+
+    @Test func badNamesAndTokensAreRefused() async throws {
+        try await StoreFixture.with { fixture in
+            func code(_ change: (inout DeviceRegistration) -> Void) async -> StoreError.Code? {
+                var registration = DeviceRegistration(device: "phone", provider: .apns, token: "00")
+                change(&registration)
+                do {
+                    _ = try await fixture.store.register(fixture.app, registration)
+                    return nil
+                } catch {
+                    return error.code
+                }
+            }
+            #expect(await code { $0.token = "no hex" } == .invalidToken)
+            #expect(await code { $0.device = "a b" } == .invalidRegistration)
+            #expect(await code { $0.user = String(repeating: "u", count: 129) } == .invalidRegistration)
+            #expect(await code { $0.topics = ["a b"] } == .invalidRegistration)
+            #expect(await code { $0.topics = (0...100).map { "t\($0)" } } == .tooManyTopics)
+            #expect(await code { $0.attributes.tags = (0...64).map { "t\($0)" } } == .invalidRegistration)
+            #expect(try await fixture.get("phone") == nil)
+            #expect(await code { $0.topics = (0..<100).map { "t\($0)" } } == nil)
+        }
+    }
+
+    @Test func twoAppsNeverMeet() async throws {
+        try await StoreFixture.with { one in
+            try await StoreFixture.with { other in
+                let first = try await one.register("phone", token: "same", user: "ann", topics: ["news"])
+                let second = try await other.register("phone", token: "same", user: "ann", topics: ["news"])
+                #expect(second.change == .created)
+                #expect(try await one.get("phone") == first.device)
+                #expect(try await one.store.devices(one.app, ofUser: UserID("ann")) == [first.device])
+                _ = try await other.store.deleteUser(other.app, UserID("ann"))
+                #expect(try await one.get("phone") == first.device)
+                #expect(try await other.get("phone") == nil)
+                let expression = TopicExpression.everyone
+                let partition = Int(first.device.reference.partition)
+                #expect(try await one.store.audience(one.route, partition, chunks: 0..<1, expression)[0].count == 1)
+                #expect(try await one.store.audience(other.route, partition, chunks: 0..<1, expression)[0].isEmpty)
+                try await one.expectClean()
+                try await other.expectClean()
+            }
+        }
+    }
+}
+
+func isCode(_ error: any Error, _ code: StoreError.Code) -> Bool { (error as? StoreError)?.code == code }
