@@ -11,8 +11,9 @@ package protocol HTTP2ClientDelegate: AnyObject {
 
 /// Drives an ``HTTP2ClientSession`` on one channel. Everything is to be called on its event loop.
 ///
-/// Belongs above the TLS handler. Preface and SETTINGS go out when the channel is active; whoever must see the ALPN result
-/// first adds the handler after the handshake. Requests are gathered and flushed once per turn of the loop.
+/// Belongs above the TLS handler. Preface and SETTINGS go out when the channel is active. Whoever must see the ALPN result
+/// first adds the handler in the very call that tells of the handshake: a server's first bytes may come right behind it,
+/// and a pipeline drops what nobody reads. Requests are gathered and flushed once per turn of the loop.
 package final class HTTP2ClientHandler: ChannelInboundHandler {
     /// Bytes from the peer.
     package typealias InboundIn = ByteBuffer
@@ -259,7 +260,9 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
 
     /// Sets the timer anew only when an earlier deadline came: an early alarm finds the next one itself.
     private func setTimer() {
-        guard let next = self.session.nextDeadline, next < self.timerDeadline, let context = self.context else { return }
+        guard let next = self.session.nextDeadline, next < self.timerDeadline, let context = self.context else {
+            return
+        }
         self.timer?.cancel()
         self.timerDeadline = next
         self.timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: .uptimeNanoseconds(next)) {

@@ -16,14 +16,26 @@ enum ClientCallbacks {
             return 0
         }
         unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
-            _, _, name, nameCount, value, valueCount, _, userData in
+            _,
+            _,
+            name,
+            nameCount,
+            value,
+            valueCount,
+            _,
+            userData in
             let name = unsafe UnsafeBufferPointer(start: name, count: nameCount)
             let value = unsafe UnsafeBufferPointer(start: value, count: valueCount)
             let isKept = unsafe ClientCallbacks.state(userData).pointee.headerReceived(name, value)
             return isKept ? 0 : ClientCallbacks.failure
         }
         unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
-            session, _, streamID, data, count, userData in
+            session,
+            _,
+            streamID,
+            data,
+            count,
+            userData in
             guard let slot = unsafe ClientCallbacks.slot(session, streamID) else { return 0 }
             let bytes = unsafe UnsafeBufferPointer(start: data, count: count)
             unsafe ClientCallbacks.state(userData).pointee.bodyReceived(slot, bytes)
@@ -44,7 +56,12 @@ enum ClientCallbacks {
             return 0
         }
         unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks) {
-            session, frame, header, count, source, userData in
+            session,
+            frame,
+            header,
+            count,
+            source,
+            userData in
             guard let header = unsafe header,
                 let slot = unsafe source?.pointee.ptr?.assumingMemoryBound(to: ClientSlot.self)
             else { return ClientCallbacks.failure }
@@ -73,7 +90,8 @@ enum ClientCallbacks {
         let count = min(left, room)
         let isLast = count == left
         unsafe flags?.pointee =
-            isLast ? NGHTTP2_DATA_FLAG_NO_COPY.rawValue | NGHTTP2_DATA_FLAG_EOF.rawValue : NGHTTP2_DATA_FLAG_NO_COPY.rawValue
+            isLast
+            ? NGHTTP2_DATA_FLAG_NO_COPY.rawValue | NGHTTP2_DATA_FLAG_EOF.rawValue : NGHTTP2_DATA_FLAG_NO_COPY.rawValue
         return count
     }
 
@@ -120,7 +138,10 @@ enum ClientCallbacks {
             unsafe state.pointee.pingAcknowledged()
         case NGHTTP2_GOAWAY.rawValue:
             let goAway = unsafe frame.pointee.goaway
-            let debug = unsafe UnsafeBufferPointer(start: UnsafePointer(goAway.opaque_data), count: goAway.opaque_data_len)
+            let debug = unsafe UnsafeBufferPointer(
+                start: UnsafePointer(goAway.opaque_data),
+                count: goAway.opaque_data_len
+            )
             let isKept = unsafe state.pointee.goAwayReceived(
                 code: goAway.error_code,
                 lastStreamID: goAway.last_stream_id,

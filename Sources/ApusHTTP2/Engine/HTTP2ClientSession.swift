@@ -100,7 +100,9 @@ package import NIOCore
     package mutating func receive(_ bytes: Span<UInt8>, now: UInt64) {
         guard !self.isFinished, !self.isTerminated else { return }
         unsafe self.state.pointee.now = now
-        let result = unsafe bytes.withUnsafeBufferPointer { unsafe nghttp2_session_mem_recv(self.raw, $0.baseAddress, $0.count) }
+        let result = unsafe bytes.withUnsafeBufferPointer {
+            unsafe nghttp2_session_mem_recv(self.raw, $0.baseAddress, $0.count)
+        }
         guard result < 0 else { return self.finishIfOver() }
         switch Int32(result) {
         case Int32(NGHTTP2_ERR_NOMEM.rawValue): self.finish(.outOfMemory)
@@ -143,7 +145,9 @@ package import NIOCore
             return unsafe self.state.pointee.output.count
         }
         if failure < 0 {
-            self.finish(failure == NGHTTP2_ERR_NOMEM.rawValue ? .outOfMemory : .protocolViolation("nothing can be sent"))
+            self.finish(
+                failure == NGHTTP2_ERR_NOMEM.rawValue ? .outOfMemory : .protocolViolation("nothing can be sent")
+            )
             return false
         }
         self.finishIfOver()

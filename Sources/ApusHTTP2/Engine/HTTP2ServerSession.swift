@@ -110,7 +110,9 @@ package import NIOCore
             return unsafe self.state.pointee.output.count
         }
         if failure < 0 {
-            self.finish(failure == NGHTTP2_ERR_NOMEM.rawValue ? .outOfMemory : .protocolViolation("nothing can be sent"))
+            self.finish(
+                failure == NGHTTP2_ERR_NOMEM.rawValue ? .outOfMemory : .protocolViolation("nothing can be sent")
+            )
             return false
         }
         self.finishIfOver()

@@ -16,14 +16,26 @@ enum ServerCallbacks {
             return 0
         }
         unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
-            _, _, name, nameCount, value, valueCount, _, userData in
+            _,
+            _,
+            name,
+            nameCount,
+            value,
+            valueCount,
+            _,
+            userData in
             let name = unsafe UnsafeBufferPointer(start: name, count: nameCount)
             let value = unsafe UnsafeBufferPointer(start: value, count: valueCount)
             let isKept = unsafe ServerCallbacks.state(userData).pointee.headerReceived(name, value)
             return isKept ? 0 : ServerCallbacks.failure
         }
         unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
-            session, _, streamID, data, count, userData in
+            session,
+            _,
+            streamID,
+            data,
+            count,
+            userData in
             guard let stream = unsafe ServerCallbacks.stream(session, streamID) else { return 0 }
             let bytes = unsafe UnsafeBufferPointer(start: data, count: count)
             if unsafe !ServerCallbacks.state(userData).pointee.bodyReceived(stream, bytes) {
@@ -42,7 +54,12 @@ enum ServerCallbacks {
             return 0
         }
         unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks) {
-            _, _, header, count, source, userData in
+            _,
+            _,
+            header,
+            count,
+            source,
+            userData in
             guard let header = unsafe header,
                 let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: ServerStream.self)
             else { return ServerCallbacks.failure }

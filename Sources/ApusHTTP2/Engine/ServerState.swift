@@ -69,9 +69,9 @@
     }
 
     deinit {
-        for unsafe stream in unsafe self.made {
-            unsafe stream.deinitialize(count: 1)
-            unsafe stream.deallocate()
+        for index in unsafe self.made.indices {
+            unsafe self.made[index].deinitialize(count: 1)
+            unsafe self.made[index].deallocate()
         }
     }
 
@@ -152,7 +152,10 @@
     }
 
     /// False: beyond the limit; the stream is to be reset.
-    mutating func bodyReceived(_ stream: UnsafeMutablePointer<ServerStream>, _ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    mutating func bodyReceived(
+        _ stream: UnsafeMutablePointer<ServerStream>,
+        _ bytes: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
         guard unsafe stream.pointee.body.count + bytes.count <= self.configuration.bodyBytesMax else {
             unsafe stream.pointee.isBodyTooLarge = true
             return false

@@ -23,11 +23,12 @@ import Testing
 
         let body = (0..<50_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         let template = Samples.make(body: .shared(body))
-        var opened: (process: Process, connection: Connection)?
+        var opened: Server?
         // Between finding a free port and taking it, another may take it.
         for _ in 0..<5 where opened == nil { opened = try await self.start(folder, log, template) }
-        let (process, connection) = try #require(opened, "no nghttpd came up")
-        defer { if process.isRunning { process.terminate() } }
+        let server = try #require(opened, "no nghttpd came up")
+        defer { Server.stop(server.process, server.input) }
+        let connection = server.connection
 
         try await connection.finished.get()
         try await connection.run { handler, sender in
@@ -39,8 +40,7 @@ import Testing
             handler.startDraining()
         }
         #expect(try await connection.ended.get() == .drained)
-        process.terminate()
-        process.waitUntilExit()
+        Server.stop(server.process, server.input)
 
         let lines = try String(decoding: Data(contentsOf: log), as: UTF8.self).split(separator: "\n")
         let paths = lines.filter { $0.hasSuffix(" :path: /3/device/" + String(repeating: "ab", count: 32)) }
@@ -52,30 +52,47 @@ import Testing
         #expect(lines.count { $0.hasSuffix(" apns-topic: com.example.app") } == 300)
     }
 
+    private struct Server {
+        let process: Process
+        let input: FileHandle
+        let connection: Connection
+
+        static func stop(_ process: Process, _ input: FileHandle) {
+            try? input.close()
+            process.waitUntilExit()
+        }
+    }
+
     /// A server that echoes bodies and logs headers, and a connection to it; nil when its port was taken.
     private func start(
         _ folder: URL,
         _ log: URL,
         _ template: RequestTemplate,
-    ) async throws -> (process: Process, connection: Connection)? {
+    ) async throws -> Server? {
         let probe = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(probe.localAddress?.port)
         try await probe.close()
         let process = Process()
-        process.executableURL = try URL(fileURLWithPath: #require(Self.program))
-        process.arguments = [
-            "-v", "--no-tls", "--address=127.0.0.1", "--htdocs=\(folder.path)", "--echo-upload",
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        // It dies with us: the shell's input ends when this process does. (nghttpd inherits a blocked SIGTERM.)
+        process.arguments = try [
+            "-c", #""$@" & read line; kill -9 $!"#, "sh", #require(Self.program), "-v", "--no-tls",
+            "--address=127.0.0.1", "--htdocs=\(folder.path)", "--echo-upload",
             "--max-concurrent-streams=20", "\(port)",
         ]
         process.standardOutput = try FileHandle(forWritingTo: log)
         process.standardError = FileHandle.nullDevice
+        let input = Pipe()
+        process.standardInput = input
         try process.run()
-        while process.isRunning {
+        for _ in 0..<500 {
             if let connection = try? await Connection.open(port: port, total: 300, template: template) {
-                return (process, connection)
+                return Server(process: process, input: input.fileHandleForWriting, connection: connection)
             }
+            try await Task.sleep(for: .milliseconds(10))
         }
+        Server.stop(process, input.fileHandleForWriting)
         return nil
     }
 }

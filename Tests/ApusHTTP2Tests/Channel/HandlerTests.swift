@@ -4,7 +4,7 @@ import NIOPosix
 import Testing
 
 @Suite struct HandlerTests {
-    private static let ok: @Sendable (HTTP2ServerHandler, HTTP2Request) -> Void = { handler, request in
+    private static let ok: Answer = { handler, request in
         handler.respond(to: request.streamID, HTTP2Response(status: 200))
     }
 
@@ -30,18 +30,18 @@ import Testing
 
     @Test("bodies larger than any buffer go through")
     func largeBodies() async throws {
-        try await withServer(
-            configuration: HTTP2ServerConfiguration(bodyBytesMax: 200_000),
-            answer: { handler, request in
-                let status = request.body.count == 150_000 ? 200 : 400
-                handler.respond(to: request.streamID, HTTP2Response(status: status, body: request.body))
-            },
-        ) { port in
+        let echo: Answer = { handler, request in
+            let status = request.body.count == 150_000 ? 200 : 400
+            handler.respond(to: request.streamID, HTTP2Response(status: status, body: request.body))
+        }
+        let configuration = HTTP2ServerConfiguration(bodyBytesMax: 200_000)
+        try await withServer(configuration: configuration, answer: echo) { port in
             let template = Samples.make(path: .constant("/"), body: .shared([UInt8](repeating: 1, count: 150_000)))
             let connection = try await Connection.open(port: port, total: 100, template: template)
             try await connection.finished.get()
             try await connection.run { handler, sender in
                 #expect(sender.answered.values.allSatisfy { $0 == 200 })
+                #expect(sender.refusedCount == 0)
                 handler.close()
             }
             #expect(try await connection.ended.get() == .closed)
@@ -50,10 +50,11 @@ import Testing
 
     @Test("a request that is never answered times out, and the connection goes on")
     func timeout() async throws {
-        try await withServer(answer: { handler, request in
+        let answer: Answer = { handler, request in
             guard request.path != "/never" else { return }
             handler.respond(to: request.streamID, HTTP2Response(status: 200))
-        }) { port in
+        }
+        try await withServer(answer: answer) { port in
             let connection = try await Connection.open(port: port, total: 1)
             try await connection.finished.get()
             try await connection.run { handler, _ in
@@ -79,7 +80,7 @@ import Testing
 
     @Test("delayed answers and resets arrive as such")
     func delayedAndReset() async throws {
-        try await withServer(answer: { handler, request in
+        let answer: Answer = { handler, request in
             if request.streamID == 1 {
                 handler.respond(to: 1, HTTP2Response(status: 410), after: .milliseconds(10))
             } else if request.streamID == 3 {
@@ -88,19 +89,25 @@ import Testing
                 handler.goAway(lastStreamID: 5, code: .noError, debug: Array("why".utf8))
                 handler.respond(to: 5, HTTP2Response(status: 200))
             }
-        }) { port in
-            let connection = try await Connection.open(port: port, total: 3)
+        }
+        try await withServer(answer: answer) { port in
+            let connection = try await Connection.open(port: port, total: 3, isResending: false)
             #expect(try await connection.ended.get() == .goAway(.noError))
             try await connection.run { _, sender in
                 #expect(sender.answered == [0: 410, 2: 200])
-                #expect(Set(sender.others).subtracting([.settings(1_000)]) == [.refused(1), .goAway(.noError, last: 5, debug: "why")])
+                #expect(
+                    Set(sender.others).subtracting([.settings(1_000)]) == [
+                        .refused(1), .goAway(.noError, last: 5, debug: "why"),
+                    ]
+                )
             }
         }
     }
 
     @Test("a peer that goes away without a word leaves no tag without its event")
     func peerGone() async throws {
-        try await withServer(answer: { handler, request in if request.streamID == 19 { handler.close() } }) { port in
+        let answer: Answer = { handler, request in if request.streamID == 19 { handler.close() } }
+        try await withServer(answer: answer) { port in
             let connection = try await Connection.open(port: port, total: 10)
             let reason = try await connection.ended.get()
             guard case .transport = reason else {

@@ -2,7 +2,7 @@ import ApusHTTP2
 import NIOCore
 import NIOPosix
 
-/// Collects a connection's events, and answers `full` by submitting the rest when there is room. Lives on one loop.
+/// Collects a connection's events, sends again what was refused, and submits the rest when there is room. Lives on one loop.
 final class Sender: HTTP2ClientDelegate {
     let total: UInt64
     private(set) var answered: [UInt64: Int] = [:]
@@ -11,32 +11,37 @@ final class Sender: HTTP2ClientDelegate {
     private(set) var closed: HTTP2CloseReason?
     private(set) var inFlightMax = 0
     private(set) var fullCount = 0
+    private(set) var refusedCount = 0
     private var next: UInt64 = 0
+    private var again: [UInt64] = []
     private let template: RequestTemplate
+    private let isResending: Bool
     private let finished: EventLoopPromise<Void>
     private let ended: EventLoopPromise<HTTP2CloseReason>
 
     init(
         total: UInt64,
         template: RequestTemplate,
+        isResending: Bool,
         finished: EventLoopPromise<Void>,
         ended: EventLoopPromise<HTTP2CloseReason>,
     ) {
         self.total = total
         self.template = template
+        self.isResending = isResending
         self.finished = finished
         self.ended = ended
     }
 
     func fill(_ handler: HTTP2ClientHandler) {
         let token = Samples.token
-        while self.next < self.total {
+        while let tag = self.again.last ?? (self.next < self.total ? self.next : nil) {
             let result = handler.submit(
                 self.template,
                 authorization: Samples.authorization,
                 token: token.span,
-                id: RequestID(high: 0, low: self.next),
-                tag: self.next,
+                id: RequestID(high: 0, low: tag),
+                tag: tag,
                 deadline: .now() + .seconds(60),
             )
             self.inFlightMax = max(self.inFlightMax, handler.inFlight)
@@ -44,7 +49,7 @@ final class Sender: HTTP2ClientDelegate {
                 self.fullCount += 1
                 return
             }
-            self.next += 1
+            if self.again.popLast() == nil { self.next += 1 }
         }
     }
 
@@ -54,6 +59,10 @@ final class Sender: HTTP2ClientDelegate {
             self.answered[answer.tag] = answer.status
             self.bodies[answer.tag] = handler.body(of: answer)
             if self.answered.count == self.total { self.finished.succeed(()) }
+        case .refused(let tag) where self.isResending && handler.isOpen:
+            self.refusedCount += 1
+            self.again.append(tag)
+            self.fill(handler)
         case .closed(let reason):
             self.closed = reason
             self.ended.succeed(reason)
@@ -94,28 +103,39 @@ struct Connection {
         port: Int,
         total: UInt64,
         template: RequestTemplate = Samples.template,
+        isResending: Bool = true,
         configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
     ) async throws -> Connection {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        return try await ClientBootstrap(group: loop)
+        let finished = loop.makePromise(of: Void.self)
+        let ended = loop.makePromise(of: HTTP2CloseReason.self)
+        let (sender, handler) = try await loop.submit {
+            let sender = Sender(
+                total: total,
+                template: template,
+                isResending: isResending,
+                finished: finished,
+                ended: ended
+            )
+            let handler = try HTTP2ClientHandler(configuration: configuration, delegate: sender)
+            return (NIOLoopBound(sender, eventLoop: loop), NIOLoopBound(handler, eventLoop: loop))
+        }.get()
+        let channel = try await ClientBootstrap(group: loop)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .connect(host: "127.0.0.1", port: port)
-            .flatMapThrowing { channel in
-                let finished = loop.makePromise(of: Void.self)
-                let ended = loop.makePromise(of: HTTP2CloseReason.self)
-                let sender = Sender(total: total, template: template, finished: finished, ended: ended)
-                let handler = try HTTP2ClientHandler(configuration: configuration, delegate: sender)
-                try channel.pipeline.syncOperations.addHandler(handler)
-                sender.fill(handler)
-                return Connection(
-                    channel: channel,
-                    sender: NIOLoopBound(sender, eventLoop: loop),
-                    handler: NIOLoopBound(handler, eventLoop: loop),
-                    finished: finished.futureResult,
-                    ended: ended.futureResult,
-                )
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(handler.value) }
             }
+            .connect(host: "127.0.0.1", port: port)
             .get()
+        let connection = Connection(
+            channel: channel,
+            sender: sender,
+            handler: handler,
+            finished: finished.futureResult,
+            ended: ended.futureResult,
+        )
+        try await connection.run { handler, sender in sender.fill(handler) }
+        return connection
     }
 
     /// Runs on the connection's loop.
@@ -128,10 +148,13 @@ struct Connection {
     }
 }
 
+/// What a server does with a request.
+typealias Answer = @Sendable (HTTP2ServerHandler, HTTP2Request) -> Void
+
 /// A plaintext server on a free port.
 func withServer(
     configuration: HTTP2ServerConfiguration = HTTP2ServerConfiguration(),
-    answer: @escaping @Sendable (HTTP2ServerHandler, HTTP2Request) -> Void,
+    answer: @escaping Answer,
     _ body: (Int) async throws -> Void,
 ) async throws {
     let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -285,7 +285,12 @@ import Testing
         let sent = (2...10).map { Told.reset($0, nil) }
         let unsent = (12...20).map { Told.refused($0) }
         #expect(told.count == 21)
-        #expect(Set(told) == Set(sent + unsent + [.timedOut(11), .answered(1, status: 200), .closed(.transport("reset by peer"))]))
+        #expect(
+            Set(told)
+                == Set(
+                    sent + unsent + [.timedOut(11), .answered(1, status: 200), .closed(.transport("reset by peer"))]
+                )
+        )
         #expect(told.last == .closed(.transport("reset by peer")))
         #expect(wire.inFlight == 0)
         #expect(wire.submit(tag: 99) == .closed)

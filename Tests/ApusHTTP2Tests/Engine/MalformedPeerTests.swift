@@ -15,7 +15,10 @@ import Testing
         return peer
     }
 
-    @Test("an HTTP/1.1 answer to the preface is recognised", arguments: ["HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2p1\r\n"])
+    @Test(
+        "an HTTP/1.1 answer to the preface is recognised",
+        arguments: ["HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2p1\r\n"]
+    )
     func notHTTP2(answer: String) throws {
         let peer = try Peer()
         peer.submit(1)
@@ -39,7 +42,9 @@ import Testing
         var generator = SeededGenerator(seed: seed)
         let peer = try self.client()
         for _ in 0..<200 where !peer.isFinished {
-            peer.say((0..<Int.random(in: 1...500, using: &generator)).map { _ in .random(in: 0...255, using: &generator) })
+            peer.say(
+                (0..<Int.random(in: 1...500, using: &generator)).map { _ in .random(in: 0...255, using: &generator) }
+            )
             _ = peer.heard()
         }
         self.expectEnd(peer, "seed \(seed)")
@@ -123,7 +128,9 @@ import Testing
         let value = [UInt8](repeating: 0x61, count: 3_000)
         let entry: [UInt8] = [0x40, 1, 0x78, 0x7f] + [0xb9, 0x16] + value
         let peer = try self.client()
-        peer.say(Frames.frame(1, flags: 4, stream: 1, Frames.status200 + entry + [UInt8](repeating: 0xbe, count: 5_000)))
+        peer.say(
+            Frames.frame(1, flags: 4, stream: 1, Frames.status200 + entry + [UInt8](repeating: 0xbe, count: 5_000))
+        )
         #expect(peer.told().last == .closed(.limitExceeded(.headerList)))
     }
 
@@ -204,7 +211,9 @@ import Testing
     @Test("interim answers and trailers do not count")
     func interim() throws {
         let peer = try self.client()
-        peer.say(Frames.frame(1, flags: 4, stream: 1, Frames.literal(":status", "103") + Frames.literal("retry-after", "1")))
+        peer.say(
+            Frames.frame(1, flags: 4, stream: 1, Frames.literal(":status", "103") + Frames.literal("retry-after", "1"))
+        )
         peer.say(Frames.frame(1, flags: 4, stream: 1, Frames.literal(":status", "503")))
         peer.say(Frames.frame(0, stream: 1, [1, 2, 3]))
         peer.say(Frames.frame(1, flags: 5, stream: 1, Frames.literal("retry-after", "2")))

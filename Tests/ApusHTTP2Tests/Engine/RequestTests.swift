@@ -174,7 +174,10 @@ import Testing
         for tag: UInt64 in 1...4 { _ = wire.submit(tag: tag) }
         wire.settle()
         for request in wire.requests() {
-            wire.server.respond(to: request.streamID, HTTP2Response(status: 500, body: [UInt8](repeating: 1, count: 900)))
+            wire.server.respond(
+                to: request.streamID,
+                HTTP2Response(status: 500, body: [UInt8](repeating: 1, count: 900))
+            )
         }
         wire.settle()
         var kept: [Int] = []

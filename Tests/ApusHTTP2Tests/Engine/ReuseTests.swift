@@ -15,7 +15,8 @@ import Testing
         var sum: UInt64 = 0
         var slots: Set<Int32> = []
         while answered < total {
-            while next < total, wire.submit(next.isMultiple(of: 3) ? other : Samples.template, tag: next) == .submitted {
+            while next < total, wire.submit(next.isMultiple(of: 3) ? other : Samples.template, tag: next) == .submitted
+            {
                 next += 1
             }
             wire.clientSpeaks()
