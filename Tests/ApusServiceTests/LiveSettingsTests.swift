@@ -32,11 +32,13 @@ import Testing
         try folder.write("apus.yaml", "drain_timeout: 3s")
         #expect(live.reload() == .taken)
         #expect(await updates.next()?.common.drainTimeout == .seconds(3))
+        withExtendedLifetime(folder) {}
     }
 
     @Test func aBadFileAtTheStartIsNotStartedWith() throws {
         let folder = TemporaryFolder()
         let source = SettingsSource(file: try folder.write("apus.yaml", "x: 1"), environment: [:])
         #expect(throws: SettingsError.self) { try LiveSettings<NoSettings>(source, for: .feedback) }
+        withExtendedLifetime(folder) {}
     }
 }

@@ -21,13 +21,12 @@ private struct DispatcherSettings: ServiceSettings {
     }
 }
 
-private let folder = TemporaryFolder()
-
 private func load(
     _ yaml: String?,
     _ environment: [String: String] = [:],
 ) throws -> Settings<DispatcherSettings> {
     let owned = TemporaryFolder()
+    defer { withExtendedLifetime(owned) {} }
     let file = try yaml.map { try owned.write("apus.yaml", $0) }
     return try SettingsSource(file: file, environment: environment).load(DispatcherSettings.self, for: .dispatcher)
 }
@@ -59,6 +58,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func aWholeFileIsRead() throws {
+        let folder = TemporaryFolder()
         let key = try folder.write("key.p8", "key")
         let yaml = """
             redis: {url: "rediss://redis.example:6380", user: apus, password_file: \(key), ca_file: \(key)}
@@ -120,9 +120,11 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(shop.auth.apiKeys["backend"]?.role == .publish)
         #expect(settings.common.apps[try AppID("news")]?.apns == nil)
         #expect(Set(settings.files) == [key])
+        withExtendedLifetime(folder) {}
     }
 
     @Test func applesHostsAreTheDefault() throws {
+        let folder = TemporaryFolder()
         let key = try folder.write("default.p8", "key")
         let settings = try load(
             "apps: {shop: {apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(key), topic: a.b}}}"
@@ -131,6 +133,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(apns.host(for: .production) == "api.push.apple.com")
         #expect(apns.host(for: .sandbox) == "api.sandbox.push.apple.com")
         #expect(apns.environments == [.production])
+        withExtendedLifetime(folder) {}
     }
 
     @Test func theEnvironmentWinsOverTheFileAndTheOwnSectionOverTheCommonOne() throws {
@@ -150,6 +153,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func anAppMayComeFromTheEnvironmentInPart() throws {
+        let folder = TemporaryFolder()
         let key = try folder.write("part.p8", "key")
         let yaml = "apps: {my-shop: {apns: {team_id: ABCDE12345, topic: a.b}}}"
         let settings = try load(
@@ -160,6 +164,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
             ],
         )
         #expect(try settings.common.apps[AppID("my-shop")]?.apns?.environments == [.sandbox, .production])
+        withExtendedLifetime(folder) {}
     }
 
     @Test(arguments: [
@@ -259,11 +264,13 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func aSecretForAPublicKeyAlgorithmIsRefused() throws {
+        let folder = TemporaryFolder()
         let key = try folder.write("confusion.pem", "key")
         let yaml = "apps: {shop: {auth: {jwt: {algorithm: rs256, secret_file: \(key), audience: a}}}}"
         #expect(
             mistakes(yaml) == ["apps.shop.auth.jwt.key_file: must be given for rs256, and secret_file must not"]
         )
+        withExtendedLifetime(folder) {}
     }
 
     @Test func theEnvironmentIsCheckedToo() {

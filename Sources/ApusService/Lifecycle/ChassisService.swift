@@ -101,7 +101,13 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             metrics: common,
         )
         // Stopped in reverse order: first nothing new comes in, last the endpoints go.
-        let marker = PhaseMarker(readiness: context.readiness, shared: shared, metrics: common, logger: context.logger)
+        let marker = PhaseMarker(
+            manager: ServiceManager(environment: context.settings.source.environment),
+            readiness: context.readiness,
+            shared: shared,
+            metrics: common,
+            logger: context.logger
+        )
         let services: [any Service] = [admin, probe, self.watcher] + own + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
@@ -116,6 +122,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
 
 /// Started last and stopped first: turns readiness on and off.
 private struct PhaseMarker: Service {
+    let manager: ServiceManager?
     let readiness: Readiness
     let shared: SharedMetrics
     let metrics: CommonMetrics
@@ -123,9 +130,11 @@ private struct PhaseMarker: Service {
 
     func run() async throws {
         self.readiness.enter(.serving)
+        self.manager?.tell(.ready)
         self.logger.info("running")
         try? await gracefulShutdown()
         self.readiness.enter(.draining)
+        self.manager?.tell(.stopping)
         self.shared.set(self.metrics.draining, to: 1)
         self.logger.notice("draining")
     }

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusTLS
 
 /// A device token, an endpoint or another secret as logs may show it: by a short digest, enough to recognise it.
 ///
@@ -8,11 +9,11 @@ public struct RedactedToken: CustomStringConvertible, Sendable, Hashable {
     /// `token:3fa1b2c4d5e6`.
     public let description: String
 
-    /// Keeps the beginning of the digest.
+    /// Forgets all but the digest.
     ///
-    /// - Parameter digest: SHA-256 of the token's text: of an APNs token, of its hexadecimal text.
-    public init(sha256 digest: [UInt8]) {
-        precondition(digest.count == 32)
+    /// - Parameter text: the token as its provider writes it: of an APNs token, the hexadecimal text.
+    public init(_ text: String) {
+        let digest = SHA256.hash(utf8: text)
         self.description = "token:\(Hexadecimal.encode(digest.prefix(6)))"
     }
 }

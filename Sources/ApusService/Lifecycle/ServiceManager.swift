@@ -1,0 +1,46 @@
+internal import Glibc
+
+/// Tells systemd how the service fares: one datagram to the socket that `NOTIFY_SOCKET` names, nothing without it.
+///
+/// Source: sd_notify(3), "Standalone Implementations".
+@safe struct ServiceManager: Sendable {
+    /// What there is to tell.
+    enum News: String {
+        /// Everything runs.
+        case ready = "READY=1"
+        /// On the way to the end.
+        case stopping = "STOPPING=1"
+    }
+
+    private let path: [UInt8]
+
+    /// nil: no service manager wants to know.
+    init?(environment: [String: String]) {
+        guard let name = environment["NOTIFY_SOCKET"], !name.isEmpty else { return nil }
+        var path = Array(name.utf8)
+        // An abstract socket's name begins with a zero byte, which environments cannot hold.
+        if path[0] == 0x40 { path[0] = 0 }
+        guard path[0] == 0 || path[0] == 0x2f, path.count < Self.pathBytesMax else { return nil }
+        self.path = path
+    }
+
+    /// Tells; a service manager that does not listen is none of the service's trouble.
+    func tell(_ news: News) {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: self.path) }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + self.path.count)
+        let text = Array(news.rawValue.utf8)
+        unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                _ = unsafe sendto(descriptor, text, text.count, Int32(MSG_NOSIGNAL), pointer, length)
+            }
+        }
+    }
+
+    /// Bytes of a socket's path, its end counted.
+    private static let pathBytesMax = 108
+}

@@ -1,0 +1,73 @@
+import ApusMetrics
+import ApusService
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import Testing
+
+private struct NoMetrics: MetricSet {
+    init(_ catalogue: inout MetricCatalogue) {}
+}
+
+private struct Waiting: Service {
+    func run() async throws { try? await gracefulShutdown() }
+}
+
+@Suite struct ServiceManagerTests {
+    @Test func systemdHearsWhenTheServiceIsReadyAndWhenItStops() async throws {
+        let folder = TemporaryFolder()
+        let path = "\(folder.path)/notify"
+        let listener = try DatagramListener(path: path)
+        let environment = ["APUS_ADMIN_LISTEN": "127.0.0.1:0", "NOTIFY_SOCKET": path]
+        let live = try LiveSettings<NoSettings>(SettingsSource(file: nil, environment: environment), for: .feedback)
+        let null = try #require(FileHandle(forWritingAtPath: "/dev/null"))
+        let writer = LogWriter(descriptor: null.fileDescriptor)
+        let service = ChassisService(
+            live,
+            metrics: NoMetrics.self,
+            sink: LogSink(writer: writer, isJSON: true, level: .info, clock: SystemClock()),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+        ) { _ in [Waiting()] }
+        let group = ServiceGroup(
+            configuration: .init(services: [.init(service: service)], logger: Logger(label: "test"))
+        )
+        async let running: Void = group.run()
+        #expect(try await listener.next() == "READY=1")
+        await group.triggerGracefulShutdown()
+        #expect(try await listener.next() == "STOPPING=1")
+        try await running
+        withExtendedLifetime(null) {}
+        withExtendedLifetime(folder) {}
+    }
+}
+
+/// A datagram socket of the Unix kind, read on a thread of its own.
+private final class DatagramListener: Sendable {
+    private let descriptor: Int32
+
+    init(path: String) throws {
+        self.descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(self.descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(bound == 0)
+    }
+
+    deinit { close(self.descriptor) }
+
+    func next() async throws -> String {
+        let descriptor = self.descriptor
+        return try await NIOThreadPool.singleton.runIfActive {
+            var bytes = [UInt8](repeating: 0, count: 256)
+            let count = recv(descriptor, &bytes, bytes.count, 0)
+            return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+        }
+    }
+}
