@@ -92,15 +92,24 @@
 @available(*, unavailable)
 extension MetricShard: Sendable {}
 
-/// The first bound that is not below the value; `count` when all are. Halves without branching: five steps for 31 bounds.
+/// The first bound that is not below the value; `count` when all are.
+///
+/// Halves without branching, five steps for 31 bounds: which way each goes is a coin toss to a branch predictor.
 @inlinable
 func bucketIndex(of value: Int64, in bounds: UnsafePointer<Int64>, count: Int) -> Int {
     var start = 0
     var length = count
     while length > 1 {
-        let half = length / 2
-        start += unsafe bounds[start + half - 1] < value ? half : 0
-        length -= half
+        let half = length &>> 1
+        let isBelow = unsafe isLess(bounds[start &+ half &- 1], value)
+        start = start &+ (half & (0 &- isBelow))
+        length = length &- half
     }
-    return start + (unsafe bounds[start] < value ? 1 : 0)
+    return start &+ (unsafe isLess(bounds[start], value))
+}
+
+/// 1 when it is, 0 when not, by the sign of the difference, which cannot overflow: neither number is negative.
+@inlinable
+func isLess(_ one: Int64, _ other: Int64) -> Int {
+    Int(truncatingIfNeeded: UInt64(bitPattern: one &- other) &>> 63)
 }
