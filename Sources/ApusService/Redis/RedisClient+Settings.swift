@@ -35,7 +35,7 @@ extension CheckResult {
     /// Whether Redis answers: the check of `/readyz` that every service has.
     public static func redis(_ client: RedisClient) async -> CheckResult {
         do throws(RedisError) {
-            _ = try await client.sendToEveryServer(RedisCommand("PING"))
+            _ = try await client.send(RedisCommand("PING"), on: HashTag(ofKey: ApusMeta.key))
             return .ok()
         } catch {
             return .failing(error.code.description)
