@@ -116,8 +116,8 @@ package struct DispatcherMetrics: MetricSet {
         self.deliveryLatency = catalogue.histogram(
             "apus_dispatcher_delivery_latency_seconds",
             "Time from publication to acceptance by the provider.",
-            buckets: .endToEnd,
             by: .all,
+            buckets: .endToEnd,
         )
         self.queueWait = catalogue.histogram(
             "apus_dispatcher_queue_wait_seconds",
@@ -147,8 +147,8 @@ package struct DispatcherMetrics: MetricSet {
         self.requestDuration = catalogue.histogram(
             "apus_provider_request_duration_seconds",
             "Time from a request to its answer.",
-            buckets: .roundTrip,
             by: .all,
+            buckets: .roundTrip,
         )
         self.requests = catalogue.counter(
             "apus_provider_requests_total",

@@ -76,7 +76,9 @@ private struct FeedbackObserver: StreamObserver {
     }
 
     func entryClaimed(stream: String) {
-        self.context.registry.shared.add(to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.outcomes)])
+        self.context.registry.shared.add(
+            to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.outcomes)]
+        )
     }
 
     func entriesVanished(_ count: Int, stream: String) {

@@ -12,7 +12,11 @@ package struct FeedbackSettings: ServiceSettings {
     /// Reads them from `feedback.…`; mistakes are noted with the reader.
     package init(_ reader: SettingsReader) {
         let lease = reader.duration("feedback.lease", default: .seconds(10), in: .milliseconds(400) ... .seconds(600))
-        let ledger = reader.duration("feedback.keep_ledgers", default: .seconds(72 * 3_600), in: .seconds(60) ... .seconds(90 * 86_400))
+        let ledger = reader.duration(
+            "feedback.keep_ledgers",
+            default: .seconds(72 * 3_600),
+            in: .seconds(60) ... .seconds(90 * 86_400)
+        )
         self.leaseMilliseconds = Int64(lease / .milliseconds(1))
         self.ledgerMilliseconds = Int64(ledger / .milliseconds(1))
         self.batchesInHandMax = reader.integer("feedback.batches_in_hand", default: 16, in: 1...1_024)

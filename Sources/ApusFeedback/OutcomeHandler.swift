@@ -24,7 +24,10 @@ struct OutcomeHandler: Sendable {
     func handle(_ entry: StreamEntry) async throws {
         let batch: OutcomeBatch
         do throws(MessageError) { batch = try OutcomeBatch.decode(entry.message) } catch {
-            return try await self.bury(entry, problem: Problem(code: "malformed", field: error.field, detail: error.detail))
+            return try await self.bury(
+                entry,
+                problem: Problem(code: "malformed", field: error.field, detail: error.detail)
+            )
         }
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without being applied"
@@ -106,7 +109,12 @@ struct OutcomeHandler: Sendable {
             receipt.lastAt = ledger.lastAt
             try await self.write(receipt, batch)
             self.logger.info("send complete", metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"])
-            _ = try await self.streams.done(stream: entry.stream, entries: [entry.id], by: self.consumer, tag: self.keys.tag)
+            _ = try await self.streams.done(
+                stream: entry.stream,
+                entries: [entry.id],
+                by: self.consumer,
+                tag: self.keys.tag
+            )
         }
     }
 
@@ -118,12 +126,14 @@ struct OutcomeHandler: Sendable {
         receipt.firstAt = batch.firstAt
         receipt.lastAt = batch.lastAt
         try await self.write(receipt, batch)
-        guard try await self.streams.done(
-            stream: entry.stream,
-            entries: [entry.id],
-            by: self.consumer,
-            tag: self.keys.tag,
-        ) == 1 else { return }
+        guard
+            try await self.streams.done(
+                stream: entry.stream,
+                entries: [entry.id],
+                by: self.consumer,
+                tag: self.keys.tag,
+            ) == 1
+        else { return }
         self.count(batch)
     }
 
@@ -164,7 +174,10 @@ struct OutcomeHandler: Sendable {
         )
         letter.deliveries = entry.deliveries
         letter.service = "feedback"
-        self.logger.error("buried a batch of outcomes", metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"])
+        self.logger.error(
+            "buried a batch of outcomes",
+            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]
+        )
         _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
     }
 }

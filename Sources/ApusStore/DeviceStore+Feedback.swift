@@ -1,5 +1,5 @@
 package import ApusCore
-internal import ApusMessages
+package import ApusMessages
 internal import ApusRedis
 
 /// How a verdict of a provider about a device's token ended.

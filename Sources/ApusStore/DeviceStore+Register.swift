@@ -21,6 +21,12 @@ package struct RegisterResult: Hashable, Sendable {
     package var change: Change
     /// The device as it is stored now.
     package var device: StoredDevice
+
+    /// A result.
+    package init(change: Change, device: StoredDevice) {
+        self.change = change
+        self.device = device
+    }
 }
 
 extension DeviceStore {
@@ -142,7 +148,9 @@ extension DeviceStore {
 
         let (user, cleared) = (stored.record.user, work.cleared)
         let (answer, _) = try await together {
-            if let cleared { try await calls.confirm(home.app, placedToken, by: home.owner, cleared: cleared) } else {
+            if let cleared {
+                try await calls.confirm(home.app, placedToken, by: home.owner, cleared: cleared)
+            } else {
                 StoreCalls.ConfirmAnswer.settled
             }
         } and: {

@@ -48,7 +48,8 @@ package struct StoreCheck: Sendable {
         var expected: [PostingKey: ChunkSet] = [:]
         var live: Set<Int> = []
         for slab in 0..<(meta.nextOrdinal + StoreLimits.slabOrdinals - 1) / StoreLimits.slabOrdinals {
-            for (field, value) in try await self.hash(self.store.keys.slab(self.app, realm, partition, slab), partition) {
+            for (field, value) in try await self.hash(self.store.keys.slab(self.app, realm, partition, slab), partition)
+            {
                 guard let position = Int(String(decoding: field, as: UTF8.self)) else { continue }
                 let ordinal = slab * StoreLimits.slabOrdinals + position
                 live.insert(ordinal)
@@ -90,7 +91,8 @@ package struct StoreCheck: Sendable {
         let keys = self.store.keys
         var postings: [PostingKey: ChunkSet] = [:]
         for bucket in 0..<meta.fewBuckets {
-            for (field, value) in try await self.hash(keys.bucket(.few, self.app, realm, partition, bucket), partition) {
+            for (field, value) in try await self.hash(keys.bucket(.few, self.app, realm, partition, bucket), partition)
+            {
                 let key = PostingKey(
                     topic: field.prefix(4).reduce(0) { $0 << 8 | UInt32($1) },
                     chunk: field.dropFirst(4).reduce(0) { $0 << 8 | Int($1) },

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusProviders
 internal import ApusStore
 internal import ApusStreams
 
@@ -69,11 +70,11 @@ struct DirectSend: Sendable {
         case .devices(let ids):
             let devices = try await self.handler.store.resolve(
                 app,
-                devices: ids.map { id throws(IdentifierError) in try DeviceID(id) }
+                devices: try ids.map { id throws(IdentifierError) in try DeviceID(id) }
             )
             self.gather(devices, into: &tables, &recipients)
         case .users(let ids):
-            let users = ids.map { id throws(IdentifierError) in try UserID(id) }
+            let users = try ids.map { id throws(IdentifierError) in try UserID(id) }
             self.gather(
                 try await self.handler.store.resolve(app, users: users).joined().map(\.self),
                 into: &tables,

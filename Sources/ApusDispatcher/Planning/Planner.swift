@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusMetrics
 internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusRedis
 internal import ApusStore
 
 /// Finds the recipients of an audience: route after route, partition after partition, chunk after chunk, from the postings.

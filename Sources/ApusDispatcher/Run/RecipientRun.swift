@@ -68,10 +68,7 @@ struct RecipientRun: Sendable {
     static let deferredMillisecondsMax: Int64 = 1_000
 
     /// Whether there is something that should be written by now.
-    func isDue(now: UnixMilliseconds) -> Bool {
-        guard self.report.count == 0 else { return true }
-        return self.deferredSince.map { now.milliseconds(since: $0) >= Self.deferredMillisecondsMax } ?? false
-    }
+    func isDue(now: UnixMilliseconds) -> Bool { self.report.count > 0 || self.deferredHasWaited(now: now) }
 
     /// The recipient to send to next; nil: none is left, or none may be sent any more.
     mutating func takeNext() -> Int? {
@@ -169,21 +166,35 @@ struct RecipientRun: Sendable {
         self.deferred.removeAll()
     }
 
-    /// What is to be written now: the outcomes, and the retries grouped by their second; their bits count as done from here on.
-    mutating func takeReport() -> (
-        report: RunReport, retries: [(due: UnixMilliseconds, indices: [Int])], journal: [UInt8]
-    ) {
+    /// What is to be written, in the form in which it is written.
+    struct Taken: Sendable {
+        var report: RunReport
+        /// Retries grouped by their second; their bits count as done.
+        var retries: [(due: UnixMilliseconds, indices: [Int])]
+        var bitmap: [UInt8]
+    }
+
+    /// What is to be written now.
+    ///
+    /// Retries are held back until the run ends or the oldest has waited long enough for company, so that a storm makes few units.
+    mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var bySecond: [Int64: [Int]] = [:]
-        for waiting in self.deferred {
-            bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
-            self.done.set(waiting.index)
+        if self.isFinished || self.deferredHasWaited(now: now) {
+            for waiting in self.deferred {
+                bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
+                self.done.set(waiting.index)
+            }
+            self.deferred.removeAll(keepingCapacity: true)
+            self.deferredSince = nil
         }
-        self.deferred.removeAll(keepingCapacity: true)
-        self.deferredSince = nil
         let taken = self.report
         self.report.clear()
         let retries = bySecond.sorted { $0.key < $1.key }.map { (UnixMilliseconds(seconds: $0.key), $0.value.sorted()) }
-        return (taken, retries, self.done.journal)
+        return Taken(report: taken, retries: retries, bitmap: self.done.journal)
+    }
+
+    private func deferredHasWaited(now: UnixMilliseconds) -> Bool {
+        self.deferredSince.map { now.milliseconds(since: $0) >= Self.deferredMillisecondsMax } ?? false
     }
 
     private mutating func leave(_ index: Int) {

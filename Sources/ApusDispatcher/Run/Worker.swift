@@ -171,12 +171,7 @@ final class Worker {
             let accepted = gateway.submit(
                 plan.context.messages.variants[Int(row.variant)],
                 token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
-                id: APNsID.words(
-                    send: plan.send.digest,
-                    partition: row.partition,
-                    ordinal: row.ordinal,
-                    generation: row.generation
-                ),
+                id: APNsID(sendDigest: plan.send.digest, row),
                 tag: UInt64(active.slot) << 32 | UInt64(index),
                 lane: plan.lane,
             )
@@ -192,11 +187,16 @@ final class Worker {
 
     private func startFlushTimer() {
         guard self.flushTimer == nil else { return }
-        self.flushTimer = self.eventLoop.assumeIsolated().scheduleRepeatedTask(
+        let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
+        self.flushTimer = self.eventLoop.scheduleRepeatedTask(
             initialDelay: self.flushInterval,
             delay: self.flushInterval,
-        ) { _ in
-            for active in self.runs { if let active { self.update(active, isFlush: true) } }
+        ) { _ in bound.value.flush() }
+    }
+
+    private func flush() {
+        for active in self.runs {
+            if let active { self.update(active, isFlush: true) }
         }
     }
 
@@ -215,7 +215,7 @@ final class Worker {
             RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
-                bitmap: taken.journal,
+                bitmap: taken.bitmap,
                 isFinished: isFinished,
                 isComplete: active.run.done.isComplete,
             )
@@ -255,7 +255,6 @@ extension Worker: ProviderGatewayDelegate {
         now: UnixMilliseconds,
     ) {
         if case .accepted = outcome { self.countAccepted(active) }
-        let provider = active.run.terms.provider
         let elapsed = NIODeadline.now() - NIODeadline.uptimeNanoseconds(answer.startedAt)
         let table = active.plan.table
         let consequence = active.run.answered(

@@ -1,22 +1,3 @@
-/// A device by its place: which partition, which ordinal there, and which of the ordinal's holders.
-///
-/// With a `Route` it names one device for good: a later device under the same ordinal has a higher generation.
-package struct DeviceReference: Hashable, Sendable {
-    /// The device partition.
-    package var partition: UInt32
-    /// The place in the partition, per app and realm.
-    package var ordinal: UInt32
-    /// Which holder of the ordinal.
-    package var generation: UInt32
-
-    /// A reference.
-    package init(partition: UInt32, ordinal: UInt32, generation: UInt32) {
-        self.partition = partition
-        self.ordinal = ordinal
-        self.generation = generation
-    }
-}
-
 /// A device as the hints name it: where its id leads. Ten bytes in Redis.
 struct DeviceOwner: Hashable, Sendable {
     /// Bytes in Redis: partition (2) and digest (8), big endian.
