@@ -66,7 +66,7 @@ package struct ChunkSet: Hashable, Sendable {
     }
 
     /// Gives each ordinal to `body`, ascending.
-    package func forEach<Failure: Error>(_ body: (Int) throws(Failure) -> Void) throws(Failure) {
+    package func forEachOrdinal<Failure: Error>(_ body: (Int) throws(Failure) -> Void) throws(Failure) {
         for index in 0..<self.words.count {
             var word = self.words[index]
             while word != 0 {
@@ -81,7 +81,7 @@ package struct ChunkSet: Hashable, Sendable {
     package var ordinals: [Int] {
         var ordinals: [Int] = []
         ordinals.reserveCapacity(self.count)
-        self.forEach { ordinals.append($0) }
+        self.forEachOrdinal { ordinals.append($0) }
         return ordinals
     }
 

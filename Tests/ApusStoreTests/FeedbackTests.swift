@@ -1,0 +1,119 @@
+import ApusCore
+import ApusMessages
+import ApusStore
+import Testing
+
+/// What a provider's verdict may do to a record. The numbers are those of PROTOCOLS.
+struct FeedbackTests {
+    private static let unregisteredAt = UnixMilliseconds(1_700_000_000_000)
+
+    @Test func aTokenRegisteredBeforeTheVerdictIsPruned() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register(
+                "phone",
+                user: "ann",
+                topics: ["news"],
+                asOf: UnixMilliseconds(1_699_999_999_000),
+            ).device
+            let digest = DeviceToken.digest(device.record.token)
+            func prune() async throws -> VerdictResult {
+                try await fixture.store.prune(
+                    fixture.route,
+                    device.reference,
+                    tokenDigest: digest,
+                    asOf: Self.unregisteredAt,
+                )
+            }
+            #expect(try await prune() == .applied(device))
+            #expect(try await prune() == .gone)
+            #expect(try await fixture.expectClean().devices.isEmpty)
+        }
+    }
+
+    @Test(arguments: [(1_699_999_999_999, true), (1_700_000_000_000, true), (1_700_000_000_001, false)])
+    func theMillisecondDecides(_ registeredAt: Int64, _ isPruned: Bool) async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone", asOf: UnixMilliseconds(registeredAt)).device
+            let result = try await fixture.store.prune(
+                fixture.route,
+                device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                asOf: Self.unregisteredAt,
+            )
+            #expect(result == (isPruned ? .applied(device) : .newerRegistration))
+            #expect(try await fixture.get("phone") == (isPruned ? nil : device))
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func aTokenRegisteredTodayOutlivesAnOldVerdict() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone").device
+            let result = try await fixture.store.prune(
+                fixture.route,
+                device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                asOf: Self.unregisteredAt,
+            )
+            #expect(result == .newerRegistration)
+            #expect(try await fixture.get("phone") == device)
+        }
+    }
+
+    @Test func aVerdictAboutAnotherTokenOrHolderDoesNothing() async throws {
+        try await StoreFixture.with { fixture in
+            let past = UnixMilliseconds(1_600_000_000_000)
+            let device = try await fixture.register("phone", token: "old", asOf: past).device
+            let digest = DeviceToken.digest(device.record.token)
+            let rotated = try await fixture.register(
+                "phone",
+                token: "new",
+                asOf: UnixMilliseconds(past.value + 1),
+            ).device
+            func prune(_ reference: DeviceReference, _ digest: UInt64) async throws -> VerdictResult {
+                try await fixture.store.prune(fixture.route, reference, tokenDigest: digest, asOf: Self.unregisteredAt)
+            }
+            #expect(try await prune(device.reference, digest) == .tokenChanged)
+            var later = device.reference
+            later.generation += 1
+            #expect(try await prune(later, DeviceToken.digest(rotated.record.token)) == .gone)
+            later.ordinal += 1
+            #expect(try await prune(later, digest) == .gone)
+            later.partition = 4_711
+            #expect(try await prune(later, digest) == .gone)
+            #expect(try await fixture.get("phone") == rotated)
+        }
+    }
+
+    @Test func aSuspicionKeepsItsAgeAndEndsWithTheNextRegistration() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone").device
+            let digest = DeviceToken.digest(device.record.token)
+            let since = device.registeredAt.advanced(byMilliseconds: 60_000)
+            func mark(_ since: UnixMilliseconds) async throws -> VerdictResult {
+                try await fixture.store.markSuspect(
+                    fixture.route,
+                    device.reference,
+                    tokenDigest: digest,
+                    reason: .badToken,
+                    since: since,
+                )
+            }
+            guard case .applied(let marked) = try await mark(since) else { throw Unexpected() }
+            #expect(marked.record.suspicion == DeviceRecord.Suspicion(since: since, reason: .badToken))
+            #expect(marked.registeredAt == device.registeredAt)
+            #expect(try await mark(since.advanced(byMilliseconds: 1)) == .unchanged)
+            #expect(try await mark(device.registeredAt.advanced(byMilliseconds: -1)) == .newerRegistration)
+
+            let cleared = try await fixture.store.clearSuspect(fixture.route, device.reference, tokenDigest: digest)
+            guard case .applied(let clean) = cleared else { throw Unexpected() }
+            #expect(clean.record.suspicion == nil)
+            #expect(
+                try await fixture.store.clearSuspect(fixture.route, device.reference, tokenDigest: digest) == .unchanged
+            )
+            _ = try await mark(since)
+            let again = try await fixture.register("phone")
+            #expect(again.change == .updated && again.device.record.suspicion == nil)
+        }
+    }
+}

@@ -1,0 +1,235 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStore
+import Testing
+
+/// A token changes hands in steps: claim, clear the old owner, write the new one, confirm. A crash may come after each.
+struct TokenTests {
+    @Test func aTokenBelongsToWhoRegisteredItLast() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("old", token: "t", user: "ann", topics: ["news"])
+            let new = try await fixture.register("new", token: "t", user: "bob")
+            #expect(new.change == .created)
+            #expect(try await fixture.get("old") == nil)
+            #expect(try await fixture.store.devices(fixture.app, ofUser: UserID("ann")).isEmpty)
+            #expect(try await fixture.expectClean().devices.count == 1)
+            // And back.
+            try await fixture.register("old", token: "t")
+            #expect(try await fixture.get("new") == nil)
+            #expect(try await fixture.expectClean().devices.count == 1)
+        }
+    }
+
+    @Test func aTokenLeftBehindIsFree() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("one", token: "a")
+            try await fixture.register("one", token: "b")
+            try await fixture.register("two", token: "a")
+            #expect(try await fixture.expectClean().devices.count == 2)
+            try await fixture.register("one", token: "a")
+            #expect(try await fixture.expectClean().devices.count == 1)
+        }
+    }
+
+    /// How far the thief came before it died.
+    enum Step: Int, CaseIterable {
+        case claimed
+        case cleared
+        case written
+    }
+
+    /// Who comes next.
+    enum Next: CaseIterable {
+        case theThief
+        case theOldOwner
+        case aThird
+        case theJanitor
+    }
+
+    @Test(arguments: Step.allCases, Next.allCases)
+    func whoeverComesNextFinishesAClaim(_ step: Step, _ next: Next) async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("old", token: "t", user: "ann", topics: ["news"])
+            try await CrashedThief(fixture, device: "new", token: "t", over: "old").go(until: step)
+            switch next {
+            case .theThief:
+                try await fixture.register("new", token: "t")
+                #expect(try await fixture.get("old") == nil)
+            case .theOldOwner:
+                try await fixture.register("old", token: "t", user: "ann")
+                #expect(try await fixture.get("new") == nil)
+            case .aThird:
+                try await fixture.register("third", token: "t")
+                #expect(try await fixture.get("old") == nil)
+                #expect(try await fixture.get("new") == nil)
+            case .theJanitor:
+                break
+            }
+            // No record is wrong, whatever hints the thief left; those are the janitor's.
+            #expect(try await StoreCheck.run(fixture.store, fixture.app).problems == [])
+            try await fixture.repairEverything()
+            let check = try await fixture.expectClean()
+            if next == .theJanitor {
+                #expect(check.devices.keys.sorted() == [["old"], [], ["new"]][step.rawValue])
+            } else {
+                #expect(check.devices.count == 1)
+            }
+        }
+    }
+
+    @Test func aClaimThatWasNeverConfirmedGivesWayToALaterOne() async throws {
+        try await StoreFixture.with { fixture in
+            // Nine processes in a row die right after claiming: more than the index remembers.
+            for index in 0..<9 {
+                try await CrashedThief(fixture, device: "dead-\(index)", token: "t", over: nil).go(until: .claimed)
+            }
+            try await fixture.register("alive", token: "t")
+            let check = try await StoreCheck.run(fixture.store, fixture.app)
+            #expect(check.problems == [])
+            try await fixture.repairEverything()
+            #expect(try await fixture.expectClean().devices.keys.sorted() == ["alive"])
+        }
+    }
+
+    @Test func aSlowClaimerLearnsThatItCameSecond() async throws {
+        try await StoreFixture.with { fixture in
+            // The slow one has claimed and has not yet written; the quick one does all. Then the slow one writes and confirms.
+            let slow = CrashedThief(fixture, device: "slow", token: "t", over: nil)
+            try await slow.go(until: .claimed)
+            try await fixture.register("quick", token: "t")
+            try await slow.write()
+            #expect(try await slow.confirm() == -1)
+            // Both records hold the token now, and the index still names both: the next call puts it right.
+            try await fixture.register("slow", token: "t")
+            #expect(try await fixture.get("quick") == nil)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func manyDevicesFightForFewTokens() async throws {
+        try await StoreFixture.with { fixture in
+            try await withThrowingTaskGroup { group in
+                for worker in 0..<8 {
+                    group.addTask {
+                        var random = SeededGenerator(seed: UInt64(worker))
+                        for _ in 0..<40 {
+                            let device = "phone-\(Int.random(in: 0..<6, using: &random))"
+                            let token = "token-\(Int.random(in: 0..<4, using: &random))"
+                            let user = ["", "ann", "bob"][Int.random(in: 0..<3, using: &random)]
+                            do {
+                                if Int.random(in: 0..<8, using: &random) == 0 {
+                                    _ = try await fixture.store.delete(fixture.app, DeviceID(device))
+                                } else {
+                                    try await fixture.register(device, token: token, user: user, topics: [token])
+                                }
+                            } catch let error as StoreError where error.code == .contended {
+                                // Somebody else has it now: what an app would try again.
+                            }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let check = try await StoreCheck.run(fixture.store, fixture.app)
+            #expect(check.problems == [])
+            #expect(check.devices.count <= 4)
+            try await fixture.repairEverything()
+            try await fixture.expectClean()
+        }
+    }
+}
+
+/// Takes a token as a process does that dies on the way: by the functions themselves, step by step.
+struct CrashedThief {
+    private let fixture: StoreFixture
+    private let device: String
+    private let token: [UInt8]
+    private let victim: String?
+
+    init(_ fixture: StoreFixture, device: String, token: String, over victim: String?) {
+        self.fixture = fixture
+        self.device = device
+        self.token = Hexadecimal.decode(StoreFixture.token(token)) ?? []
+        self.victim = victim
+    }
+
+    func go(until last: TokenTests.Step) async throws {
+        try await self.claim()
+        if last.rawValue >= TokenTests.Step.cleared.rawValue { try await self.clear() }
+        if last.rawValue >= TokenTests.Step.written.rawValue { try await self.write() }
+    }
+
+    func claim() async throws {
+        let place = self.fixture.place(self.token)
+        _ = try await self.fixture.client.call(
+            "apus1_token_claim",
+            on: self.fixture.store.keys.tag(place.partition),
+            keys: [self.fixture.store.keys.meta(self.fixture.app, place.partition)],
+            arguments: [.bytes(place.digest), .bytes(self.fixture.owner(self.device))],
+        )
+    }
+
+    func clear() async throws {
+        guard let victim = self.victim, let stored = try await self.fixture.get(victim) else { return }
+        let place = self.fixture.place(Array(victim.utf8))
+        let keys = self.fixture.store.keys
+        let slab = keys.slab(self.fixture.app, stored.realm, place.partition, Int(stored.reference.ordinal) / 64)
+        let value = try await self.fixture.client.send(
+            RedisCommand("HGET", .text(slab), .integer(Int(stored.reference.ordinal) % 64)),
+            on: keys.tag(place.partition),
+        ).root.bytes
+        let reply = try await self.fixture.client.call(
+            "apus1_remove",
+            on: keys.tag(place.partition),
+            keys: [keys.meta(self.fixture.app, stored.realm, place.partition)],
+            arguments: [
+                .bytes(place.digest), .bytes(try #require(value)),
+                .bytes(
+                    stored.record.topics.flatMap { topic in (0..<4).map { UInt8(topic >> (24 - 8 * UInt32($0)) & 0xff) }
+                    }
+                ),
+            ],
+        )
+        #expect(reply.root.integer == 1)
+    }
+
+    func write() async throws {
+        let place = self.fixture.place(Array(self.device.utf8))
+        let record = try DeviceRecord(device: self.device, token: self.token).encode()
+        let keys = Realm.allCases.map { self.fixture.store.keys.meta(self.fixture.app, $0, place.partition) }
+        let reply = try await self.fixture.client.call(
+            "apus1_put",
+            on: self.fixture.store.keys.tag(place.partition),
+            keys: keys,
+            arguments: [.bytes(place.digest), .bytes([]), .bytes(record), "now", .bytes([]), .bytes([])],
+        )
+        #expect(reply.root.element(0)?.integer == 1)
+    }
+
+    func confirm() async throws -> Int64? {
+        let place = self.fixture.place(self.token)
+        return try await self.fixture.client.call(
+            "apus1_token_confirm",
+            on: self.fixture.store.keys.tag(place.partition),
+            keys: [self.fixture.store.keys.meta(self.fixture.app, place.partition)],
+            arguments: [.bytes(place.digest), .bytes(self.fixture.owner(self.device)), .bytes([])],
+        ).root.integer
+    }
+}
+
+extension StoreFixture {
+    /// What the janitor does, over everything at once.
+    func repairEverything() async throws {
+        for partition in 0..<self.store.keys.keyspace.devicePartitions {
+            var bucket: Int? = 0
+            while let at = bucket {
+                bucket = try await self.store.repairTokens(self.app, partition, bucket: at).nextBucket
+            }
+            bucket = 0
+            while let at = bucket {
+                bucket = try await self.store.repairUsers(self.app, partition, bucket: at).nextBucket
+            }
+        }
+    }
+}
