@@ -78,6 +78,7 @@ package final class RedisServer: Sendable {
     }
 
     /// Runs `body` with a server of its own, and stops it afterwards.
+    @discardableResult
     package static func with<Result>(
         _ options: Options = Options(),
         _ body: (RedisServer) async throws -> Result,

@@ -1,38 +1,14 @@
 import ApusRedis
 import ApusTestKit
-import Logging
 import NIOCore
 import NIOPosix
+import Synchronization
 import Testing
-
-/// Runs `body` with a server and a client of it.
-func withClient(
-    _ options: RedisServer.Options = RedisServer.Options(),
-    url: KeyPath<RedisServer, String> & Sendable = \.url,
-    configure: (inout RedisConfiguration) -> Void = { _ in },
-    _ body: (RedisServer, RedisClient) async throws -> Void,
-) async throws {
-    try await RedisServer.with(options) { server in
-        var configuration = try RedisConfiguration(url: server[keyPath: url], clientName: "apus-tests")
-        configure(&configuration)
-        let client = try RedisClient(
-            configuration: configuration,
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-        )
-        do {
-            try await body(server, client)
-        } catch {
-            await client.close()
-            throw error
-        }
-        await client.close()
-    }
-}
 
 @Suite("Redis client")
 struct RedisClientTests {
     private let tag = HashTag("q1")
+    private let patient = RedisClient.Options(isIdempotent: true, patience: .seconds(60))
 
     @Test("commands travel over a unix socket and over TCP", arguments: [\RedisServer.url, \RedisServer.tcpURL])
     func roundTrip(url: KeyPath<RedisServer, String> & Sendable) async throws {
@@ -42,5 +18,167 @@ struct RedisClientTests {
             let entries = try await client.send(RedisCommand("XRANGE", "{q1}in", "-", "+"), on: self.tag)
             #expect(entries.root[0][1].children.map(\.bytes) == [Array("m".utf8), [0, 255]])
         }
+    }
+
+    @Test("after a crash: what was sent is unknown, what may be repeated is, and the client finds its way back")
+    func crash() async throws {
+        try await withClient(RedisServer.Options(isAppendOnly: true)) { server, client in
+            _ = try await client.send(RedisCommand("SET", "{q1}k", "before"), on: self.tag)
+            // On one loop, so that all of them wait on the connection that is about to die.
+            let eventLoop = client.eventLoopGroup.any()
+            _ = try await client.connection(for: self.tag, on: eventLoop).get()
+            server.suspend()
+            let once = client.send(RedisCommand("INCR", "{q1}n"), on: self.tag, eventLoop: eventLoop)
+            let repeated = client.send(
+                RedisCommand("SET", "{q1}k", "after"),
+                on: self.tag,
+                options: self.patient,
+                eventLoop: eventLoop,
+            )
+            let pending = try await client.connection(for: self.tag, on: eventLoop).map(\.pendingCount).get()
+            #expect(pending == 2)
+            await server.kill()
+            let error = await expectError(.disconnected) { _ = try await once.get() }
+            #expect(error?.isOutcomeUnknown == true)
+            await expectError(.notConnected) {
+                let options = RedisClient.Options(isIdempotent: true, patience: .milliseconds(300))
+                _ = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag, options: options)
+            }
+            try await server.restart()
+            #expect(try await repeated.get().root.string == "OK")
+            let value = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag, options: self.patient)
+            #expect(value.root.string == "after")
+        }
+    }
+
+    @Test("a frozen server: the command times out, later ones succeed on a new connection")
+    func frozen() async throws {
+        try await withClient(configure: impatient) { server, client in
+            let eventLoop = client.eventLoopGroup.any()
+            let set = RedisCommand("SET", "{q1}k", "1")
+            _ = try await client.send(set, on: self.tag, eventLoop: eventLoop).get()
+            server.suspend()
+            let increment = RedisCommand("INCR", "{q1}n")
+            await expectError(.timedOut) {
+                _ = try await client.send(increment, on: self.tag, eventLoop: eventLoop).get()
+            }
+            server.resume()
+            #expect(
+                try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag, options: self.patient).root.string
+                    == "1"
+            )
+        }
+    }
+
+    @Test("a blocking read survives a restart without a hot loop")
+    func blockingReadRestart() async throws {
+        try await withClient(RedisServer.Options(isAppendOnly: true)) { server, client in
+            let create = RedisCommand("XGROUP", "CREATE", "{q1}in", "g", "0", "MKSTREAM")
+            _ = try await client.send(create, on: self.tag)
+            let blocking = client.blockingConnection(for: self.tag)
+            let read = RedisCommand("XREADGROUP", "GROUP", "g", "c", "BLOCK", "1000", "STREAMS", "{q1}in", ">")
+            let failures = Mutex(0)
+            async let entry = {
+                while true {
+                    do {
+                        let reply = try await blocking.send(read, blocking: .seconds(1))
+                        if !reply.root.isNull { return reply }
+                    } catch {
+                        failures.withLock { $0 += 1 }
+                    }
+                }
+            }()
+            try await eventually("the reader blocks") {
+                try await server.command("INFO", "clients").root.string?.contains("blocked_clients:1") == true
+            }
+            await server.kill()
+            try await Task.sleep(for: .milliseconds(300))
+            try await server.restart()
+            let add = RedisCommand("XADD", "{q1}in", "1-1", "m", "x")
+            _ = try await client.send(add, on: self.tag, options: RedisClient.Options(patience: .seconds(60)))
+            #expect(await entry.root[0][1][0][0].string == "1-1")
+            // One when the server died, then attempts after growing pauses: 50 ms, 100 ms … on average half of that.
+            #expect(failures.withLock { $0 } < 60)
+            await blocking.close()
+        }
+    }
+
+    @Test("a demoted server is left, and its address tried again")
+    func readOnly() async throws {
+        let attempts = Mutex(0)
+        let server = try await ScriptedServer.start { _ in
+            let attempt = attempts.withLock { count in
+                count += 1
+                return count
+            }
+            return attempt < 3 ? "-READONLY You can't write against a read only replica.\r\n" : "+OK\r\n"
+        }
+        try await withClient(of: server.url) { client in
+            let first = try await client.connection(for: self.tag, on: client.eventLoopGroup.any()).get()
+            let reply = client.send(RedisCommand("SET", "{q1}k", "1"), on: self.tag, eventLoop: first.eventLoop)
+            #expect(try await reply.get().root.string == "OK")
+            let isOpen = try await first.eventLoop.submit { first.isOpen }.get()
+            #expect(!isOpen)
+        }
+        try await server.stop()
+    }
+
+    @Test("with a topology that knows more servers, MOVED is followed at once")
+    func moved() async throws {
+        let new = try await ScriptedServer.start { _ in "+new\r\n" }
+        let old = try await ScriptedServer.start { [port = new.port] _ in "-MOVED 1 127.0.0.1:\(port)\r\n" }
+        let topology = MovingTopology(.host("127.0.0.1", port: old.port))
+        try await withClient(of: old.url, topology: topology) { client in
+            let reply = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag)
+            #expect(reply.root.string == "new")
+            #expect(topology.endpoint(forSlot: self.tag.slot) == .host("127.0.0.1", port: new.port))
+        }
+        try await old.stop()
+        try await new.stop()
+    }
+
+    @Test("commands of one task keep their order, those of many tasks share the connections")
+    func concurrency() async throws {
+        try await withClient { server, client in
+            try await withThrowingTaskGroup { group in
+                for task in 0..<20 {
+                    group.addTask {
+                        for number in 1...50 {
+                            let reply = try await client.send(RedisCommand("INCR", .text("{q1}\(task)")), on: self.tag)
+                            #expect(reply.root.integer == Int64(number))
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let list = try await server.command("CLIENT", "LIST").root.string ?? ""
+            let ours = list.split(separator: "\n").count { $0.contains("name=apus-tests") }
+            #expect(ours <= client.eventLoopGroup.makeIterator().reduce(0) { count, _ in count + 1 })
+        }
+    }
+
+    @Test("a closed client takes nothing more")
+    func closed() async throws {
+        try await withClient { _, client in
+            _ = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag)
+            await client.close()
+            await expectError(.closed) { _ = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag) }
+        }
+    }
+}
+
+/// Knows where a slot went.
+private final class MovingTopology: RedisTopology {
+    private let current: Mutex<RedisEndpoint>
+
+    init(_ endpoint: RedisEndpoint) { self.current = Mutex(endpoint) }
+
+    var endpoints: [RedisEndpoint] { [self.current.withLock(\.self)] }
+
+    func endpoint(forSlot slot: Int) -> RedisEndpoint { self.current.withLock(\.self) }
+
+    func moved(slot: Int, to endpoint: RedisEndpoint) -> Bool {
+        self.current.withLock { $0 = endpoint }
+        return true
     }
 }

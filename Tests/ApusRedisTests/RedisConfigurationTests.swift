@@ -22,7 +22,9 @@ struct RedisConfigurationTests {
 
     @Test("TLS with its settings")
     func tls() throws {
-        let configuration = try RedisConfiguration(url: "rediss://u:p@h:1?ca=/etc/my%20ca.pem&server_name=redis.internal")
+        let configuration = try RedisConfiguration(
+            url: "rediss://u:p@h:1?ca=/etc/my%20ca.pem&server_name=redis.internal"
+        )
         #expect(configuration.tls?.certificateAuthorityFile == "/etc/my ca.pem")
         #expect(configuration.tls?.serverName == "redis.internal")
         #expect(try RedisConfiguration(url: "rediss://h").tls == RedisConfiguration.TLS())

@@ -3,7 +3,12 @@ import Testing
 
 @Suite("Retry and reconnect")
 struct RetryTests {
-    private func decide(_ code: RedisError.Code, attempt: Int = 1, idempotent: Bool = false, left: Duration = .seconds(5))
+    private func decide(
+        _ code: RedisError.Code,
+        attempt: Int = 1,
+        idempotent: Bool = false,
+        left: Duration = .seconds(5)
+    )
         -> RetryDecision
     {
         RetryDecision(error: RedisError(code, ""), attempt: attempt, idempotent: idempotent, left: left, draw: 0.5)

@@ -1,4 +1,3 @@
-internal import ApusTLS
 internal import NIOCore
 
 /// Drives the pipeline and the parser of one connection on its event loop. All commands of one turn of the loop leave in
@@ -121,11 +120,15 @@ final class RedisChannelHandler: ChannelInboundHandler {
         self.wakeUp = nil
         let reason = self.closeReason ?? RedisError(.disconnected, "the server closed the connection")
         self.closeReason = reason
+        for promise in self.pipeline.closed() { promise.fail(Self.told(reason)) }
+    }
+
+    /// What a command hears that was taken and has no answer.
+    private static func told(_ reason: RedisError) -> RedisError {
+        // Before the end of the handshake nothing was sent.
+        if reason.code == .tls || reason.code == .notConnected { return reason }
         // Whatever the cause, for a command that was sent it means the same: nobody knows.
-        let told =
-            reason.isOutcomeUnknown || reason.code == .tls
-            ? reason : RedisError(.disconnected, reason.message)
-        for promise in self.pipeline.closed() { promise.fail(told) }
+        return reason.isOutcomeUnknown ? reason : RedisError(.disconnected, reason.message)
     }
 
     // MARK: Writing
@@ -202,16 +205,5 @@ extension ChannelHandlerContext {
         let promise = self.eventLoop.makePromise(of: Void.self)
         self.write(data, promise: promise)
         return promise.futureResult
-    }
-}
-
-extension RedisError {
-    /// What an error of the channel means.
-    init(_ error: any Error) {
-        switch error {
-        case let error as RedisError: self = error
-        case let error as TLSError: self.init(.tls, "\(error)")
-        default: self.init(.disconnected, "\(error)")
-        }
     }
 }

@@ -66,7 +66,10 @@ public final class RedisConnection: Sendable {
             }
         return
             connecting
-            .flatMapErrorThrowing { throw RedisError(.notConnected, "\(endpoint): \($0)") }
+            .flatMapErrorThrowing { error in
+                let error = RedisError(error)
+                throw error.code == .tls ? error : RedisError(.notConnected, "\(endpoint): \(error.message)")
+            }
             .flatMapThrowing { channel in
                 let handler = try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self)
                 return RedisConnection(channel: channel, handler: handler, requestTimeout: requestTimeout)
@@ -95,7 +98,7 @@ public final class RedisConnection: Sendable {
     public func sendTransaction(_ commands: [RedisCommand]) -> EventLoopFuture<RESPReply> {
         self.eventLoop.flatSubmit {
             // One turn of the loop, so no other command comes between them.
-            let replies = [self.send(RedisCommand("MULTI"))] + commands.map { self.send($0) }
+            let replies = ([RedisCommand("MULTI")] + commands).map { self.send($0) }
             let last = self.send(RedisCommand("EXEC"))
             // A refused command makes EXEC say only that something was refused; the first error says what.
             return EventLoopFuture.andAllComplete(replies, on: self.eventLoop).flatMap {
@@ -141,7 +144,11 @@ public final class RedisConnection: Sendable {
         return EventLoopFuture.andAllSucceed(steps, on: self.eventLoop)
             .map { self }
             .flatMapError { error in
-                self.close().flatMapThrowing { throw error }
+                let error = RedisError(error)
+                // Whatever the greeting met, no command of a caller was sent.
+                let isNews = error.isCredentials || error.isRetryable || error.code == .tls
+                let told = isNews ? error : RedisError(.notConnected, error.message)
+                return self.close().flatMapThrowing { throw told }
             }
     }
 

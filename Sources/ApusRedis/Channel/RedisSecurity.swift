@@ -3,10 +3,53 @@ internal import NIOCore
 
 /// How connections are protected: not at all, or with TLS. Made once per client: the trusted certificates are read here.
 struct RedisSecurity: Sendable {
+    private let context: TLSContext?
+    private let serverName: String?
+    private let limits: TLSHandler.Limits
+
+    /// - Throws: `tls` when the trusted certificates cannot be read.
     init(_ configuration: RedisConfiguration) throws(RedisError) {
-        guard configuration.tls == nil else { throw RedisError(.tls, "rediss:// is not built in") }
+        var limits = TLSHandler.Limits()
+        limits.handshakeTimeout = TimeAmount(configuration.connectTimeout)
+        self.limits = limits
+        self.serverName = configuration.tls?.serverName
+        guard let tls = configuration.tls else {
+            self.context = nil
+            return
+        }
+        do throws(TLSError) {
+            let trust = tls.certificateAuthorityFile.map { TLSTrust.file($0) } ?? .system
+            self.context = try TLSContext.client(trust: trust)
+        } catch {
+            throw RedisError(.tls, "\(error)")
+        }
     }
 
-    /// Puts TLS in front, when it is asked for.
-    func addHandler(to channel: any Channel, host: String?) throws {}
+    /// Puts TLS in front, when it is asked for. The certificate must be valid for `host`, unless another name is set.
+    func addHandler(to channel: any Channel, host: String?) throws {
+        guard let context = self.context else { return }
+        let name = self.serverName ?? host ?? ""
+        let handler = try TLSHandler(client: context, serverName: name, limits: self.limits)
+        try channel.pipeline.syncOperations.addHandler(handler)
+    }
+}
+
+extension RedisError {
+    /// What an error of the channel means for a command that was sent, or that waits for the handshake.
+    init(_ error: any Error) {
+        switch error {
+        case let error as RedisError:
+            self = error
+        case let error as TLSError:
+            switch error.code {
+            // The network's doing, not the certificates'.
+            case .closedDuringHandshake, .handshakeTimedOut: self.init(.notConnected, "\(error)")
+            // Only an established connection ends like this.
+            case .closedWithoutCloseNotify, .closed: self.init(.disconnected, "\(error)")
+            default: self.init(.tls, "\(error)")
+            }
+        default:
+            self.init(.disconnected, "\(error)")
+        }
+    }
 }

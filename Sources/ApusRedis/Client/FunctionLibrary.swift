@@ -126,7 +126,7 @@ public struct FunctionLibrary: Sendable {
                 (0...Int64(Int32.max)).contains(major), (0...Int64(Int32.max)).contains(minor)
             else { throw RedisError(.unexpectedReply, "\(self.versionFunction) answered something else") }
             return Version(major: Int(major), minor: Int(minor))
-        } catch where error.code == .functionMissing {
+        } catch  where error.code == .functionMissing {
             return nil
         }
     }

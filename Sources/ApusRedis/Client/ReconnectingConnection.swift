@@ -67,7 +67,7 @@ final class ReconnectingConnection {
                 draw: Double.random(in: 0..<1),
             )
             let due = self.eventLoop.now + TimeAmount(wait)
-            guard due <= deadline else { return self.eventLoop.makeFailedFuture(self.lastError) }
+            guard wait == .zero || due <= deadline else { return self.eventLoop.makeFailedFuture(self.lastError) }
             let promise = self.eventLoop.makePromise(of: RedisConnection.self)
             self.waiters = 1
             if wait == .zero {
@@ -161,25 +161,21 @@ final class ReconnectingConnection {
     }
 
     private func failed(_ error: RedisError, _ promise: EventLoopPromise<RedisConnection>) {
-        // Whatever the greeting met, the caller's command was not sent.
-        let told =
-            error.isCredentials || error.code == .tls || error.isRetryable
-            ? error : RedisError(.notConnected, error.message)
         guard case .connecting = self.state else {
             promise.fail(RedisError(.closed, "the client is closed"))
             return
         }
         self.failures += 1
-        self.lastError = told
+        self.lastError = error
         if self.lostAt == nil || self.failures == 1 {
             self.lostAt = self.lostAt ?? self.eventLoop.now
             self.logger.warning(
                 "redis cannot be reached",
-                metadata: ["server": "\(self.endpoint)", "error": "\(told)"],
+                metadata: ["server": "\(self.endpoint)", "error": "\(error)"],
             )
         }
         self.state = .idle
-        promise.fail(told)
+        promise.fail(error)
     }
 
     private func lost(_ connection: RedisConnection, since: NIODeadline) {
