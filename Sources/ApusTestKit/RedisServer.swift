@@ -138,7 +138,10 @@ package final class RedisServer: Sendable {
     }
 
     private func connect() async throws -> RedisConnection {
-        let configuration = try RedisConfiguration(url: self.url, clientName: "apus-test-kit")
+        var configuration = try RedisConfiguration(url: self.url, clientName: "apus-test-kit")
+        // Generous: tests run on loaded machines.
+        configuration.connectTimeout = .seconds(20)
+        configuration.requestTimeout = .seconds(30)
         return try await RedisConnection.connect(
             to: configuration.endpoint,
             configuration: configuration,

@@ -19,6 +19,10 @@ typedef struct CHiredis_Sink {
 
 // hiredis keeps what these return as "the object" and only asks that it is not NULL; the sink itself will do.
 static void *CHiredis_createString(const redisReadTask *task, char *bytes, size_t length) {
+    // RESP3 has more kinds of text; nobody asks for it, so nobody may answer with it. (0.14 knows none of them.)
+    if (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_STATUS && task->type != REDIS_REPLY_ERROR) {
+        return NULL;
+    }
     CHiredis_Sink *sink = (CHiredis_Sink *)task->privdata;
     return sink->string(sink->context, task->type, bytes, length) ? sink : NULL;
 }
@@ -28,6 +32,7 @@ static void *CHiredis_createArray(const redisReadTask *task, size_t count) {
 #else
 static void *CHiredis_createArray(const redisReadTask *task, int count) {
 #endif
+    if (task->type != REDIS_REPLY_ARRAY) return NULL;
     CHiredis_Sink *sink = (CHiredis_Sink *)task->privdata;
     return sink->array(sink->context, (long long)count) ? sink : NULL;
 }
@@ -45,12 +50,29 @@ static void *CHiredis_createNull(const redisReadTask *task) {
 // The objects are the sink, which the reader does not own.
 static void CHiredis_freeNothing(void *object) { (void)object; }
 
+#if HIREDIS_MAJOR >= 1
+// RESP3 as well. A function that is missing would let the value pass without being told.
+static void *CHiredis_refuseDouble(const redisReadTask *task, double value, char *text, size_t length) {
+    (void)task, (void)value, (void)text, (void)length;
+    return NULL;
+}
+
+static void *CHiredis_refuseBool(const redisReadTask *task, int value) {
+    (void)task, (void)value;
+    return NULL;
+}
+#endif
+
 static redisReplyObjectFunctions CHiredis_functions = {
     .createString = CHiredis_createString,
     .createArray = CHiredis_createArray,
     .createInteger = CHiredis_createInteger,
     .createNil = CHiredis_createNull,
     .freeObject = CHiredis_freeNothing,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = CHiredis_refuseDouble,
+    .createBool = CHiredis_refuseBool,
+#endif
 };
 
 // A reader that tells a copy of `sink`; NULL without memory. Freed by `CHiredis_readerFree`.

@@ -55,6 +55,10 @@ struct KeyspaceTests {
         // SHA-256 of these bytes begins with 2f9e 1dab2c1f2bbb1a88 (sha256sum).
         let placement = Keyspace().placement(app: "shop", id: "device-1")
         #expect(placement == Placement(shard: 14, partition: 158, digest: 0x1dab_2c1f_2bbb_1a88))
+        let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+        #expect(keyspace.shard(app: "shop", id: "device-1") == 0)
+        #expect(keyspace.partition(app: "shop", id: "device-1") == 2)
+        #expect(keyspace.digest(app: "shop", id: "device-1") == placement.digest)
     }
 
     @Test("the real server agrees on every slot")

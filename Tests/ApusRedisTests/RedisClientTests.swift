@@ -10,6 +10,8 @@ struct RedisClientTests {
     private let tag = HashTag("q1")
     private let patient = RedisClient.Options(isIdempotent: true, patience: .seconds(60))
 
+    private let hasty = RedisClient.Options(patience: .zero)
+
     @Test("commands travel over a unix socket and over TCP", arguments: [\RedisServer.url, \RedisServer.tcpURL])
     func roundTrip(url: KeyPath<RedisServer, String> & Sendable) async throws {
         try await withClient(url: url) { _, client in
@@ -40,9 +42,14 @@ struct RedisClientTests {
             await server.kill()
             let error = await expectError(.disconnected) { _ = try await once.get() }
             #expect(error?.isOutcomeUnknown == true)
-            await expectError(.notConnected) {
-                let options = RedisClient.Options(isIdempotent: true, patience: .milliseconds(300))
-                _ = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag, options: options)
+            // A loop that has not noticed the loss yet says "disconnected" once.
+            try await eventually("the loss is noticed") {
+                do {
+                    _ = try await client.send(RedisCommand("GET", "{q1}k"), on: self.tag, options: self.hasty)
+                    return false
+                } catch let error as RedisError {
+                    return error.code == .notConnected
+                }
             }
             try await server.restart()
             #expect(try await repeated.get().root.string == "OK")

@@ -91,7 +91,7 @@ struct RedisConnectionTests {
         try await RedisServer.with { server in
             let connection = try await connect(server.tcpURL) {
                 $0.keepAlive = .milliseconds(50)
-                $0.requestTimeout = .milliseconds(200)
+                $0.requestTimeout = .seconds(1)
             }
             // Alive beyond several questions.
             try await Task.sleep(for: .milliseconds(300))

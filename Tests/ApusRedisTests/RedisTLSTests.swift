@@ -88,7 +88,8 @@ struct RedisTLSTests {
     func plainServer() async throws {
         try await RedisServer.with(Self.options()) { server in
             await expectError(.notConnected) {
-                _ = try await connect("rediss://127.0.0.1:\(server.port)?ca=\(server.directory)/ca.pem")
+                let url = "rediss://127.0.0.1:\(server.port)?ca=\(server.directory)/ca.pem"
+                _ = try await connect(url) { $0.connectTimeout = .milliseconds(500) }
             }
         }
     }

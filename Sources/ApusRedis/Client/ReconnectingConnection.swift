@@ -25,6 +25,8 @@ final class ReconnectingConnection {
     private var waiters = 0
     private var failures = 0
     private var lastError = RedisError(.notConnected, "no attempt yet")
+    /// The reason that was logged last: an outage is one line, not one for each attempt.
+    private var loggedCode: RedisError.Code?
     /// When the trouble began: for one line when it is over, instead of one for each attempt.
     private var lostAt: NIODeadline?
 
@@ -154,6 +156,7 @@ final class ReconnectingConnection {
                 metadata: ["server": "\(self.endpoint)", "down_ms": "\(milliseconds)", "attempts": "\(self.failures)"],
             )
             self.lostAt = nil
+            self.loggedCode = nil
         }
         self.state = .open(connection, since: now)
         connection.closeFuture.assumeIsolated().whenComplete { _ in self.lost(connection, since: now) }
@@ -167,8 +170,9 @@ final class ReconnectingConnection {
         }
         self.failures += 1
         self.lastError = error
-        if self.lostAt == nil || self.failures == 1 {
-            self.lostAt = self.lostAt ?? self.eventLoop.now
+        self.lostAt = self.lostAt ?? self.eventLoop.now
+        if self.loggedCode != error.code {
+            self.loggedCode = error.code
             self.logger.warning(
                 "redis cannot be reached",
                 metadata: ["server": "\(self.endpoint)", "error": "\(error)"],

@@ -51,6 +51,15 @@ public struct Keyspace: Sendable, Hashable {
         )
     }
 
+    /// The queue shard of an id of an app.
+    public func shard(app: String, id: String) -> Int { self.placement(app: app, id: id).shard }
+
+    /// The device partition of an id of an app.
+    public func partition(app: String, id: String) -> Int { self.placement(app: app, id: id).partition }
+
+    /// The digest of an id of an app.
+    public func digest(app: String, id: String) -> UInt64 { self.placement(app: app, id: id).digest }
+
     private static func chosenTags(prefix: String, count: Int) -> [HashTag] {
         precondition((1...Self.sizeMax).contains(count), "1 to \(Self.sizeMax) shards or partitions")
         var chosen = [HashTag?](repeating: nil, count: count)

@@ -20,8 +20,8 @@ func withClient(
 /// The settings as they are.
 func unchanged(_ configuration: inout RedisConfiguration) {}
 
-/// Settings for a server that hangs: an answer may take 200 ms.
-func impatient(_ configuration: inout RedisConfiguration) { configuration.requestTimeout = .milliseconds(200) }
+/// Settings for a server that hangs: an answer may take a second.
+func impatient(_ configuration: inout RedisConfiguration) { configuration.requestTimeout = .seconds(1) }
 
 /// Runs `body` with a client of that address.
 func withClient(
@@ -31,6 +31,9 @@ func withClient(
     _ body: (RedisClient) async throws -> Void,
 ) async throws {
     var configuration = try RedisConfiguration(url: url, clientName: "apus-tests")
+    // Generous: tests run on loaded machines.
+    configuration.connectTimeout = .seconds(20)
+    configuration.requestTimeout = .seconds(30)
     configure(&configuration)
     let client = try RedisClient(
         configuration: configuration,
@@ -50,6 +53,9 @@ func withClient(
 /// A connection of its own to that address.
 func connect(_ url: String, configure: (inout RedisConfiguration) -> Void = { _ in }) async throws -> RedisConnection {
     var configuration = try RedisConfiguration(url: url, clientName: "apus-tests")
+    // Generous: tests run on loaded machines.
+    configuration.connectTimeout = .seconds(20)
+    configuration.requestTimeout = .seconds(30)
     configure(&configuration)
     return try await RedisConnection.connect(
         to: configuration.endpoint,
