@@ -1,0 +1,134 @@
+internal import Synchronization
+
+/// One-shot misfortune: the next `count` requests on a route, or only those whose path contains a text, get `fault`.
+public struct FaultScript: Hashable, Sendable {
+    /// Where.
+    public var route: FaultRoute
+    /// A part of the path, such as a token; nil: any.
+    public var pathContains: String?
+    /// How often it still strikes.
+    public var count: Int
+    /// What happens.
+    public var fault: Fault
+
+    /// A script for the next `count` requests.
+    public init(route: FaultRoute, pathContains: String? = nil, count: Int, fault: Fault) {
+        precondition(count >= 1, "a script strikes at least once")
+        self.route = route
+        self.pathContains = pathContains
+        self.count = count
+        self.fault = fault
+    }
+}
+
+/// Hands out faults to the requests of all connections, each request by its number; scripts come before lots.
+package final class FaultInjector: Sendable {
+    private struct State {
+        var plan: FaultPlan
+        var scripts: [FaultScript] = []
+        /// Requests seen per route since the plan came.
+        var numbers: [3 of UInt64] = [0, 0, 0]
+    }
+
+    private let state: Mutex<State>
+    /// Whether there is nothing to hand out: then no request takes the lock.
+    private let quiet: Atomic<Bool>
+
+    /// Starts with that plan.
+    package init(_ plan: FaultPlan = FaultPlan()) {
+        precondition(plan.isValid, "the fault plan says something impossible")
+        self.state = Mutex(State(plan: plan))
+        self.quiet = Atomic(plan.isQuiet)
+    }
+
+    /// The plan in force.
+    package var plan: FaultPlan { self.state.withLock { $0.plan } }
+
+    /// Scripts that have not struck as often as they should.
+    package var scripts: [FaultScript] { self.state.withLock { $0.scripts } }
+
+    /// Puts a plan in force and numbers requests from 0 again; scripts stay.
+    package func adopt(_ plan: FaultPlan) {
+        precondition(plan.isValid, "the fault plan says something impossible")
+        self.state.withLock { state in
+            state.plan = plan
+            state.numbers = [0, 0, 0]
+            self.updateQuiet(state)
+        }
+    }
+
+    /// Adds a script behind the others. Whether there was room.
+    @discardableResult
+    package func add(_ script: FaultScript) -> Bool {
+        self.state.withLock { state in
+            guard state.scripts.count < SimulatorLimits.scriptsMax else { return false }
+            state.scripts.append(script)
+            self.updateQuiet(state)
+            return true
+        }
+    }
+
+    /// Nothing goes wrong any more.
+    package func clear() {
+        self.state.withLock { state in
+            state = State(plan: FaultPlan())
+            self.updateQuiet(state)
+        }
+    }
+
+    private func updateQuiet(_ state: borrowing State) {
+        self.quiet.store(state.plan.isQuiet && state.scripts.isEmpty, ordering: .releasing)
+    }
+
+    /// What befalls the next request on that route.
+    package func next(_ route: FaultRoute, path: Span<UInt8>) -> FaultDraw {
+        guard !self.quiet.load(ordering: .acquiring) else { return .none }
+        return self.state.withLock { state in
+            let index = Int(route.rawValue) - 1
+            let number = state.numbers[index]
+            state.numbers[index] += 1
+            var draw = state.plan.draw(route, number: number)
+            if let struck = Self.strike(&state.scripts, route, path) {
+                draw.fault = struck
+                self.updateQuiet(state)
+            }
+            return draw
+        }
+    }
+
+    /// The connection's limit of requests before GOAWAY, if any.
+    package func goAwayAfterRequests(_ route: FaultRoute) -> Int? {
+        guard !self.quiet.load(ordering: .acquiring) else { return nil }
+        return self.state.withLock { $0.plan[route].goAwayAfterRequests }
+    }
+
+    private static func strike(
+        _ scripts: inout [FaultScript],
+        _ route: FaultRoute,
+        _ path: Span<UInt8>,
+    ) -> Fault? {
+        for index in scripts.indices {
+            let script = scripts[index]
+            guard script.route == route else { continue }
+            if let part = script.pathContains, !path.contains(part) { continue }
+            scripts[index].count -= 1
+            if scripts[index].count == 0 { scripts.remove(at: index) }
+            return script.fault
+        }
+        return nil
+    }
+}
+
+extension Span<UInt8> {
+    fileprivate func contains(_ part: String) -> Bool {
+        let part = Array(part.utf8)
+        guard !part.isEmpty else { return true }
+        guard self.count >= part.count else { return false }
+        for start in 0...(self.count - part.count) {
+            var matched = 0
+            while matched < part.count, self[start + matched] == part[matched] { matched += 1 }
+            if matched == part.count { return true }
+        }
+        return false
+    }
+}

@@ -1,0 +1,118 @@
+internal import ApusCore
+
+/// How often what goes wrong on one route: probabilities of a request, each 0...1, together at most 1.
+public struct FaultRates: Hashable, Sendable {
+    /// Of 429.
+    public var tooManyRequests = 0.0
+    /// Of 503.
+    public var unavailable = 0.0
+    /// Of 500.
+    public var internalError = 0.0
+    /// Of no answer at all.
+    public var silence = 0.0
+    /// Of REFUSED_STREAM.
+    public var refusal = 0.0
+    /// Of a connection that breaks after taking the request.
+    public var drop = 0.0
+    /// How long every answer takes, in milliseconds.
+    public var delayMilliseconds: Int64 = 0
+    /// How much longer it may take, drawn evenly, in milliseconds.
+    public var jitterMilliseconds: Int64 = 0
+    /// After how many requests a connection gets GOAWAY; nil: never.
+    public var goAwayAfterRequests: Int?
+
+    /// Nothing goes wrong.
+    public init() {}
+
+    /// The probabilities in the order they are laid side by side.
+    var laid: [(fault: Fault, probability: Double)] {
+        [
+            (.tooManyRequests, self.tooManyRequests), (.unavailable, self.unavailable),
+            (.internalError, self.internalError), (.silence, self.silence), (.refusal, self.refusal),
+            (.drop, self.drop),
+        ]
+    }
+
+    /// Whether each number is possible.
+    var isValid: Bool {
+        let probabilities = self.laid.map(\.probability)
+        return probabilities.allSatisfy { $0 >= 0 && $0 <= 1 } && probabilities.reduce(0, +) <= 1 + 1e-9
+            && (0...Self.delayMillisecondsMax).contains(self.delayMilliseconds)
+            && (0...Self.delayMillisecondsMax).contains(self.jitterMilliseconds)
+            && self.goAwayAfterRequests ?? 1 >= 1
+    }
+
+    /// Longest delay and longest jitter: an hour.
+    public static let delayMillisecondsMax: Int64 = 3_600_000
+}
+
+/// What goes wrong where, and how often. The same seed gives the same faults to the same numbers of requests.
+public struct FaultPlan: Hashable, Sendable {
+    /// Which requests are struck.
+    public var seed: UInt64
+    /// At Apple's.
+    public var apns = FaultRates()
+    /// At Google's.
+    public var fcm = FaultRates()
+    /// At Google's token endpoint.
+    public var oauth = FaultRates()
+    /// How `Retry-After` is given.
+    public var retryAfter = RetryAfterForm.absent
+
+    /// Nothing goes wrong.
+    public init(seed: UInt64 = 0) { self.seed = seed }
+
+    /// The rates of a route.
+    public subscript(_ route: FaultRoute) -> FaultRates {
+        get {
+            switch route {
+            case .apns: self.apns
+            case .fcm: self.fcm
+            case .oauth: self.oauth
+            }
+        }
+        set {
+            switch route {
+            case .apns: self.apns = newValue
+            case .fcm: self.fcm = newValue
+            case .oauth: self.oauth = newValue
+            }
+        }
+    }
+
+    /// Whether every number is possible.
+    public var isValid: Bool { FaultRoute.allCases.allSatisfy { self[$0].isValid } }
+
+    /// Whether nothing can go wrong.
+    public var isQuiet: Bool { FaultRoute.allCases.allSatisfy { self[$0] == FaultRates() } }
+
+    /// What befalls the request of that number, counted from 0 per route over all connections.
+    ///
+    /// Pure: so a test can say beforehand how many of a thousand requests fail.
+    public func draw(_ route: FaultRoute, number: UInt64) -> FaultDraw {
+        let rates = self[route]
+        var lots = SeededGenerator(
+            seed: self.seed &+ UInt64(route.rawValue) &* 0xd134_2543_de82_ef95 &+ number &* 0xaf25_1af3_b0f0_25b5
+        )
+        var rest = Double(lots.next() >> 11) * 0x1p-53
+        var struck: Fault?
+        for (fault, probability) in rates.laid where struck == nil {
+            if rest < probability { struck = fault }
+            rest -= probability
+        }
+        let jitter = rates.jitterMilliseconds
+        let extra = jitter > 0 ? Int64(lots.next() % UInt64(jitter * 1_000 + 1)) : 0
+        return FaultDraw(fault: struck, delayMicroseconds: rates.delayMilliseconds * 1_000 + extra)
+    }
+}
+
+/// What befalls one request.
+public struct FaultDraw: Hashable, Sendable {
+    /// nil: none, it is judged as ever.
+    public var fault: Fault?
+    /// How long its answer waits.
+    public var delayMicroseconds: Int64
+
+    /// Nothing befalls it.
+    public static let none = FaultDraw(fault: nil, delayMicroseconds: 0)
+}
