@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// What `POST /faults` brings: a plan, scripts, or both.
 package struct FaultOrder: Hashable, Sendable {
     /// nil: the plan in force stays.
@@ -18,20 +20,26 @@ package struct FaultOrder: Hashable, Sendable {
     ///
     /// A member that is left out counts as zero; without seed, routes and `retry_after` the plan in force stays.
     package init(json: [UInt8]) throws(SimulatorError) {
-        guard let members = try JSONParser.parse(json).members else { throw Self.invalid("an object is expected") }
+        let text: JSONValue
+        do throws(JSONError) {
+            text = try JSONValue(parsing: json, bytesMax: SimulatorLimits.controlBodyBytesMax)
+        } catch {
+            throw SimulatorError(.malformedJSON, "not JSON: \(error)")
+        }
+        guard let members = text.object?.members else { throw Self.invalid("an object is expected") }
         var plan = FaultPlan()
         var hasPlan = false
         var scripts: [FaultScript] = []
         for member in members {
             if member.name == "scripts" {
-                guard let elements = member.value.elements else { throw Self.invalid("scripts is not an array") }
+                guard let elements = member.value.array else { throw Self.invalid("scripts is not an array") }
                 for element in elements { scripts.append(try Self.script(element)) }
                 continue
             }
             hasPlan = true
             if let route = FaultRoute(name: member.name) {
                 plan[route] = try Self.rates(member.value)
-            } else if member.name == "seed", let seed = member.value.integer, seed >= 0 {
+            } else if member.name == "seed", let seed = member.value.int64, seed >= 0 {
                 plan.seed = UInt64(seed)
             } else if member.name == "retry_after" {
                 plan.retryAfter = try Self.retryAfter(member.value)
@@ -47,10 +55,10 @@ package struct FaultOrder: Hashable, Sendable {
     private static func invalid(_ what: String) -> SimulatorError { SimulatorError(.invalidFaultPlan, what) }
 
     private static func rates(_ value: JSONValue) throws(SimulatorError) -> FaultRates {
-        guard let members = value.members else { throw Self.invalid("a route is not an object") }
+        guard let members = value.object?.members else { throw Self.invalid("a route is not an object") }
         var rates = FaultRates()
         for member in members {
-            guard let number = member.value.number else { throw Self.invalid("\(member.name) is not a number") }
+            guard let number = member.value.double else { throw Self.invalid("\(member.name) is not a number") }
             switch member.name {
             case "too_many_requests": rates.tooManyRequests = number
             case "unavailable": rates.unavailable = number
@@ -67,13 +75,13 @@ package struct FaultOrder: Hashable, Sendable {
         return rates
     }
 
-    private static func whole(_ member: JSONMember) throws(SimulatorError) -> Int64 {
-        guard let value = member.value.integer else { throw Self.invalid("\(member.name) is not a whole number") }
+    private static func whole(_ member: JSONObject.Member) throws(SimulatorError) -> Int64 {
+        guard let value = member.value.int64 else { throw Self.invalid("\(member.name) is not a whole number") }
         return value
     }
 
     private static func retryAfter(_ value: JSONValue) throws(SimulatorError) -> RetryAfterForm {
-        guard let seconds = value["seconds"]?.integer, (0...86_400).contains(seconds) else {
+        guard let seconds = value["seconds"]?.int64, (0...86_400).contains(seconds) else {
             throw Self.invalid("retry_after needs seconds, 0 to 86,400")
         }
         switch value["form"]?.string ?? "seconds" {
@@ -88,12 +96,12 @@ package struct FaultOrder: Hashable, Sendable {
         guard let name = value["route"]?.string, let route = FaultRoute(name: name) else {
             throw Self.invalid("a script needs a route: apns, fcm or oauth")
         }
-        let count = value["count"]?.integer ?? 1
+        let count = value["count"]?.int64 ?? 1
         guard (1...1_000_000_000).contains(count) else { throw Self.invalid("a script's count is out of range") }
         let fault: Fault
         if let name = value["fault"]?.string, let named = Fault.named.first(where: { $0.name == name }) {
             fault = named
-        } else if let status = value["fault"]?["status"]?.integer, (200...599).contains(status) {
+        } else if let status = value["fault"]?["status"]?.int64, (200...599).contains(status) {
             fault = .answer(status: Int(status), body: value["fault"]?["body"]?.string ?? "")
         } else {
             throw Self.invalid("a script needs a fault: a name, or status and body")

@@ -1,4 +1,4 @@
-internal import ApusCore
+package import ApusCore
 
 /// The date form of `Retry-After` (RFC 9110 §5.6.7, IMF-fixdate).
 package enum HTTPDate {

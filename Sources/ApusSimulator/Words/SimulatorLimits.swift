@@ -4,8 +4,8 @@ package enum SimulatorLimits {
     package static let requestBodyBytesMax = 64 * 1_024
     /// Bytes of a body sent to the control listener: some hundred thousand declared tokens.
     package static let controlBodyBytesMax = 16 * 1_024 * 1_024
-    /// Nesting of a JSON text.
-    package static let jsonDepthMax = 32
+    /// Nesting of a payload's JSON.
+    package static let payloadDepthMax = 32
     /// Bytes of a send's key kept in the ledger.
     package static let sendBytesMax = 64
     /// Scripts that wait for their requests.

@@ -1,0 +1,154 @@
+internal import ApusCore
+internal import ApusTLS
+
+/// What Apple remembers about the provider tokens of one connection.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
+package struct APNsConnection: Sendable {
+    /// Oldest token taken, in milliseconds: an hour.
+    package static let tokenAgeMax: Int64 = 3_600_000
+    /// Shortest time between two tokens, in milliseconds: twenty minutes.
+    package static let tokenUpdateInterval: Int64 = 1_200_000
+    /// How far a token may come from the future, in milliseconds, because clocks differ.
+    package static let clockSkewMax: Int64 = 60_000
+
+    /// A token whose signature is right.
+    private struct Verified {
+        let token: String
+        let key: APNsKey
+        let issuedAt: UnixMilliseconds
+    }
+
+    private var verified: [Verified] = []
+    /// The token in use, and since when.
+    private var current: (token: String, since: UnixMilliseconds)?
+    /// The key that the connection was first used with.
+    private var firstKey: APNsKey?
+    /// An expired token wedges a connection: no later token helps it.
+    private var isWedged = false
+    /// No request is served until then.
+    private var blockedUntil: UnixMilliseconds?
+
+    /// Whether a token was ever accepted here: until then Apple allows one request at a time.
+    package private(set) var isAuthorized = false
+
+    /// A new connection.
+    package init() {}
+
+    /// Which key the request is signed with.
+    mutating func authorize(
+        _ header: String?,
+        keys: [APNsKey],
+        environment: ProviderEnvironment,
+        now: UnixMilliseconds,
+    ) throws(APNsRefusal) -> APNsKey {
+        guard let header, !header.isEmpty else {
+            throw APNsRefusal(.missingProviderToken, "no authorization header")
+        }
+        let parts = header.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0].lowercased() == "bearer", !parts[1].isEmpty else {
+            throw APNsRefusal(.invalidProviderToken, "authorization is not 'bearer' and a token")
+        }
+        guard !self.isWedged else {
+            throw APNsRefusal(.expiredProviderToken, "an expired token wedged this connection: open another")
+        }
+        if let until = self.blockedUntil {
+            guard now >= until else {
+                throw APNsRefusal(.tooManyProviderTokenUpdates, "this connection changed its token too often")
+            }
+            self.blockedUntil = nil
+        }
+        let token = String(parts[1])
+        let known = self.verified.first { $0.token == token }
+        let found = if let known { known } else { try Self.verify(token, keys: keys) }
+        try self.checkAge(of: found, now: now)
+        try self.checkKey(found.key, environment: environment)
+        try self.checkUpdate(to: found, now: now)
+        self.isAuthorized = true
+        return found.key
+    }
+
+    private static func verify(_ token: String, keys: [APNsKey]) throws(APNsRefusal) -> Verified {
+        guard token.utf8.count <= SimulatorLimits.jwtBytesMax else {
+            throw APNsRefusal(.invalidProviderToken, "the token is too long")
+        }
+        let keyID = try Self.sound { () throws(TLSError) in try JWS.unverifiedHeader(of: token).keyID }
+        guard let key = keys.first(where: { $0.keyID == keyID }) else {
+            throw APNsRefusal(.invalidProviderToken, keyID == nil ? "no kid" : "kid is unknown")
+        }
+        let contents = try Self.sound { () throws(TLSError) in
+            try JWS.verify(token, algorithm: .es256, key: .publicKey(key.publicKey))
+        }
+        return try Self.claims(contents, token: token, key: key)
+    }
+
+    private static func sound<Value>(_ body: () throws(TLSError) -> Value) throws(APNsRefusal) -> Value {
+        do throws(TLSError) {
+            return try body()
+        } catch {
+            throw APNsRefusal(.invalidProviderToken, "\(error)")
+        }
+    }
+
+    private static func claims(
+        _ contents: JWSContents,
+        token: String,
+        key: APNsKey,
+    ) throws(APNsRefusal) -> Verified {
+        let claims = try? JSONValue(parsing: contents.payload, bytesMax: SimulatorLimits.jwtBytesMax)
+        guard let claims, claims.object != nil else {
+            throw APNsRefusal(.invalidProviderToken, "the claims are not a JSON object")
+        }
+        guard claims["iss"]?.string == key.teamID else {
+            throw APNsRefusal(.invalidProviderToken, "iss is not the team of the key")
+        }
+        guard let issuedAt = claims["iat"]?.int64 else {
+            throw APNsRefusal(.invalidProviderToken, "iat is not a whole number of seconds")
+        }
+        return Verified(token: token, key: key, issuedAt: UnixMilliseconds(seconds: issuedAt))
+    }
+
+    private mutating func checkAge(of found: Verified, now: UnixMilliseconds) throws(APNsRefusal) {
+        let age = now.milliseconds(since: found.issuedAt)
+        guard age >= -Self.clockSkewMax else {
+            throw APNsRefusal(.invalidProviderToken, "iat is in the future")
+        }
+        guard age <= Self.tokenAgeMax else {
+            self.isWedged = true
+            throw APNsRefusal(.expiredProviderToken, "iat is more than an hour ago")
+        }
+    }
+
+    /// One connection belongs to one team; one that began with a key for some topics takes no other key, and one that
+    /// began with a key for a whole team takes none for some topics.
+    private mutating func checkKey(_ key: APNsKey, environment: ProviderEnvironment) throws(APNsRefusal) {
+        guard key.environment ?? environment == environment else {
+            throw APNsRefusal(.badEnvironmentKeyID, "the key is for the other environment")
+        }
+        guard let first = self.firstKey else {
+            self.firstKey = key
+            return
+        }
+        guard first.teamID == key.teamID else {
+            throw APNsRefusal(.invalidProviderToken, "another team used this connection first")
+        }
+        guard first.keyID == key.keyID || (first.topics == nil && key.topics == nil) else {
+            throw APNsRefusal(.unrelatedKeyID, "another key used this connection first")
+        }
+    }
+
+    private mutating func checkUpdate(to found: Verified, now: UnixMilliseconds) throws(APNsRefusal) {
+        guard self.current?.token != found.token else { return }
+        if let current = self.current {
+            let earliest = current.since.advanced(byMilliseconds: Self.tokenUpdateInterval)
+            guard now >= earliest else {
+                self.blockedUntil = earliest
+                throw APNsRefusal(.tooManyProviderTokenUpdates, "a new token within 20 minutes of the last")
+            }
+        }
+        self.current = (found.token, now)
+        guard !self.verified.contains(where: { $0.token == found.token }) else { return }
+        if self.verified.count == SimulatorLimits.providerTokensMax { self.verified.removeFirst() }
+        self.verified.append(found)
+    }
+}

@@ -1,0 +1,167 @@
+package import ApusCore
+
+/// Judges requests as Apple would, and stricter where Apple would silently drop a notification.
+///
+/// Pure: time, fates and what the connection remembers are arguments. The order of the checks is our own: Apple documents
+/// none, and no client may count on one.
+package struct APNsJudge: Sendable {
+    /// The registered keys.
+    package var keys: [APNsKey]
+    /// Bundle ids that may be pushed to; empty: any.
+    package var bundleIDs: Set<String>
+    /// Which of Apple's worlds this is.
+    package var environment: ProviderEnvironment
+
+    /// A judge for that environment.
+    package init(keys: [APNsKey], bundleIDs: Set<String>, environment: ProviderEnvironment = .production) {
+        self.keys = keys
+        self.bundleIDs = bundleIDs
+        self.environment = environment
+    }
+
+    /// What Apple says to a request.
+    ///
+    /// - Parameters:
+    ///   - generatedID: the `apns-id` of a request that brings none, and the sandbox's `apns-unique-id`.
+    package func judge(
+        _ request: ProviderRequest,
+        connection: inout APNsConnection,
+        fates: TokenFates,
+        now: UnixMilliseconds,
+        generatedID: String,
+    ) -> ProviderAnswer {
+        let asked = request.first("apns-id")
+        let id = asked.flatMap { Self.isCanonicalUUID($0) ? $0 : nil } ?? generatedID
+        do throws(APNsRefusal) {
+            try self.check(request, connection: &connection, fates: fates, now: now)
+        } catch {
+            return error.rejection.answer(id: id, timestamp: error.timestamp).explained(error.sentence)
+        }
+        var headers = [ProviderHeader("apns-id", id)]
+        if self.environment == .sandbox { headers.append(ProviderHeader("apns-unique-id", generatedID)) }
+        return ProviderAnswer(status: 200, headers: headers)
+    }
+
+    private func check(
+        _ request: ProviderRequest,
+        connection: inout APNsConnection,
+        fates: TokenFates,
+        now: UnixMilliseconds,
+    ) throws(APNsRefusal) {
+        if let name = request.duplicateHeader { throw APNsRefusal(.duplicateHeaders, "\(name) stands twice") }
+        let token = try Self.token(of: request)
+        if let id = request.first("apns-id"), !Self.isCanonicalUUID(id) {
+            throw APNsRefusal(.badMessageID, "apns-id is not a UUID in lower case, 8-4-4-4-12")
+        }
+        let key = try connection.authorize(
+            request.first("authorization"),
+            keys: self.keys,
+            environment: self.environment,
+            now: now,
+        )
+        let type = try Self.pushType(of: request)
+        try self.checkTopic(request.first("apns-topic"), type: type, key: key)
+        try Self.checkDelivery(request, type: type)
+        guard request.first("content-encoding") == nil else {
+            throw APNsRefusal(.payloadEmpty, "the body must not be compressed")
+        }
+        try APNsPayloadRules.check(request.body, type: type)
+        switch fates.fate(of: TokenDigest(token.span), now: now) {
+        case nil, .alive: break
+        case .dead(let since): throw APNsRefusal(.unregistered, "the token is dead", timestamp: since)
+        case .expired(let since): throw APNsRefusal(.expiredToken, "the token expired", timestamp: since)
+        case .bad: throw APNsRefusal(.badDeviceToken, "the token was declared bad")
+        case .foreign: throw APNsRefusal(.deviceTokenNotForTopic, "the token was declared to be another app's")
+        }
+    }
+
+    /// The token's bytes, out of the path.
+    private static func token(of request: ProviderRequest) throws(APNsRefusal) -> [UInt8] {
+        let prefix = "/3/device"
+        guard request.path.hasPrefix(prefix) else { throw APNsRefusal(.badPath, "not /3/device/ and a token") }
+        let rest = request.path.dropFirst(prefix.count)
+        guard rest.isEmpty || rest.hasPrefix("/") else {
+            throw APNsRefusal(.badPath, "not /3/device/ and a token")
+        }
+        guard request.method == "POST" else {
+            throw APNsRefusal(.methodNotAllowed, "\(request.method) is not POST")
+        }
+        let text = rest.dropFirst()
+        guard !text.isEmpty else { throw APNsRefusal(.missingDeviceToken, "no token in the path") }
+        guard let token = Hexadecimal.decode(text), token.count <= Limits.apnsTokenBytesMax else {
+            throw APNsRefusal(.badDeviceToken, "the token is not an even number of hexadecimal digits, or too long")
+        }
+        return token
+    }
+
+    private static func pushType(of request: ProviderRequest) throws(APNsRefusal) -> APNsPushType {
+        guard let text = request.first("apns-push-type") else {
+            throw APNsRefusal(.invalidPushType, "no apns-push-type: Apple may drop such notifications silently")
+        }
+        guard let type = APNsPushType(rawValue: text) else {
+            throw APNsRefusal(.invalidPushType, "unknown apns-push-type")
+        }
+        return type
+    }
+
+    private func checkTopic(_ topic: String?, type: APNsPushType, key: APNsKey) throws(APNsRefusal) {
+        guard let topic, !topic.isEmpty else { throw APNsRefusal(.missingTopic, "no apns-topic") }
+        let isPlain = topic.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x61...0x7a, 0x41...0x5a, 0x30...0x39, 0x2d, 0x2e: true
+            default: false
+            }
+        }
+        guard isPlain else { throw APNsRefusal(.badTopic, "apns-topic is not a bundle id") }
+        guard topic.hasSuffix(type.topicSuffix) else {
+            throw APNsRefusal(.badTopic, "push type \(type.rawValue) needs a topic that ends in \(type.topicSuffix)")
+        }
+        let bundleID = String(topic.dropLast(type.topicSuffix.count))
+        guard type == .mdm || self.bundleIDs.isEmpty || self.bundleIDs.contains(bundleID) else {
+            throw APNsRefusal(.topicDisallowed, "\(bundleID) is none of the team's bundle ids")
+        }
+        guard key.topics?.contains(bundleID) ?? true else {
+            throw APNsRefusal(.topicDisallowed, "the key is not for \(bundleID)")
+        }
+    }
+
+    /// Priority, expiration and collapse id.
+    private static func checkDelivery(_ request: ProviderRequest, type: APNsPushType) throws(APNsRefusal) {
+        // Apple: without the header the priority is 10.
+        let priority = request.first("apns-priority") ?? "10"
+        guard ["10", "5", "1"].contains(priority) else {
+            throw APNsRefusal(.badPriority, "apns-priority is 10, 5 or 1")
+        }
+        guard type != .background || priority == "5" else {
+            throw APNsRefusal(.badPriority, "push type background needs priority 5")
+        }
+        guard type != .liveactivity || priority != "1" else {
+            throw APNsRefusal(.badPriority, "push type liveactivity takes priority 5 or 10")
+        }
+        if let expiration = request.first("apns-expiration") {
+            guard let seconds = Int64(expiration), seconds >= 0, expiration.utf8.allSatisfy({ $0 != 0x2b }) else {
+                throw APNsRefusal(.badExpirationDate, "apns-expiration is not a time in seconds")
+            }
+        }
+        if let id = request.first("apns-collapse-id"), !(1...Self.collapseIDBytesMax).contains(id.utf8.count) {
+            throw APNsRefusal(.badCollapseID, "apns-collapse-id has \(id.utf8.count) bytes, 1 to 64 are allowed")
+        }
+    }
+
+    /// Longest collapse id, in bytes.
+    package static let collapseIDBytesMax = 64
+
+    /// 8-4-4-4-12 digits in lower case.
+    package static func isCanonicalUUID(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 36 else { return false }
+        for (index, byte) in bytes.enumerated() {
+            if [8, 13, 18, 23].contains(index) {
+                guard byte == 0x2d else { return false }
+            } else {
+                guard (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) else { return false }
+            }
+        }
+        return true
+    }
+}

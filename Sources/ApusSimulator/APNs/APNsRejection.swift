@@ -1,0 +1,76 @@
+package import ApusCore
+
+/// Apple's words for "no", each with its status.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
+package enum APNsRejection: String, CaseIterable, Sendable {
+    case badCollapseID = "BadCollapseId"
+    case badDeviceToken = "BadDeviceToken"
+    case badExpirationDate = "BadExpirationDate"
+    case badMessageID = "BadMessageId"
+    case badPriority = "BadPriority"
+    case badTopic = "BadTopic"
+    case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+    case duplicateHeaders = "DuplicateHeaders"
+    case invalidPushType = "InvalidPushType"
+    case missingDeviceToken = "MissingDeviceToken"
+    case missingTopic = "MissingTopic"
+    case payloadEmpty = "PayloadEmpty"
+    case topicDisallowed = "TopicDisallowed"
+    case expiredProviderToken = "ExpiredProviderToken"
+    case invalidProviderToken = "InvalidProviderToken"
+    case missingProviderToken = "MissingProviderToken"
+    case unrelatedKeyID = "UnrelatedKeyIdInToken"
+    case badEnvironmentKeyID = "BadEnvironmentKeyIdInToken"
+    case badPath = "BadPath"
+    case methodNotAllowed = "MethodNotAllowed"
+    case expiredToken = "ExpiredToken"
+    case unregistered = "Unregistered"
+    case payloadTooLarge = "PayloadTooLarge"
+    case tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
+    case tooManyRequests = "TooManyRequests"
+    case internalServerError = "InternalServerError"
+    case serviceUnavailable = "ServiceUnavailable"
+
+    /// The status that goes with it.
+    package var status: Int {
+        switch self {
+        case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
+            .deviceTokenNotForTopic, .duplicateHeaders, .invalidPushType, .missingDeviceToken, .missingTopic,
+            .payloadEmpty, .topicDisallowed:
+            400
+        case .expiredProviderToken, .invalidProviderToken, .missingProviderToken, .unrelatedKeyID,
+            .badEnvironmentKeyID:
+            403
+        case .badPath: 404
+        case .methodNotAllowed: 405
+        case .expiredToken, .unregistered: 410
+        case .payloadTooLarge: 413
+        case .tooManyProviderTokenUpdates, .tooManyRequests: 429
+        case .internalServerError: 500
+        case .serviceUnavailable: 503
+        }
+    }
+
+    /// The answer, with the time for the two reasons that carry one.
+    package func answer(id: String?, timestamp: UnixMilliseconds? = nil) -> ProviderAnswer {
+        var body: JSONObject = ["reason": .string(self.rawValue)]
+        if let timestamp { body["timestamp"] = .integer(timestamp.value) }
+        var headers: [ProviderHeader] = []
+        if let id { headers.append(ProviderHeader("apns-id", id)) }
+        return ProviderAnswer(status: self.status, headers: headers, body: JSONValue.object(body).bytes)
+    }
+}
+
+/// A rejection and the sentence for whoever debugs the client.
+struct APNsRefusal: Error {
+    let rejection: APNsRejection
+    let sentence: String
+    var timestamp: UnixMilliseconds?
+
+    init(_ rejection: APNsRejection, _ sentence: String, timestamp: UnixMilliseconds? = nil) {
+        self.rejection = rejection
+        self.sentence = sentence
+        self.timestamp = timestamp
+    }
+}

@@ -1,0 +1,192 @@
+package import ApusCore
+package import ApusTLS
+
+/// A service account, as far as Google knows it.
+package struct ServiceAccount: Sendable {
+    /// `client_email`: `iss` of its assertions.
+    package var email: String
+    /// `private_key_id`: `kid` of its assertions.
+    package var keyID: String
+    /// RSA.
+    package var publicKey: PublicKey
+    /// The projects that it may send for.
+    package var projectIDs: Set<String>
+
+    /// An account.
+    package init(email: String, keyID: String, publicKey: PublicKey, projectIDs: Set<String>) {
+        self.email = email
+        self.keyID = keyID
+        self.publicKey = publicKey
+        self.projectIDs = projectIDs
+    }
+}
+
+/// Judges requests for access tokens as `oauth2.googleapis.com/token` would (RFC 7523).
+///
+/// Source: https://developers.google.com/identity/protocols/oauth2/service-account
+package struct OAuthJudge: Sendable {
+    private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    private static let scopes: Set<String> = [
+        "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
+    ]
+    /// An assertion lives an hour at most; Google allows five minutes more, and as much between clocks.
+    private static let lifetimeSecondsMax: Int64 = 3_600
+    private static let toleranceSeconds: Int64 = 300
+
+    /// All accounts; a token's grant names one by its index.
+    package var accounts: [ServiceAccount]
+    /// What `aud` may be.
+    package var audiences: Set<String>
+    /// How long a token lives, in seconds.
+    package var lifetimeSeconds: Int64
+    private let tokens: AccessTokens
+
+    /// A judge that issues `tokens`.
+    package init(
+        accounts: [ServiceAccount],
+        audiences: Set<String>,
+        tokens: AccessTokens,
+        lifetimeSeconds: Int64 = 3_600,
+    ) {
+        self.accounts = accounts
+        self.audiences = audiences
+        self.tokens = tokens
+        self.lifetimeSeconds = lifetimeSeconds
+    }
+
+    private struct Refusal: Error {
+        let error: String
+        let description: String
+
+        init(_ error: String, _ description: String) {
+            self.error = error
+            self.description = description
+        }
+    }
+
+    /// A token without a question, for blind mode.
+    package func grantBlindly(now: UnixMilliseconds, number: UInt64) -> ProviderAnswer {
+        self.grant(account: 0, now: now, number: number)
+    }
+
+    /// What the token endpoint says. `number` makes each token another.
+    package func judge(_ request: ProviderRequest, now: UnixMilliseconds, number: UInt64) -> ProviderAnswer {
+        do throws(Refusal) {
+            return self.grant(account: try self.account(of: request, now: now), now: now, number: number)
+        } catch {
+            return ProviderAnswer(
+                status: error.error == "invalid_client" ? 401 : 400,
+                headers: [ProviderHeader("content-type", "application/json; charset=utf-8")],
+                body: JSONValue.object([
+                    "error": .string(error.error), "error_description": .string(error.description),
+                ]).bytes,
+            )
+        }
+    }
+
+    private func grant(account: UInt32, now: UnixMilliseconds, number: UInt64) -> ProviderAnswer {
+        let expiresAt = now.advanced(byMilliseconds: self.lifetimeSeconds * 1_000)
+        let token = self.tokens.issue(account: account, number: number, expiresAt: expiresAt)
+        return ProviderAnswer(
+            status: 200,
+            headers: [
+                ProviderHeader("content-type", "application/json; charset=utf-8"),
+                ProviderHeader("cache-control", "no-cache, no-store, max-age=0, must-revalidate"),
+            ],
+            body: JSONValue.object([
+                "access_token": .string(token), "expires_in": .integer(self.lifetimeSeconds), "token_type": "Bearer",
+            ]).bytes,
+        )
+    }
+
+    private func account(of request: ProviderRequest, now: UnixMilliseconds) throws(Refusal) -> UInt32 {
+        guard request.method == "POST" else { throw Refusal("invalid_request", "Only POST is allowed.") }
+        guard let type = request.first("content-type"),
+            type.lowercased().hasPrefix("application/x-www-form-urlencoded")
+        else { throw Refusal("invalid_request", "The content type must be application/x-www-form-urlencoded.") }
+        guard let form = FormParser.parse(request.body) else {
+            throw Refusal("invalid_request", "The form is malformed.")
+        }
+        guard let grantType = form["grant_type"] else {
+            throw Refusal("invalid_request", "Required parameter is missing: grant_type")
+        }
+        guard grantType == Self.grantType else {
+            throw Refusal("unsupported_grant_type", "Invalid grant_type: \(grantType)")
+        }
+        guard let assertion = form["assertion"] else {
+            throw Refusal("invalid_request", "Required parameter is missing: assertion")
+        }
+        return try self.account(assertion: assertion, now: now)
+    }
+
+    private func account(assertion: String, now: UnixMilliseconds) throws(Refusal) -> UInt32 {
+        // Which key is right stands in the claims; they count only once the signature is right.
+        let parts = assertion.split(separator: ".", omittingEmptySubsequences: false)
+        guard assertion.utf8.count <= SimulatorLimits.jwtBytesMax, parts.count == 3,
+            let payload = Base64URL.decode(parts[1]),
+            let claims = try? JSONValue(parsing: payload, bytesMax: SimulatorLimits.jwtBytesMax)
+        else { throw Refusal("invalid_grant", "Bad Request") }
+        guard let index = self.accounts.firstIndex(where: { $0.email == claims["iss"]?.string }) else {
+            throw Refusal("invalid_grant", "Invalid grant: account not found")
+        }
+        let account = self.accounts[index]
+        let contents = try? JWS.verify(assertion, algorithm: .rs256, key: .publicKey(account.publicKey))
+        guard let contents, contents.keyID ?? account.keyID == account.keyID else {
+            throw Refusal("invalid_grant", "Invalid JWT Signature.")
+        }
+        try self.check(claims, now: now)
+        return UInt32(index)
+    }
+
+    private func check(_ claims: JSONValue, now: UnixMilliseconds) throws(Refusal) {
+        guard let audience = claims["aud"]?.string, self.audiences.contains(audience) else {
+            throw Refusal("invalid_grant", "Invalid JWT: Failed audience check.")
+        }
+        guard let issuedAt = claims["iat"]?.int64, let expiresAt = claims["exp"]?.int64,
+            issuedAt <= now.seconds + Self.toleranceSeconds, expiresAt > now.seconds, expiresAt > issuedAt,
+            expiresAt <= issuedAt + Self.lifetimeSecondsMax + Self.toleranceSeconds
+        else {
+            let description =
+                "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
+                + "Check your iat and exp values in the JWT claim."
+            throw Refusal("invalid_grant", description)
+        }
+        let asked = (claims["scope"]?.string ?? "").split(separator: " ").map(String.init)
+        guard !asked.isEmpty, !Self.scopes.isDisjoint(with: asked) else {
+            throw Refusal("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
+        }
+    }
+}
+
+/// Reads `application/x-www-form-urlencoded`.
+package enum FormParser {
+    /// Names and values; nil on a broken escape, broken UTF-8 or a name that stands twice.
+    package static func parse(_ body: [UInt8]) -> [String: String]? {
+        var form: [String: String] = [:]
+        for pair in body.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, let name = Self.decode(parts[0]), let value = Self.decode(parts[1]) else { return nil }
+            guard form.updateValue(value, forKey: name) == nil else { return nil }
+        }
+        return form
+    }
+
+    private static func decode(_ bytes: ArraySlice<UInt8>) -> String? {
+        var text: [UInt8] = []
+        var index = bytes.startIndex
+        while index < bytes.endIndex {
+            switch bytes[index] {
+            case UInt8(ascii: "+"): text.append(0x20)
+            case UInt8(ascii: "%"):
+                guard index + 2 < bytes.endIndex else { return nil }
+                let digits = String(decoding: bytes[index + 1...index + 2], as: UTF8.self)
+                guard let byte = Hexadecimal.decode(digits)?.first else { return nil }
+                text.append(byte)
+                index += 2
+            default: text.append(bytes[index])
+            }
+            index += 1
+        }
+        return String(validating: text, as: UTF8.self)
+    }
+}
