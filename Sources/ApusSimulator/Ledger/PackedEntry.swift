@@ -1,0 +1,61 @@
+/// One request in the ledger: exactly 64 bytes.
+struct PackedEntry {
+    /// What the words mean.
+    struct Flags: OptionSet {
+        let rawValue: UInt8
+
+        /// The token is raw bytes, to be shown in hexadecimal.
+        static let rawToken = Flags(rawValue: 1)
+        /// The token is longer than there is room: `token.0` is its place in the arena.
+        static let farToken = Flags(rawValue: 2)
+        /// The token was too long and not kept: `token.2` and `.3` are its digest.
+        static let lostToken = Flags(rawValue: 4)
+        /// `id` is a UUID.
+        static let uuid = Flags(rawValue: 8)
+        /// `id.1` is a message's number.
+        static let number = Flags(rawValue: 16)
+    }
+
+    /// Longest token that fits in, in bytes: Apple's classic one does.
+    static let tokenBytesMax = 32
+
+    var time: Int64 = 0
+    var token: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    var id: (UInt64, UInt64) = (0, 0)
+    /// Number of the send in the shard's table; 0: none.
+    var send: UInt32 = 0
+    /// 0: never answered. The upper bits hold the provider.
+    private var outcome: UInt16 = 0
+    /// A little more than five bits for flags and the token's length share what is left.
+    var flags = Flags()
+    private var lengthAndFault: UInt8 = 0
+
+    init() {}
+
+    /// The route's raw value.
+    var route: UInt8 {
+        get { UInt8(self.outcome >> 10) }
+        set { self.outcome = self.outcome & 0x3ff | UInt16(newValue) << 10 }
+    }
+
+    /// 200...599, or 0.
+    var status: Int {
+        get { Int(self.outcome & 0x3ff) }
+        set { self.outcome = self.outcome & ~0x3ff | UInt16(newValue) }
+    }
+
+    /// Bytes of a token that fits in: 0...32. (33 values need six bits, two bits short of a byte with the fault.)
+    var tokenLength: Int {
+        get { Int(self.flags.rawValue >> 5) << 3 | Int(self.lengthAndFault & 7) }
+        set {
+            self.flags = Flags(rawValue: self.flags.rawValue & 0x1f | UInt8(newValue >> 3) << 5)
+            self.lengthAndFault = self.lengthAndFault & 0xf8 | UInt8(newValue & 7)
+        }
+    }
+
+    /// ``Fault/code``; 0: none.
+    var fault: UInt8 {
+        get { self.lengthAndFault >> 3 }
+        set { self.lengthAndFault = self.lengthAndFault & 7 | newValue << 3 }
+    }
+}
