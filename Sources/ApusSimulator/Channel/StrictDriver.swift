@@ -1,0 +1,56 @@
+internal import ApusCore
+internal import ApusHTTP2
+internal import NIOCore
+
+/// Drives a ``StrictConnection`` behind HTTP/2: does what it rules.
+final class StrictDriver: HTTP2ServerDelegate {
+    private var connection: StrictConnection
+    private let world: World
+    private let streamsMax: UInt32
+
+    init(connection: StrictConnection, world: World, streamsMax: UInt32) {
+        self.connection = connection
+        self.world = world
+        self.streamsMax = streamsMax
+    }
+
+    func http2(_ handler: HTTP2ServerHandler, received event: HTTP2ServerEvent) {
+        guard case .requested(let request) = event else { return }
+        let headers = request.fields.filter { !$0.name.hasPrefix(":") }.map { ProviderHeader($0.name, $0.value) }
+        let ruling = self.connection.judge(
+            ProviderRequest(method: request.method, path: request.path, headers: headers, body: request.body),
+            nanoseconds: self.world.clock.nanosecondsSince1970(),
+        )
+        self.perform(ruling, on: request.streamID, handler)
+    }
+
+    private func perform(_ ruling: Ruling, on streamID: Int32, _ handler: HTTP2ServerHandler) {
+        if ruling.opensStreams { handler.updateSettings(maxConcurrentStreams: self.streamsMax) }
+        switch ruling.action {
+        case .answer(let answer):
+            let response = HTTP2Response(answer)
+            if ruling.delayMicroseconds > 0 {
+                handler.respond(to: streamID, response, after: .microseconds(ruling.delayMicroseconds))
+            } else {
+                handler.respond(to: streamID, response)
+            }
+        case .silence: break
+        case .refuse: handler.reset(streamID, code: .refusedStream)
+        case .drop: return handler.close()
+        }
+        if ruling.isLast {
+            handler.goAway(lastStreamID: streamID, code: .noError, debug: Array(#"{"reason":"Shutdown"}"#.utf8))
+        }
+    }
+}
+
+extension HTTP2Response {
+    /// What a script puts in a header and HTTP/2 does not allow there is left out.
+    init(_ answer: ProviderAnswer) {
+        self.init(
+            status: answer.status,
+            headers: answer.headers.compactMap { try? HeaderField($0.name, $0.value) },
+            body: answer.body,
+        )
+    }
+}

@@ -1,0 +1,180 @@
+internal import ApusCore
+
+/// One connection to a strict provider: requests in, rulings out, each entered into the ledger.
+///
+/// Pure but for the ledger and the faults, which all connections share; the time is an argument.
+package struct StrictConnection {
+    private let world: World
+    private let shard: LedgerShard
+    /// Which provider's listener this is: `apns`, or `fcm` with the token endpoint beside it.
+    private let listener: FaultRoute
+    private let number: UInt64
+    private var rules: Rules
+    private var rulesVersion: UInt64
+    private var apns = APNsConnection()
+    private var requests: UInt64 = 0
+    private var isOpened = false
+
+    /// A connection that was just accepted at that listener.
+    package init(world: World, shard: LedgerShard, listener: FaultRoute) {
+        precondition(listener != .oauth, "the token endpoint stands on FCM's listener")
+        self.world = world
+        self.shard = shard
+        self.listener = listener
+        self.number = world.nextConnection()
+        self.rulesVersion = world.rulesVersion
+        self.rules = world.rules
+        shard.countConnection()
+    }
+
+    /// What is to be done about a request.
+    ///
+    /// - Parameters:
+    ///   - nanoseconds: the time of day, since 1970.
+    package mutating func judge(_ request: ProviderRequest, nanoseconds: Int64) -> Ruling {
+        self.refreshRules()
+        self.requests += 1
+        let isTokenEndpoint = self.listener == .fcm && request.path.split(separator: "?").first == "/token"
+        let route = isTokenEndpoint ? FaultRoute.oauth : self.listener
+        let draw = self.world.faults.next(route, path: Array(request.path.utf8).span)
+        let visit = Visit(
+            route: route,
+            fault: draw.fault,
+            number: self.number << 32 | self.requests,
+            now: UnixMilliseconds(nanoseconds / 1_000_000),
+            nanoseconds: nanoseconds,
+        )
+        var ruling = self.ruling(request, visit)
+        ruling.delayMicroseconds = draw.delayMicroseconds
+        ruling.isLast =
+            draw.fault == .goAway
+            || self.world.faults.goAwayAfterRequests(self.listener).map { self.requests == UInt64($0) } ?? false
+        if ruling.isLast { self.shard.countGoAway() }
+        return ruling
+    }
+
+    /// A request with its circumstances.
+    private struct Visit {
+        let route: FaultRoute
+        let fault: Fault?
+        let number: UInt64
+        let now: UnixMilliseconds
+        let nanoseconds: Int64
+    }
+
+    private mutating func refreshRules() {
+        let version = self.world.rulesVersion
+        guard version != self.rulesVersion else { return }
+        self.rulesVersion = version
+        self.rules = self.world.rules
+    }
+
+    private mutating func ruling(_ request: ProviderRequest, _ visit: Visit) -> Ruling {
+        guard visit.fault != .refusal else {
+            self.record(request, visit, address: "", status: 0)
+            return Ruling(action: .refuse)
+        }
+        if let answer = self.faultyAnswer(request, visit) {
+            self.record(request, visit, address: "", status: answer.status)
+            return Ruling(action: .answer(answer))
+        }
+        var ruling = self.judged(request, visit)
+        switch visit.fault {
+        case .silence: ruling.action = .silence
+        case .drop: ruling.action = .drop
+        default: break
+        }
+        return ruling
+    }
+
+    private func faultyAnswer(_ request: ProviderRequest, _ visit: Visit) -> ProviderAnswer? {
+        guard let fault = visit.fault else { return nil }
+        return FaultAnswers.answer(
+            fault,
+            route: visit.route,
+            retryAfter: self.world.faults.plan.retryAfter,
+            id: request.first("apns-id"),
+            number: visit.number,
+            now: visit.now,
+        )
+    }
+
+    private mutating func judged(_ request: ProviderRequest, _ visit: Visit) -> Ruling {
+        var ruling = Ruling(action: .silence)
+        switch visit.route {
+        case .apns:
+            let answer = self.rules.apns.judge(
+                request,
+                connection: &self.apns,
+                fates: self.rules.fates,
+                now: visit.now,
+                generatedID: Self.generatedID(visit.number),
+            )
+            self.record(request, visit, address: "", status: answer.status)
+            ruling.action = .answer(answer)
+            ruling.opensStreams = self.apns.isAuthorized && !self.isOpened
+            if ruling.opensStreams { self.isOpened = true }
+        case .fcm:
+            let judgement = self.rules.fcm.judge(
+                request,
+                fates: self.rules.fates,
+                now: visit.now,
+                messageID: MessageName.text(number: visit.number),
+            )
+            if judgement.isValidation {
+                self.shard.count(.fcm, status: judgement.answer.status, fault: visit.fault)
+            } else {
+                self.record(request, visit, address: judgement.address, status: judgement.answer.status)
+            }
+            ruling.action = .answer(judgement.answer)
+        case .oauth:
+            let answer = self.rules.oauth.judge(request, now: visit.now, number: visit.number)
+            self.record(request, visit, address: "", status: answer.status)
+            ruling.action = .answer(answer)
+        }
+        return ruling
+    }
+
+    /// A UUID that nobody else gets from this simulator, in the form of version 8 (RFC 9562 §5.8).
+    private static func generatedID(_ number: UInt64) -> String {
+        UUIDText.text((number & ~0xf000) | 0x8000, number | 0x8000_0000_0000_0000)
+    }
+
+    /// Enters a request into the ledger, whatever became of it.
+    ///
+    /// - Parameters:
+    ///   - address: as FCM's judge read it; empty: to be found here.
+    private func record(_ request: ProviderRequest, _ visit: Visit, address: String, status: Int) {
+        guard visit.route != .oauth else { return self.shard.count(.oauth, status: status, fault: visit.fault) }
+        var token = Array(address.utf8)
+        var isRaw = false
+        if token.isEmpty {
+            if visit.route == .apns {
+                let text = request.path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+                let bytes = Hexadecimal.decode(text)
+                isRaw = bytes != nil
+                token = bytes ?? Array(text.utf8)
+            } else {
+                token = Array(request.body[PayloadReader.token(in: request.body.span)])
+            }
+        }
+        let send = PayloadReader.send(in: request.body.span, route: visit.route)
+        var id = LedgerShard.ID.none
+        if visit.route == .apns {
+            let words = request.first("apns-id").flatMap { UUIDText.words(Array($0.utf8).span) }
+            if let words { id = .uuid(words.0, words.1) }
+        } else if status == 200 {
+            id = .number(visit.number)
+        }
+        self.shard.record(
+            visit.route,
+            token: Array(token.prefix(Limits.tokenBytesMax)).span,
+            isRaw: isRaw,
+            id: id,
+            send: request.body.span.extracting(send),
+            status: status,
+            fault: visit.fault,
+            time: visit.nanoseconds,
+        )
+    }
+}
