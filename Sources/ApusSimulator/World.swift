@@ -61,3 +61,12 @@ package final class World: Sendable {
     /// A new connection's number, from 1.
     package func nextConnection() -> UInt64 { self.connections.add(1, ordering: .relaxed).newValue }
 }
+
+extension World {
+    /// Forgets ledger, declared fates, faults and scripts.
+    package func reset() {
+        self.ledger.reset()
+        self.faults.clear()
+        self.change { $0.fates.forgetDeclared() }
+    }
+}

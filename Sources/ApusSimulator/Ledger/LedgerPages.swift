@@ -78,6 +78,12 @@ struct LedgerPages {
     /// Every page in order.
     var pages: [[PackedEntry]] { self.full + (self.current.isEmpty ? [] : [self.current]) }
 
+    /// One page; nil past the end.
+    func page(_ index: Int) -> [PackedEntry]? {
+        if index < self.full.count { return self.full[index] }
+        return index == self.full.count && !self.current.isEmpty ? self.current : nil
+    }
+
     /// Routes, statuses and how often they came.
     var statusTable: [(route: FaultRoute, status: Int, count: UInt64)] {
         FaultRoute.allCases.flatMap { route in

@@ -14,6 +14,4 @@ package enum SimulatorLimits {
     package static let providerTokensMax = 8
     /// Bytes of a provider's JWT or a service account's assertion.
     package static let jwtBytesMax = 8 * 1_024
-    /// Bytes of ledger text written ahead of a slow reader.
-    package static let ledgerBytesAhead = 256 * 1_024
 }

@@ -1,0 +1,167 @@
+public import ApusCore
+internal import ApusHTTP2
+internal import ApusTLS
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+
+/// A simulated Apple and Google, for tests, demos and load tests: HTTP/2 over TLS with an authority of its own.
+///
+/// Strict, it checks whatever the providers' pages demand and explains each refusal in a header `apus-simulator`; blind, it
+/// accepts everything as fast as it comes. Either way it keeps a ledger, and fails as planned.
+public final class Simulator: Sendable {
+    /// Where it listens.
+    public let addresses: SimulatorAddresses
+    /// What it saw.
+    public var ledger: SimulatorLedger { self.world.ledger }
+
+    private let world: World
+    private let keys: Mutex<SimulatorKeys>
+    private let listeners: SimulatorListeners
+
+    private init(
+        addresses: SimulatorAddresses,
+        world: World,
+        keys: SimulatorKeys,
+        listeners: SimulatorListeners,
+    ) {
+        self.addresses = addresses
+        self.world = world
+        self.keys = Mutex(keys)
+        self.listeners = listeners
+    }
+
+    /// Starts listening.
+    ///
+    /// Throws ``SimulatorError`` if a port is taken or the numbers are impossible.
+    public static func start(
+        _ configuration: SimulatorConfiguration = SimulatorConfiguration(),
+        clock: any WallClock = SystemClock(),
+    ) async throws -> Simulator {
+        guard configuration.faults.isValid else {
+            throw SimulatorError(.invalidFaultPlan, "a probability or delay is out of range")
+        }
+        precondition(configuration.eventLoops >= 1 && configuration.streamsMax >= 1, "something must run")
+        var keys = try SimulatorKeys(now: clock.now())
+        try keys.register(configuration.apps)
+        let world = World(
+            rules: Self.rules(configuration, keys: keys),
+            faults: FaultInjector(configuration.faults),
+            ledger: SimulatorLedger(
+                shards: configuration.eventLoops,
+                keepsLongTokens: configuration.keepsLongTokens,
+            ),
+            clock: clock,
+        )
+        let listeners = SimulatorListeners(configuration: configuration, world: world, authority: keys.authority)
+        do {
+            let addresses = try await listeners.start(identity: keys.identity)
+            world.change { $0.oauth.audiences = Set([addresses.tokenURI].compactMap(\.self)) }
+            return Simulator(addresses: addresses, world: world, keys: keys, listeners: listeners)
+        } catch {
+            await listeners.stop()
+            throw error
+        }
+    }
+
+    private static func rules(_ configuration: SimulatorConfiguration, keys: SimulatorKeys) -> Rules {
+        let tokens = AccessTokens(secret: SecureRandom.bytes(32))
+        return Rules(
+            fates: TokenFates(deadShare: configuration.deadShare, deadSince: configuration.deadSince),
+            apns: APNsJudge(
+                keys: keys.registeredKeys,
+                bundleIDs: keys.bundleIDs,
+                environment: configuration.environment,
+            ),
+            fcm: FCMJudge(accounts: keys.accounts, projectIDs: keys.projectIDs, tokens: tokens),
+            oauth: OAuthJudge(
+                accounts: keys.accounts,
+                audiences: [],
+                tokens: tokens,
+                lifetimeSeconds: configuration.accessTokenSeconds,
+            ),
+        )
+    }
+
+    /// Closes every connection and listener; nothing of it is left afterwards.
+    public func stop() async { await self.listeners.stop() }
+
+    /// The certificate to trust, in PEM.
+    public var authorityPEM: String { self.keys.withLock { $0.authority.certificatePEM } }
+
+    /// An app's APNs key, in PEM; nil if the app is unknown or not at Apple's.
+    public func signingKeyPEM(app name: String) -> String? {
+        self.keys.withLock { keys in
+            keys.apps.first { $0.name == name }.flatMap { keys.appleKeys[$0.keyID]?.pem }
+        }
+    }
+
+    /// An app's service account, as JSON; nil if the app is unknown or not at Google's.
+    public func serviceAccountJSON(app name: String) -> String? {
+        let tokenURI = self.addresses.tokenURI ?? ""
+        return self.keys.withLock { keys in
+            guard let project = keys.apps.first(where: { $0.name == name })?.projectID else { return nil }
+            return String(decoding: keys.serviceAccount(projectID: project, tokenURI: tokenURI), as: UTF8.self)
+        }
+    }
+
+    /// Lets more apps exist; one of a known name is replaced.
+    public func register(_ apps: [SimulatedApp]) throws {
+        let keys = try self.keys.withLock { keys throws(SimulatorError) in
+            try keys.register(apps)
+            return keys
+        }
+        self.world.change { rules in
+            rules.apns.keys = keys.registeredKeys
+            rules.apns.bundleIDs = keys.bundleIDs
+            rules.fcm.accounts = keys.accounts
+            rules.fcm.projectIDs = keys.projectIDs
+            rules.oauth.accounts = keys.accounts
+        }
+    }
+
+    /// Writes what clients need into a folder: `ca.pem`, `ports.json`, and per app a `.p8` key and a service account.
+    ///
+    /// - Parameters:
+    ///   - apps: apps to register before.
+    @discardableResult
+    public func writeCredentials(
+        to folder: String,
+        apps: [SimulatedApp] = [],
+    ) throws -> SimulatorCredentials {
+        if !apps.isEmpty { try self.register(apps) }
+        let keys = self.keys.withLock { $0 }
+        return try CredentialsFolder(folder: folder).write(keys, addresses: self.addresses)
+    }
+
+    // MARK: Fates and faults
+
+    /// Declares what a provider knows about a token from now on.
+    public func declare(_ fate: TokenFate, of token: String, provider: Provider) {
+        let digest = TokenDigest(token, provider: provider)
+        self.world.change { $0.fates.declare(fate, of: digest) }
+    }
+
+    /// Whether a token is dead, expired, bad or of another app, by declaration or by lot.
+    public func isDead(_ token: String, provider: Provider) -> Bool {
+        self.world.rules.fates.fate(of: TokenDigest(token, provider: provider), now: self.world.clock.now()) != nil
+    }
+
+    /// Lets other tokens be dead by lot.
+    public func setDeadShare(_ share: DeadShare, since: UnixMilliseconds? = nil) {
+        self.world.change { rules in
+            rules.fates.deadShare = share
+            rules.fates.deadSince = since
+        }
+    }
+
+    /// Puts a fault plan in force, and numbers requests from 0 again.
+    public func setFaults(_ plan: FaultPlan) { self.world.faults.adopt(plan) }
+
+    /// Adds a script behind the others. False: too many wait already.
+    @discardableResult
+    public func addScript(_ script: FaultScript) -> Bool { self.world.faults.add(script) }
+
+    /// Forgets ledger, declared fates, faults and scripts. Connections stay.
+    public func reset() { self.world.reset() }
+}

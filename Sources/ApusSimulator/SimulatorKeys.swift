@@ -1,0 +1,94 @@
+internal import ApusCore
+internal import ApusTLS
+
+/// What the simulator would know as Apple's and Google's, and what its clients need: authority, keys and accounts.
+struct SimulatorKeys: Sendable {
+    let authority: CertificateAuthority
+    let identity: TLSIdentity
+    private(set) var apps: [SimulatedApp] = []
+    /// By key id.
+    private(set) var appleKeys: [String: PrivateKey] = [:]
+    /// One for all accounts: an RSA key takes long to make.
+    private(set) var googleKey: PrivateKey?
+
+    /// Longest life of the authority, in days.
+    private static let days: Int64 = 365
+
+    init(now: UnixMilliseconds) throws(SimulatorError) {
+        do throws(TLSError) {
+            let validity = CertificateValidity(days: Self.days, from: now)
+            self.authority = try CertificateAuthority(name: "Apus Simulator", validity: validity)
+            self.identity = try self.authority.issue(
+                CertificateProfile(
+                    .server,
+                    commonName: "localhost",
+                    dnsNames: ["localhost"],
+                    ipAddresses: ["127.0.0.1", "::1"],
+                    validity: validity,
+                )
+            )
+        } catch {
+            throw SimulatorError(.keys, "no certificate: \(error)")
+        }
+    }
+
+    /// Adds apps, and keys for those that have none; an app of a known name is replaced.
+    mutating func register(_ added: [SimulatedApp]) throws(SimulatorError) {
+        for app in added {
+            self.apps.removeAll { $0.name == app.name }
+            self.apps.append(app)
+            do throws(TLSError) {
+                if app.bundleID != nil, self.appleKeys[app.keyID] == nil {
+                    self.appleKeys[app.keyID] = try PrivateKey.generate(.p256)
+                }
+                if app.projectID != nil, self.googleKey == nil { self.googleKey = try PrivateKey.generate(.rsa2048) }
+            } catch {
+                throw SimulatorError(.keys, "no key: \(error)")
+            }
+        }
+    }
+
+    /// Apple's side of the keys. A key id belongs to the team of the first app that names it.
+    var registeredKeys: [APNsKey] {
+        self.appleKeys.sorted { $0.key < $1.key }.compactMap { keyID, key in
+            guard let app = self.apps.first(where: { $0.keyID == keyID && $0.bundleID != nil }) else { return nil }
+            return APNsKey(keyID: keyID, teamID: app.teamID, publicKey: key.publicKey)
+        }
+    }
+
+    /// Google's side of the accounts: one per project.
+    var accounts: [ServiceAccount] {
+        guard let key = self.googleKey else { return [] }
+        return self.projectIDs.sorted().map { project in
+            ServiceAccount(
+                email: Self.email(project),
+                keyID: Self.accountKeyID(project),
+                publicKey: key.publicKey,
+                projectIDs: [project],
+            )
+        }
+    }
+
+    var projectIDs: Set<String> { Set(self.apps.compactMap(\.projectID)) }
+
+    var bundleIDs: Set<String> { Set(self.apps.compactMap(\.bundleID)) }
+
+    static func email(_ projectID: String) -> String { "push@\(projectID).iam.gserviceaccount.com" }
+
+    /// Google's are 40 hexadecimal digits.
+    static func accountKeyID(_ projectID: String) -> String {
+        String(Hexadecimal.encode(SHA256.hash(utf8: projectID)).prefix(40))
+    }
+
+    /// The JSON file that Google hands out for a service account.
+    func serviceAccount(projectID: String, tokenURI: String) -> [UInt8] {
+        JSONValue.object([
+            "type": "service_account", "project_id": .string(projectID),
+            "private_key_id": .string(Self.accountKeyID(projectID)),
+            "private_key": .string(self.googleKey?.pem ?? ""),
+            "client_email": .string(Self.email(projectID)), "client_id": "100000000000000000000",
+            "auth_uri": "https://accounts.google.com/o/oauth2/auth", "token_uri": .string(tokenURI),
+            "universe_domain": "googleapis.com",
+        ]).bytes
+    }
+}

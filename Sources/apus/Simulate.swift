@@ -1,0 +1,182 @@
+import ApusCore
+import ApusSimulator
+import ArgumentParser
+import Dispatch
+import Glibc
+
+/// `apus simulate`: a simulated Apple and Google until the duration is over or a signal comes.
+struct Simulate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Simulate Apple's and Google's push services.",
+        discussion: """
+            Listens with HTTP/2 over TLS, writes the credentials that a dispatcher needs, and keeps a ledger of every \
+            request, to be read at the control port: GET /summary, /sends, /ledger (NDJSON), /ca.pem; POST /dead, \
+            /faults, /reset.
+            """,
+    )
+
+    @Option(help: "The address to listen on.")
+    var host = "127.0.0.1"
+    @Option(help: "Apple's port; 0 takes a free one.")
+    var apnsPort = 0
+    @Option(help: "Google's port; 0 takes a free one.")
+    var fcmPort = 0
+    @Option(help: "The control listener's port, on loopback; 0 takes a free one.")
+    var controlPort = 0
+    @Option(help: "Where ca.pem, keys, service accounts and ports.json are written.")
+    var folder: String?
+    @Option(
+        name: .customLong("app"),
+        help: "An app as name:bundle-id:project-id; may be repeated. Default: demo:example.apus.demo:apus-demo.",
+    )
+    var apps: [String] = []
+    @Flag(help: "Accept everything unseen, as fast as possible.")
+    var blind = false
+    @Option(help: "Share of tokens that are dead, 0 to 1.")
+    var dead = 0.0
+    @Option(help: "Milliseconds that each answer takes.")
+    var delay: Int64 = 0
+    @Option(help: "Milliseconds that an answer may take longer.")
+    var jitter: Int64 = 0
+    @Option(name: .customLong("error-429"), help: "Share of sends answered with 429, 0 to 1.")
+    var tooManyRequests = 0.0
+    @Option(name: .customLong("error-503"), help: "Share of sends answered with 503, 0 to 1.")
+    var unavailable = 0.0
+    @Option(name: .customLong("error-500"), help: "Share of sends answered with 500, 0 to 1.")
+    var internalError = 0.0
+    @Option(help: "Share of sends never answered, 0 to 1.")
+    var silence = 0.0
+    @Option(help: "Share of sends taken before their connection breaks, 0 to 1.")
+    var drop = 0.0
+    @Option(help: "Share of sends refused unseen (REFUSED_STREAM), 0 to 1.")
+    var refuse = 0.0
+    @Option(help: "Requests after which a connection gets GOAWAY.")
+    var goAwayAfter: Int?
+    @Option(help: "Seconds in Retry-After beside 429 and 503.")
+    var retryAfter: Int?
+    @Option(help: "Requests at a time that a connection is allowed.")
+    var streams: UInt32 = 1_000
+    @Option(help: "What the lots for dead tokens and faults are drawn from.")
+    var seed: UInt64 = 0
+    @Option(help: "Event loops.")
+    var loops = 1
+    @Flag(help: "Keep only digests of tokens longer than 32 bytes: 64 bytes per request.")
+    var digests = false
+    @Option(help: "Seconds to run; without, until SIGINT or SIGTERM.")
+    var duration: Double?
+    @Flag(help: "Print where it listens, and at the end the summary, as JSON.")
+    var json = false
+
+    func validate() throws {
+        let plan = self.plan
+        guard plan.isValid else { throw ValidationError("shares are 0 to 1, together at most 1; delays 0 to an hour") }
+        guard (0...1).contains(self.dead) else { throw ValidationError("--dead is 0 to 1") }
+        guard self.streams >= 1, (1...256).contains(self.loops) else {
+            throw ValidationError("--streams is at least 1, --loops 1 to 256")
+        }
+        guard self.retryAfter.map({ (0...86_400).contains($0) }) ?? true else {
+            throw ValidationError("--retry-after is 0 to 86,400")
+        }
+        guard self.duration.map({ $0 > 0 && $0 < 1e9 }) ?? true else { throw ValidationError("--duration is positive") }
+        _ = try self.parsedApps()
+    }
+
+    func run() async throws {
+        var configuration = SimulatorConfiguration()
+        configuration.host = self.host
+        configuration.apnsPort = self.apnsPort
+        configuration.fcmPort = self.fcmPort
+        configuration.controlPort = self.controlPort
+        configuration.isBlind = self.blind
+        configuration.streamsMax = self.streams
+        configuration.eventLoops = self.loops
+        configuration.deadShare = DeadShare(self.dead, seed: self.seed)
+        configuration.faults = self.plan
+        configuration.keepsLongTokens = !self.digests
+        configuration.apps = try self.parsedApps()
+        let simulator = try await Simulator.start(configuration)
+        do {
+            let credentials = try self.folder.map { try simulator.writeCredentials(to: $0) }
+            self.report(simulator.addresses, credentials)
+            await self.waitForTheEnd()
+        } catch {
+            await simulator.stop()
+            throw error
+        }
+        let summary = simulator.ledger.snapshot.summary
+        await simulator.stop()
+        print(String(decoding: summary.json, as: UTF8.self))
+    }
+
+    private var plan: FaultPlan {
+        var rates = FaultRates()
+        rates.tooManyRequests = self.tooManyRequests
+        rates.unavailable = self.unavailable
+        rates.internalError = self.internalError
+        rates.silence = self.silence
+        rates.drop = self.drop
+        rates.refusal = self.refuse
+        rates.delayMilliseconds = self.delay
+        rates.jitterMilliseconds = self.jitter
+        rates.goAwayAfterRequests = self.goAwayAfter
+        var plan = FaultPlan(seed: self.seed)
+        plan.apns = rates
+        plan.fcm = rates
+        plan.retryAfter = self.retryAfter.map { .seconds($0) } ?? .absent
+        return plan
+    }
+
+    private func parsedApps() throws -> [SimulatedApp] {
+        guard !self.apps.isEmpty else { return [.demo] }
+        return try self.apps.map { text in
+            let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+            guard parts.count == 3, let name = try? AppID(parts[0]) else {
+                throw ValidationError("--app is name:bundle-id:project-id; leave one empty if there is none")
+            }
+            return SimulatedApp(
+                name: name.text,
+                bundleID: parts[1].isEmpty ? nil : parts[1],
+                projectID: parts[2].isEmpty ? nil : parts[2],
+            )
+        }
+    }
+
+    private func report(_ addresses: SimulatorAddresses, _ credentials: SimulatorCredentials?) {
+        if self.json {
+            print(JSONValue.object(addresses.json).text)
+        } else {
+            let mode = self.blind ? "blind" : "strict"
+            print("simulating Apple and Google, \(mode), seed \(self.seed)")
+            if let port = addresses.apnsPort { print("  apns     \(addresses.scheme)://\(addresses.host):\(port)") }
+            if let port = addresses.fcmPort { print("  fcm      \(addresses.scheme)://\(addresses.host):\(port)") }
+            if let uri = addresses.tokenURI { print("  oauth    \(uri)") }
+            if let url = addresses.controlURL { print("  control  \(url)/summary") }
+            if let credentials { print("  files    \(credentials.folder)") }
+        }
+        // Whoever started this waits for these lines, perhaps through a pipe.
+        fflush(nil)
+    }
+
+    /// Until the duration is over or a signal comes.
+    private func waitForTheEnd() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for await _ in Self.signals() { return } }
+            if let duration = self.duration { group.addTask { try? await Task.sleep(for: .seconds(duration)) } }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private static func signals() -> AsyncStream<CInt> {
+        AsyncStream { continuation in
+            let sources = [SIGINT, SIGTERM].map { number in
+                signal(number, SIG_IGN)
+                let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+                source.setEventHandler { continuation.yield(number) }
+                source.resume()
+                return source
+            }
+            continuation.onTermination = { _ in for source in sources { source.cancel() } }
+        }
+    }
+}
