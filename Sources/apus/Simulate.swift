@@ -169,7 +169,8 @@ struct Simulate: AsyncParsableCommand {
 
     private static func signals() -> AsyncStream<CInt> {
         AsyncStream { continuation in
-            let sources = [SIGINT, SIGTERM].map { number in
+            // Dispatch locks its sources itself; its Swift overlay only does not say so.
+            nonisolated(unsafe) let sources = [SIGINT, SIGTERM].map { number in
                 signal(number, SIG_IGN)
                 let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
                 source.setEventHandler { continuation.yield(number) }
