@@ -196,7 +196,13 @@ let package = Package(
             "ApusStoreTests",
             ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioPosix, logging]
         ),
-        tests("ApusStreamsTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit"]),
+        tests(
+            "ApusStreamsTests",
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit", "ApusInstallation", nioCore,
+                nioPosix, logging,
+            ]
+        ),
         tests(
             "ApusProvidersTests",
             ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix]
@@ -209,7 +215,10 @@ let package = Package(
             ]
         ),
         tests("ApusRegistrationTests", ["ApusCore", "ApusMessages", "ApusStore", "ApusRegistration", "ApusTestKit"]),
-        tests("ApusDispatcherTests", ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher"]),
+        tests(
+            "ApusDispatcherTests",
+            ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher", "ApusStore", "ApusRedis"]
+        ),
         tests("ApusFeedbackTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusFeedback"]),
         tests("ApusSimulatorTests", ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", nioCore, nioPosix]),
         tests(

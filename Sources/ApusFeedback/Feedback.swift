@@ -5,7 +5,7 @@ internal import ApusRedis
 package import ApusService
 internal import ApusStreams
 internal import Logging
-package import ServiceLifecycle
+internal import ServiceLifecycle
 
 /// Feedback: turns outcomes into effects: dead tokens pruned, ledgers moved, receipts written.
 package struct Feedback: Service {

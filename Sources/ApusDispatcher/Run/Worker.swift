@@ -168,10 +168,11 @@ final class Worker {
             guard let index = active.run.takeNext() else { return true }
             let row = plan.table.rows[index]
             let start = Int(row.tokenOffset)
+            let id = APNsID(sendDigest: plan.send.digest, row)
             let accepted = gateway.submit(
                 plan.context.messages.variants[Int(row.variant)],
                 token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
-                id: APNsID(sendDigest: plan.send.digest, row),
+                id: (id.high, id.low),
                 tag: UInt64(active.slot) << 32 | UInt64(index),
                 lane: plan.lane,
             )

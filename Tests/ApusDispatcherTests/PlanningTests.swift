@@ -1,0 +1,100 @@
+import ApusCore
+import ApusMessages
+import ApusStore
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct PlanningTests {
+    @Test(arguments: [
+        PlanCursor.list(index: 17), .scan(route: 1, partition: 255, chunk: 3, ordinal: 4_095),
+    ])
+    func `A cursor comes back from its text`(cursor: PlanCursor) {
+        let isList = if case .list = cursor { true } else { false }
+        #expect(PlanCursor(text: cursor.text, isList: isList) == cursor)
+        #expect(PlanCursor(text: cursor.text, isList: !isList) == nil)
+    }
+
+    @Test func `The empty cursor is the beginning, and nonsense is none`() {
+        #expect(PlanCursor(text: "", isList: true) == .list(index: 0))
+        #expect(PlanCursor(text: "", isList: false) == .scan(route: 0, partition: 0, chunk: 0, ordinal: 0))
+        for text in ["list", "list:", "list:x", "list:-1", "scan:1:2:3", "scan:1:2:3:4:5", "other:1"] {
+            #expect(PlanCursor(text: text, isList: true) == nil)
+            #expect(PlanCursor(text: text, isList: false) == nil)
+        }
+    }
+
+    @Test func `Units fill up across partitions and cut a chunk where they are full`() {
+        var gathering = Gathering(recipientsMax: 5)
+        #expect(gathering.add(ChunkSet([1, 2, 3]), partition: 0, chunk: 0, from: 0, unitsMax: 2) == nil)
+        #expect(gathering.add(ChunkSet([10, 11, 12, 13]), partition: 1, chunk: 7, from: 0, unitsMax: 2) == nil)
+        #expect(gathering.fullUnits == 1)
+        #expect(
+            gathering.units == [
+                [
+                    Segment(partition: 0, chunk: 0, ordinals: [1, 2, 3]),
+                    Segment(partition: 1, chunk: 7, ordinals: [10, 11]),
+                ],
+                [Segment(partition: 1, chunk: 7, ordinals: [12, 13])],
+            ]
+        )
+    }
+
+    @Test func `Gathering stops at the limit of units and says where to go on`() {
+        var gathering = Gathering(recipientsMax: 2)
+        #expect(gathering.add(ChunkSet([1, 3, 5, 7, 9]), partition: 0, chunk: 0, from: 2, unitsMax: 1) == 7)
+        #expect(gathering.units == [[Segment(partition: 0, chunk: 0, ordinals: [3, 5])]])
+        var next = Gathering(recipientsMax: 2)
+        #expect(next.add(ChunkSet([1, 3, 5, 7, 9]), partition: 0, chunk: 0, from: 7, unitsMax: 1) == nil)
+        #expect(next.units == [[Segment(partition: 0, chunk: 0, ordinals: [7, 9])]])
+    }
+}
+
+@Suite struct IntakeDecisionTests {
+    private let now = UnixMilliseconds(1_750_000_000_000)
+
+    private func decide(_ target: Target, _ change: (inout SendCommand) -> Void = { _ in }) throws -> IntakeDecision {
+        var notification = Notification()
+        notification.title = "Hi"
+        var command = SendCommand(app: "shop", target: target, notification: notification)
+        change(&command)
+        return IntakeDecision(message: try command.encode(), now: self.now)
+    }
+
+    private func code(_ decision: IntakeDecision) -> String {
+        guard case .refuse(_, let problem, _, _) = decision else { return "taken" }
+        return problem.code
+    }
+
+    @Test func `Few recipients go straight, audiences and later times are planned`() throws {
+        guard case .direct = try self.decide(.devices(["d1"])) else { throw NotExpected() }
+        guard case .direct = try self.decide(.users((0..<32).map { "u\($0)" })) else { throw NotExpected() }
+        guard case .plan(_, due: nil) = try self.decide(.users((0..<33).map { "u\($0)" })) else { throw NotExpected() }
+        guard case .plan(_, due: nil) = try self.decide(.topic("news")) else { throw NotExpected() }
+        let later = self.now.advanced(byMilliseconds: 60_000)
+        guard case .plan(_, due: later) = try self.decide(.devices(["d1"]), { $0.notBefore = later }) else {
+            throw NotExpected()
+        }
+        let past = self.now.advanced(byMilliseconds: -1)
+        guard case .direct = try self.decide(.devices(["d1"]), { $0.notBefore = past }) else { throw NotExpected() }
+    }
+
+    @Test func `What is not a command is malformed, whatever the bytes`() {
+        for bytes in [[], [0xff], [0x0a, 0x05, 0x61], Array(repeating: 0x08, count: 300)] as [[UInt8]] {
+            #expect(self.code(IntakeDecision(message: bytes, now: self.now)) == "malformed")
+        }
+    }
+
+    @Test func `Each broken rule has its code`() throws {
+        #expect(try self.code(self.decide(.topic("news"), { $0.app = "Shop!" })) == "invalid_app")
+        #expect(try self.code(self.decide(.topic("news"), { $0.id = "a b" })) == "invalid_id")
+        #expect(try self.code(self.decide(.topic("news"), { $0.replyTo = "other:stream" })) == "invalid_reply_to")
+        #expect(try self.code(self.decide(.topic("no spaces"))) == "invalid_topic")
+        #expect(try self.code(self.decide(.condition("'a' in"))) == "invalid_condition")
+        #expect(try self.code(self.decide(.devices(["d 1"]))) == "invalid_device")
+        #expect(try self.code(self.decide(.topic("news"), { $0.dryRun = true })) == "unsupported")
+        #expect(try self.code(self.decide(.fcmTopic("news"))) == "unsupported")
+    }
+}
+
+private struct NotExpected: Error {}

@@ -1,0 +1,172 @@
+import ApusCore
+import ApusMessages
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct RecipientRunTests {
+    private let now = UnixMilliseconds(1_750_000_000_000)
+
+    private func run(
+        _ count: Int,
+        attempt: UInt32 = 1,
+        expiresAt: UnixMilliseconds? = nil,
+        journal: [UInt8] = [],
+        skipping skipped: Set<Int> = [],
+    ) -> RecipientRun {
+        var table = RecipientTable()
+        for index in 0..<count {
+            let row = RecipientTable.Row(partition: 3, ordinal: UInt32(index), generation: 1)
+            if skipped.contains(index) {
+                table.append(row, outcome: .skipped, reason: .notMatching)
+            } else {
+                table.append(row, token: [UInt8(index)])
+            }
+        }
+        let terms = RecipientRun.Terms(
+            provider: .apns,
+            attempt: attempt,
+            expiresAt: expiresAt,
+            firstAttemptAt: nil,
+            listsRecipients: false,
+        )
+        return RecipientRun(terms: terms, table: table, journal: journal, now: self.now)
+    }
+
+    private func detail(_ reason: String = "") -> RecipientRun.Detail {
+        RecipientRun.Detail(reason: reason, tokenDigest: 7, startedAt: self.now)
+    }
+
+    @discardableResult
+    private func answer(_ run: inout RecipientRun, _ index: Int, _ outcome: DeliveryOutcome) -> RecipientRun.Consequence
+    {
+        run.answered(index, outcome, detail: self.detail("Word"), now: self.now, draw: 0.5)
+    }
+
+    @Test func `Every recipient is sent to once and the run ends with all bits set`() {
+        var run = self.run(3)
+        #expect([run.takeNext(), run.takeNext(), run.takeNext(), run.takeNext()] == [0, 1, 2, nil])
+        #expect(!run.isFinished)
+        for index in [2, 0, 1] { run.accepted(index, now: self.now) }
+        #expect(run.isFinished)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.bitmap == [0b111])
+        let counts = taken.report.counts(provider: .apns)
+        #expect(counts == [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 3)])
+        #expect(run.takeReport(now: self.now).report.count == 0)
+    }
+
+    @Test func `A journal's bits are not sent again, and what was skipped is closed only once`() {
+        var run = self.run(4, journal: [0b0101], skipping: [1, 2])
+        #expect(run.takeNext() == 3)
+        #expect(run.takeNext() == nil)
+        run.accepted(3, now: self.now)
+        let report = run.takeReport(now: self.now).report
+        #expect(report.counts(provider: .apns).map(\.count) == [1, 1])
+        #expect(run.isFinished)
+    }
+
+    @Test func `What was refused unseen goes out again at once and counts as no attempt`() {
+        var run = self.run(1)
+        #expect(run.takeNext() == 0)
+        let refused = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
+        #expect(self.answer(&run, 0, refused) == .sendAgain)
+        #expect(run.hasNext && !run.isFinished)
+        #expect(run.takeNext() == 0)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished)
+    }
+
+    @Test func `Retries are held for company and grouped by their second`() {
+        var run = self.run(3)
+        while run.takeNext() != nil {}
+        for index in 0..<2 {
+            self.answer(&run, index, .deferred(Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: 20_000)))
+        }
+        let early = run.takeReport(now: self.now)
+        #expect(early.retries.isEmpty && early.bitmap == [0])
+        let later = run.takeReport(now: self.now.advanced(byMilliseconds: 1_000))
+        #expect(later.retries.map(\.indices) == [[0, 1]])
+        #expect(later.retries.allSatisfy { $0.due >= self.now.advanced(byMilliseconds: 20_000) })
+        #expect(later.bitmap == [0b011])
+        run.accepted(2, now: self.now)
+        #expect(run.isFinished)
+    }
+
+    @Test func `A retry past the expiry ends as expired, one past the attempts as failed`() {
+        var run = self.run(2, attempt: 1, expiresAt: self.now.advanced(byMilliseconds: 5_000))
+        while run.takeNext() != nil {}
+        self.answer(&run, 0, .deferred(Deferral(.providerUnavailable)))
+        #expect(run.takeReport(now: self.now).report.counts(provider: .apns).map(\.outcome) == [.expired])
+        var last = self.run(1, attempt: 16)
+        _ = last.takeNext()
+        self.answer(&last, 0, .lost(.timeout))
+        let counts = last.takeReport(now: self.now).report.counts(provider: .apns)
+        #expect(counts == [OutcomeCount(provider: .apns, outcome: .failed, reason: .timeout, count: 1)])
+    }
+
+    @Test func `Words about tokens carry the token's digest and the provider's time, else the request's`() {
+        var run = self.run(3)
+        while run.takeNext() != nil {}
+        let then = UnixMilliseconds(1_700_000_000_000)
+        self.answer(&run, 0, .unregistered(.unregistered, asOf: then))
+        self.answer(&run, 1, .unregistered(.unregistered, asOf: nil))
+        self.answer(&run, 2, .suspect(.badToken))
+        let report = run.takeReport(now: self.now).report
+        #expect(report.unregistered.map(\.asOf) == [then, self.now])
+        #expect(report.unregistered.allSatisfy { $0.tokenDigest == 7 && $0.providerReason == "Word" })
+        #expect(report.suspects.count == 1)
+        #expect(report.counts(provider: .apns).map { [$0.outcome, .open] }.count == 2)
+    }
+
+    @Test func `Our own mistake never touches a token: it waits for an operator`() {
+        var run = self.run(1)
+        _ = run.takeNext()
+        self.answer(&run, 0, .misconfigured(.credential))
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.report.unregistered.isEmpty && taken.report.suspects.isEmpty && taken.report.count == 0)
+        #expect(taken.retries.count == 1)
+    }
+
+    @Test func `Closing the rest leaves what is on the wire to its answer`() {
+        var run = self.run(4)
+        #expect(run.takeNext() == 0)
+        #expect(run.takeNext() == 1)
+        run.putBack(1)
+        run.closeRest(.cancelled, .cancelled, now: self.now)
+        #expect(!run.isFinished)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished)
+        let counts = run.takeReport(now: self.now).report.counts(provider: .apns)
+        #expect(counts.map(\.outcome) == [.accepted, .cancelled] && counts.map(\.count) == [1, 3])
+    }
+
+    @Test func `A stopped run ends when the wire is empty and leaves the rest open`() {
+        var run = self.run(3)
+        _ = run.takeNext()
+        run.stop()
+        #expect(run.takeNext() == nil && !run.isFinished)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished && !run.done.isComplete)
+    }
+}
+
+@Suite struct DoneBitmapTests {
+    @Test func `A journal comes back as it went`() {
+        var bitmap = DoneBitmap(count: 70)
+        for index in [0, 7, 8, 63, 64, 69] { bitmap.set(index) }
+        #expect(bitmap.journal.count == 9)
+        #expect(DoneBitmap(count: 70, journal: bitmap.journal) == bitmap)
+        #expect(bitmap.setCount == 6 && bitmap[69] && !bitmap[68])
+    }
+
+    @Test func `A journal that is too long or too short does no harm`() {
+        #expect(DoneBitmap(count: 3, journal: [0xff, 0xff]).setCount == 3)
+        #expect(DoneBitmap(count: 20, journal: [0b1]).setCount == 1)
+        #expect(DoneBitmap(count: 0).isComplete)
+    }
+
+    @Test func `A bit outside traps`() async {
+        await #expect(processExitsWith: .failure) { _ = DoneBitmap(count: 1)[1] }
+    }
+}

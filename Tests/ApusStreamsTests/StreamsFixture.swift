@@ -1,0 +1,77 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Logging
+import NIOPosix
+
+/// A redis-server of its own with an installation of two shards and four partitions.
+struct StreamsFixture: Sendable {
+    let server: RedisServer
+    let client: RedisClient
+    let streams: SendStreams
+
+    /// One shard, for tests that need no choice.
+    var keys: StreamKeys { self.streams.keys(shard: 0) }
+
+    static func with(_ body: (StreamsFixture) async throws -> Void) async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+            try await Installation.initialize(client, keyspace: keyspace)
+            try await body(
+                StreamsFixture(server: server, client: client, streams: SendStreams(client: client, keyspace: keyspace))
+            )
+            await client.close()
+        }
+    }
+
+    func consumer(_ name: String) -> StreamConsumer { StreamConsumer(group: StreamGroup.dispatcher, name: name) }
+
+    /// Writes a message and reads it back as a consumer, so that it is pending there.
+    func deliver(_ message: [UInt8], to stream: String, consumer: StreamConsumer) async throws -> StreamEntry {
+        _ = try await self.client.send(
+            RedisCommand("XADD", .text(stream), "*", "m", .bytes(message)),
+            on: self.keys.tag
+        )
+        return try await self.read(stream, consumer)
+    }
+
+    func read(_ stream: String, _ consumer: StreamConsumer) async throws -> StreamEntry {
+        let reader = StreamReader(client: self.client, tag: self.keys.tag, consumer: consumer)
+        try await reader.ensure([stream])
+        let connection = self.client.blockingConnection(for: self.keys.tag)
+        let entries = try await reader.read([stream], count: 1, blockMilliseconds: 100, on: connection)
+        await connection.close()
+        guard let entry = entries.first else { throw NothingToRead(stream: stream) }
+        return entry
+    }
+
+    func length(_ stream: String) async throws -> Int {
+        Int(try await self.client.send(RedisCommand("XLEN", .text(stream)), on: self.keys.tag).root.integer ?? -1)
+    }
+
+    func pending(_ stream: String) async throws -> Int {
+        let command = RedisCommand("XPENDING", .text(stream), .text(StreamGroup.dispatcher))
+        return Int(try await self.client.send(command, on: self.keys.tag).root[0].integer ?? -1)
+    }
+
+    func command(id: String = "", key: String = "", title: String = "Hi") -> SendCommand {
+        var notification = Notification()
+        notification.title = title
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: notification)
+        command.id = id
+        command.idempotencyKey = key
+        return command
+    }
+}
+
+struct NothingToRead: Error {
+    let stream: String
+}

@@ -1,0 +1,236 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import Testing
+
+@Suite struct UnitTests {
+    private static func unit(_ send: String = "s", count: Int = 3) -> WorkUnit {
+        WorkUnit(
+            send: send,
+            route: RouteNumber(7),
+            recipients: .references(
+                (0..<UInt32(count)).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
+            ),
+        )
+    }
+
+    private static func batch(_ send: String, _ counts: [(Outcome, UInt64)]) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: send, app: "shop", route: RouteNumber(7), provider: .apns)
+        batch.counts = counts.map { OutcomeCount(provider: .apns, outcome: $0.0, reason: .none, count: $0.1) }
+        return batch
+    }
+
+    /// A send that is being planned, with its plan entry in the hands of `me`.
+    private static func planned(
+        _ fixture: StreamsFixture,
+        _ send: String,
+        _ me: StreamConsumer,
+    ) async throws -> (keys: StreamKeys, plan: StreamEntry) {
+        let command = fixture.command(id: send)
+        let keys = fixture.streams.home(app: "shop", send)
+        let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
+        let identity = SendIdentity(of: command, origin: entry.origin)
+        _ = try await fixture.streams.accept(command, identity: identity, from: entry, by: me, due: nil)
+        let local = StreamsFixture(server: fixture.server, client: fixture.client, streams: fixture.streams)
+        let reader = StreamReader(client: local.client, tag: keys.tag, consumer: me)
+        try await reader.ensure([keys.plan, keys.work(RouteNumber(7), .bulk), keys.outcomes])
+        let connection = local.client.blockingConnection(for: keys.tag)
+        let entries = try await reader.read([keys.plan], count: 1, blockMilliseconds: 100, on: connection)
+        await connection.close()
+        return (keys, try #require(entries.first))
+    }
+
+    @Test func `A step appends and advances together, and a zombie's step does nothing`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            let me = fixture.consumer("one")
+            let (keys, plan) = try await Self.planned(fixture, "s", me)
+            var step = SendStreams.PlanStep(from: "", to: "list:3")
+            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            #expect(try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+            #expect(
+                try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+                    == .moved(cursor: "list:3")
+            )
+            let zombie = fixture.consumer("two")
+            #expect(try await streams.fanstep(step, send: "s", entry: plan, by: zombie, tag: keys.tag) == .lost)
+            var last = SendStreams.PlanStep(from: "list:3", to: "list:3")
+            last.isLast = true
+            last.plannedBesides = 2
+            last.outcomes = Self.batch("s", [(.skipped, 2)])
+            #expect(try await streams.fanstep(last, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+            let ledger = try await streams.ledger(app: "shop", send: "s")
+            #expect(ledger?.planned == 5 && ledger?.isPlanning == false)
+            #expect(try await fixture.client.send(.init("XLEN", .text(keys.plan)), on: keys.tag).root.integer == 0)
+        }
+    }
+
+    @Test func `Planning stops at the limit of waiting units and says where`() async throws {
+        try await StreamsFixture.with { fixture in
+            let me = fixture.consumer("one")
+            let (keys, plan) = try await Self.planned(fixture, "s", me)
+            var cursor = ""
+            for index in 0..<(StreamLimits.unitsWaitingMax / StreamLimits.unitsPerStepMax) {
+                var step = SendStreams.PlanStep(from: cursor, to: "list:\(index)")
+                step.units = (0..<StreamLimits.unitsPerStepMax).map { _ in SendStreams.PlannedUnit(Self.unit(count: 1))
+                }
+                #expect(try await fixture.streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+                cursor = step.next
+            }
+            var step = SendStreams.PlanStep(from: cursor, to: "list:99")
+            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            let result = try await fixture.streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            #expect(result == .full(stream: "work:7:bulk"))
+        }
+    }
+
+    @Test func `Progress is written once however often it is sent, and never by one who lost the unit`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            let me = fixture.consumer("one")
+            let (keys, plan) = try await Self.planned(fixture, "s", me)
+            var step = SendStreams.PlanStep(from: "", to: "list:3")
+            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            step.isLast = true
+            step.outcomes = Self.batch("s", [])
+            _ = try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            let work = keys.work(RouteNumber(7), .bulk)
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            let connection = fixture.client.blockingConnection(for: keys.tag)
+            let entry = try #require(
+                try await reader.read([work], count: 1, blockMilliseconds: 100, on: connection).first
+            )
+            await connection.close()
+            #expect(try WorkUnit.decode(entry.message) == Self.unit())
+
+            func report(
+                _ sequence: UInt32,
+                _ bits: UInt8,
+                by consumer: StreamConsumer,
+                finish: Bool = false
+            ) async throws
+                -> SendStreams.Verdict
+            {
+                try await streams.progress(
+                    entry,
+                    of: "s",
+                    by: consumer,
+                    tag: keys.tag,
+                    journal: UnitJournal(sequence: sequence, bitmap: [bits]),
+                    outcomes: Self.batch("s", [(.accepted, 1)]),
+                    retries: [],
+                    finish: finish,
+                )
+            }
+            let outcomes = { () async throws -> Int64? in
+                try await fixture.client.send(.init("XLEN", .text(keys.outcomes)), on: keys.tag).root.integer
+            }
+            #expect(try await outcomes() == 1)
+            #expect(try await report(1, 0b001, by: me) == .running)
+            #expect(try await report(1, 0b001, by: me) == .running)
+            #expect(try await outcomes() == 2)
+            #expect(try await report(2, 0b111, by: fixture.consumer("two")) == .lost)
+            #expect(try await outcomes() == 2)
+
+            // Another takes it over after a lease and finds the bits; a first look only starts the clock.
+            let other = fixture.consumer("two")
+            func claim() async throws -> SendStreams.Claim {
+                try await streams.claim(stream: work, by: other, tag: keys.tag, leaseMilliseconds: 200, cursor: "0-0")
+            }
+            #expect(try await claim().entries.isEmpty)
+            var taken: [StreamEntry] = []
+            while taken.isEmpty {
+                try await Task.sleep(for: .milliseconds(60))
+                taken = try await claim().entries
+            }
+            #expect(taken.map(\.id) == [entry.id])
+            #expect(taken.first?.journal == UnitJournal(sequence: 1, bitmap: [0b001]))
+            #expect(try await report(2, 0b011, by: me) == .lost)
+            #expect(try await report(2, 0b111, by: other, finish: true) == .running)
+            #expect(try await outcomes() == 3)
+            #expect(try await fixture.client.send(.init("XLEN", .text(work)), on: keys.tag).root.integer == 0)
+            #expect(try await fixture.client.send(.init("HLEN", .text(keys.journal)), on: keys.tag).root.integer == 0)
+        }
+    }
+
+    @Test func `A ledger moves only with its acknowledgement, and completes once`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            let me = fixture.consumer("one")
+            let (keys, plan) = try await Self.planned(fixture, "s", me)
+            var step = SendStreams.PlanStep(from: "", to: "list:3")
+            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            step.isLast = true
+            step.outcomes = Self.batch("s", [])
+            _ = try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            for count in [2, 1] as [UInt64] {
+                let bytes = try Self.batch("s", [(.accepted, count)]).encode()
+                _ = try await fixture.client.send(
+                    .init("XADD", .text(keys.outcomes), "*", "m", .bytes(bytes)),
+                    on: keys.tag
+                )
+            }
+            let feedback = StreamConsumer(group: StreamGroup.feedback, name: "f")
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: feedback)
+            try await reader.ensure([keys.outcomes])
+            let connection = fixture.client.blockingConnection(for: keys.tag)
+            let entries = try await reader.read([keys.outcomes], count: 10, blockMilliseconds: 100, on: connection)
+            await connection.close()
+            #expect(entries.count == 3)
+            func apply(_ index: Int) async throws -> SendStreams.Application {
+                let batch = try OutcomeBatch.decode(entries[index].message)
+                return try await streams.apply(
+                    batch,
+                    entry: entries[index],
+                    by: feedback,
+                    tag: keys.tag,
+                    keepMilliseconds: 60_000,
+                )
+            }
+            #expect(try await apply(0) == .ok)
+            #expect(try await apply(1) == .ok)
+            #expect(try await apply(1) == .lost)
+            let final = try await apply(2)
+            guard case .final(let ledger) = final else { throw Unexpected(final) }
+            #expect(ledger.planned == 3 && ledger.total(.accepted) == 3 && ledger.total(.open) == 0)
+            // The receipt was not written, say: the same answer again, and the ledger has not moved twice.
+            #expect(try await apply(2) == final)
+            #expect(
+                try await streams.done(stream: keys.outcomes, entries: [entries[2].id], by: feedback, tag: keys.tag)
+                    == 1
+            )
+            #expect(try await apply(2) == .lost)
+            #expect(try await streams.body(of: "s", tag: keys.tag) == nil)
+        }
+    }
+
+    @Test func `Owners get the time of a lease when nobody has looked for a while`() async throws {
+        try await StreamsFixture.with { fixture in
+            let keys = fixture.keys
+            let stream = keys.plan
+            let entry = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
+            let lease: Int64 = 400
+            try await Task.sleep(for: .milliseconds(lease + 50))
+            func claim() async throws -> [StreamEntry] {
+                try await fixture.streams.claim(
+                    stream: stream,
+                    by: fixture.consumer("heir"),
+                    tag: keys.tag,
+                    leaseMilliseconds: lease,
+                    cursor: "0-0",
+                ).entries
+            }
+            // It has been idle for more than a lease, but nobody looked: amnesty.
+            #expect(try await claim().isEmpty)
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(try await claim().isEmpty)
+            var heir: [StreamEntry] = []
+            while heir.isEmpty {
+                try await Task.sleep(for: .milliseconds(100))
+                heir = try await claim()
+            }
+            #expect(heir.map(\.id) == [entry.id] && heir.first?.deliveries == 2)
+        }
+    }
+}
