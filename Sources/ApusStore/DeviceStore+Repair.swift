@@ -20,26 +20,31 @@ extension DeviceStore {
         bucket: Int,
     ) async throws(StoreError) -> RepairStep {
         var repaired = 0
-        for (field, value) in try await self.entries(.tokens, app, partition, bucket) {
+        for (prefix, value) in try await self.entries(.tokens, app, partition, bucket) {
             let owners = Self.tokenOwners(value)
             let devices = try await self.read(app, owners.map(\.device))
             let holders = owners.compactMap { owner in
                 devices[owner.device].flatMap { device in
-                    self.calls.placed(app, device.record.token).digest == field ? (owner.device, device) : nil
+                    prefix.leads(self.calls.placed(app, device.record.token)) ? (owner.device, device) : nil
                 }
             }
-            if owners.count == 1, owners[0].isSettled, holders.count == 1 { continue }
+            if owners.allSatisfy(\.isSettled), holders.count == owners.count,
+                Set(holders.map { $0.1.record.token }).count == holders.count
+            {
+                continue
+            }
             repaired += 1
-            if let (owner, device) = holders.first {
+            var settled: Set<[UInt8]> = []
+            for (owner, device) in holders where settled.insert(device.record.token).inserted {
                 // The latest claimer that has it keeps it.
                 try await self.settle(device.record.token, Home(app: app, id: device.id, owner: owner))
             }
-            let placed = StoreCalls.Placed(partition: partition, digest: field)
+            let placed = StoreCalls.Placed(partition: partition, digest: prefix.digest)
             for owner in owners where !holders.contains(where: { $0.0 == owner.device }) {
                 try await self.calls.release(app, placed, from: owner.device)
                 let home = Home(app: app, id: nil, owner: owner.device)
                 guard let device = try await self.read(home) else { continue }
-                guard self.calls.placed(app, device.record.token) == placed else { continue }
+                guard prefix.leads(self.calls.placed(app, device.record.token)) else { continue }
                 try await self.settle(device.record.token, home)
             }
         }
@@ -53,13 +58,13 @@ extension DeviceStore {
         bucket: Int,
     ) async throws(StoreError) -> RepairStep {
         var repaired = 0
-        for (field, value) in try await self.entries(.users, app, partition, bucket) {
-            let placed = StoreCalls.Placed(partition: partition, digest: field)
+        for (prefix, value) in try await self.entries(.users, app, partition, bucket) {
+            let placed = StoreCalls.Placed(partition: partition, digest: prefix.digest)
             let owners = DeviceOwner.list(value)
             let devices = try await self.read(app, owners)
             func isTheirs(_ device: StoredDevice?) -> Bool {
                 guard let user = device?.record.user, !user.isEmpty else { return false }
-                return self.calls.placed(app, user) == placed
+                return prefix.leads(self.calls.placed(app, user))
             }
             for owner in owners where !isTheirs(devices[owner]) {
                 repaired += 1
@@ -98,20 +103,36 @@ extension DeviceStore {
         return isRepaired
     }
 
-    /// The entries of a bucket of hints, by digest.
+    /// The entries of a bucket of hints.
     func entries(
         _ name: StoreKeys.AppBuckets,
         _ app: AppID,
         _ partition: Int,
         _ bucket: Int,
-    ) async throws(StoreError) -> [(digest: UInt64, value: [UInt8])] {
+    ) async throws(StoreError) -> [(prefix: DigestPrefix, value: [UInt8])] {
         let key = self.keys.bucket(name, app, partition, bucket)
         var nodes = try await self.calls.send(RedisCommand("HGETALL", .text(key)), partition).children.makeIterator()
-        var entries: [(UInt64, [UInt8])] = []
+        var entries: [(DigestPrefix, [UInt8])] = []
         while let field = nodes.next()?.bytes, let value = nodes.next()?.bytes {
-            entries.append((field.reduce(0) { $0 << 8 | UInt64($1) }, value))
+            entries.append((DigestPrefix(partition: partition, bytes: field), value))
         }
         return entries
+    }
+
+    /// The field of an entry: the first bytes of a digest of this partition. Those that share them share the entry.
+    struct DigestPrefix: Hashable, Sendable {
+        let partition: Int
+        let bytes: [UInt8]
+
+        /// A digest that leads to the entry.
+        var digest: UInt64 {
+            (self.bytes + [UInt8](repeating: 0, count: 8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        }
+
+        /// Whether that leads to the entry.
+        func leads(_ placed: StoreCalls.Placed) -> Bool {
+            placed.partition == self.partition && bigEndian(placed.digest).starts(with: self.bytes)
+        }
     }
 
     /// How many buckets hints of that kind have.

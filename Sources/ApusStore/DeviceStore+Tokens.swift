@@ -7,31 +7,34 @@ internal import ApusMessages
 extension DeviceStore {
     /// Claims a token for a device and clears everyone else of it.
     ///
-    /// - Returns: the owners that no longer hold it, for the confirmation.
+    /// - Returns: the owners that are none any more, for the confirmation.
     func claim(_ token: [UInt8], _ home: Home) async throws(StoreError) -> [DeviceOwner] {
         let placed = self.calls.placed(home.app, token)
         for _ in 0..<StoreLimits.attemptsMax {
-            switch try await self.calls.claim(home.app, placed, by: home.owner) {
-            case .claimed(let others):
-                for other in others { try await self.clear(other, of: token, home.app) }
-                return others
-            case .crowded(let others):
-                for other in others {
-                    try await self.clear(other, of: token, home.app)
-                    try await self.calls.release(home.app, placed, from: other)
-                }
-            }
+            let answer = try await self.calls.claim(home.app, placed, by: home.owner)
+            var cleared: [DeviceOwner] = []
+            for other in answer.others where try await self.clear(other, of: token, home.app) { cleared.append(other) }
+            guard case .crowded = answer else { return cleared }
+            for other in cleared { try await self.calls.release(home.app, placed, from: other) }
         }
         throw StoreError(.contended, "too many devices claim the same token")
     }
 
     /// Removes the device at an owner's place if its record holds the token.
-    func clear(_ owner: DeviceOwner, of token: [UInt8], _ app: AppID) async throws(StoreError) {
+    ///
+    /// - Returns: whether it has no business in the token's entry any more; a device with another token of the same entry
+    ///   has.
+    @discardableResult
+    func clear(_ owner: DeviceOwner, of token: [UInt8], _ app: AppID) async throws(StoreError) -> Bool {
         let home = Home(app: app, id: nil, owner: owner)
         for _ in 0..<StoreLimits.attemptsMax {
-            guard let device = try await self.read(home), device.record.token == token else { return }
+            guard let device = try await self.read(home) else { return true }
+            guard device.record.token == token else {
+                return !self.calls.sharesEntry(app, device.record.token, token)
+            }
             if try await self.calls.remove(device, owner) {
-                return try await self.withdraw(token: nil, user: device.record.user, of: home)
+                try await self.withdraw(token: nil, user: device.record.user, of: home)
+                return true
             }
         }
         throw Self.contended
@@ -43,19 +46,22 @@ extension DeviceStore {
         try await self.withdraw(token: token, user: nil, of: home)
     }
 
-    /// Makes the token index agree with a record: names the device while its record holds the token, and only then.
+    /// Makes the entry of a token agree with a device's record: names the device while its record holds that token or
+    /// another one of the entry, and only then.
     func settle(_ token: [UInt8], _ home: Home) async throws(StoreError) {
-        let placed = self.calls.placed(home.app, token)
+        var token = token
         for _ in 0..<StoreLimits.attemptsMax {
-            guard try await self.read(home)?.record.token == token else {
-                try await self.calls.release(home.app, placed, from: home.owner)
-                guard try await self.read(home)?.record.token == token else { return }
+            guard let held = try await self.heldToken(like: token, home) else {
+                try await self.calls.release(home.app, self.calls.placed(home.app, token), from: home.owner)
+                guard try await self.heldToken(like: token, home) != nil else { return }
                 continue
             }
+            token = held
+            let placed = self.calls.placed(home.app, token)
             let cleared = try await self.claim(token, home)
             switch try await self.calls.confirm(home.app, placed, by: home.owner, cleared: cleared) {
             case .settled:
-                guard try await self.read(home)?.record.token != token else { return }
+                guard try await self.heldToken(like: token, home) != token else { return }
             case .withdrawn:
                 continue
             case .superseded:
@@ -63,5 +69,11 @@ extension DeviceStore {
             }
         }
         throw Self.contended
+    }
+
+    /// The token of a device's record, if it has the same entry as that one.
+    private func heldToken(like token: [UInt8], _ home: Home) async throws(StoreError) -> [UInt8]? {
+        guard let held = try await self.read(home)?.record.token else { return nil }
+        return self.calls.sharesEntry(home.app, held, token) ? held : nil
     }
 }

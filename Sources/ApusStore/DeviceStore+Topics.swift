@@ -1,7 +1,7 @@
 package import ApusCore
 internal import ApusRedis
 
-/// A topic's number is unique per app: counter × T + the partition of the name. Once given it stays.
+/// A topic's number is unique per app: counter × T + the partition of the name, never 0. Once given it stays.
 extension DeviceStore {
     /// The number of a topic; nil when no device was ever in it.
     package func topicNumber(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32? {
@@ -13,7 +13,10 @@ extension DeviceStore {
         let calls = self.calls
         let partitions = self.keys.keyspace.devicePartitions
         let groups = Dictionary(grouping: Set(numbers)) { Int($0) % partitions }.sorted { $0.key < $1.key }
-        let parts = try await forEachConcurrently(groups) { partition, numbers in
+        let lookups = groups.flatMap { partition, numbers in
+            numbers.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
+        }
+        let parts = try await forEachConcurrently(lookups) { partition, numbers in
             zip(numbers, try await calls.topicNames(app, partition, numbers)).map { ($0, $1) }
         }
         var names: [UInt32: TopicName] = [:]

@@ -144,8 +144,9 @@ package struct DeviceStore: Sendable {
             if let user { try await calls.forgetUser(app, calls.placed(app, user), of: owner) }
         }
         guard let device = try await self.read(home) else { return }
-        if let token, device.record.token == token { try await self.settle(token, home) }
-        if let user, device.record.user == user { try await self.noteUser(user, home) }
+        let record = device.record
+        if let token, calls.sharesEntry(app, record.token, token) { try await self.settle(record.token, home) }
+        if let user, calls.sharesEntry(app, user: record.user, user) { try await self.noteUser(record.user, home) }
     }
 
     static let contended = StoreError(.contended, "others changed the device all the time")

@@ -53,7 +53,18 @@ struct StoreCalls: Sendable {
         case claimed([DeviceOwner])
         /// Not claimed: too many claims were left unfinished. These must be cleared and released first.
         case crowded([DeviceOwner])
+
+        var others: [DeviceOwner] {
+            switch self {
+            case .claimed(let others), .crowded(let others): others
+            }
+        }
     }
+
+    /// Bytes of a token's digest that name its entry.
+    static let tokenPrefixByteCount = 5
+    /// Bytes of a user's digest that name their entry.
+    static let userPrefixByteCount = 4
 
     enum ConfirmAnswer: Sendable {
         case settled
@@ -185,6 +196,17 @@ struct StoreCalls: Sendable {
         }
     }
 
+    /// Whether two tokens have the same entry, by the beginning of their digests.
+    func sharesEntry(_ app: AppID, _ one: [UInt8], _ other: [UInt8]) -> Bool {
+        self.placed(app, one).shares(Self.tokenPrefixByteCount, with: self.placed(app, other))
+    }
+
+    /// Whether two users have the same entry.
+    func sharesEntry(_ app: AppID, user one: String, _ other: String) -> Bool {
+        !one.isEmpty && !other.isEmpty
+            && self.placed(app, one).shares(Self.userPrefixByteCount, with: self.placed(app, other))
+    }
+
     func release(_ app: AppID, _ token: Placed, from owner: DeviceOwner) async throws(StoreError) {
         _ = try await self.call("apus1_token_release", app, token, [.bytes(owner.bytes)])
     }
@@ -236,7 +258,6 @@ struct StoreCalls: Sendable {
         let name = self.placed(app, topic.text)
         let reply = try await self.call("apus1_topic_find", app, name, [.text(topic.text)], readOnly: true)
         guard let counter = reply.integer else { throw Self.unexpected("apus1_topic_find") }
-        if counter == -1 { throw Self.topicCollision }
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
     }
 
@@ -246,8 +267,7 @@ struct StoreCalls: Sendable {
         let most = StoreLimits.topicNumberMax / self.keys.keyspace.devicePartitions - 1
         let reply = try await self.call("apus1_topic_number", app, name, [.text(topic.text), .integer(most)])
         switch reply.integer {
-        case -1: throw Self.topicCollision
-        case -2: throw StoreError(.full, "no topic number is left")
+        case -1: throw StoreError(.full, "no topic number is left")
         case .some(let counter) where counter > 0:
             return self.topicNumber(counter: counter, partition: name.partition)
         default: throw Self.unexpected("apus1_topic_number")
@@ -276,6 +296,11 @@ struct StoreCalls: Sendable {
     struct Placed: Hashable, Sendable {
         let partition: Int
         let digest: UInt64
+
+        /// Whether the first bytes of the digests, and the partitions, are the same.
+        func shares(_ byteCount: Int, with other: Placed) -> Bool {
+            self.partition == other.partition && (self.digest ^ other.digest) >> UInt64(64 - 8 * byteCount) == 0
+        }
     }
 
     func placed(_ app: AppID, _ id: String) -> Placed { self.placed(app, Array(id.utf8)) }
@@ -338,6 +363,4 @@ struct StoreCalls: Sendable {
     static func unexpected(_ function: String) -> StoreError {
         StoreError(.corrupt, "\(function) gave an answer of another form")
     }
-
-    private static let topicCollision = StoreError(.collision, "another topic's name has the same digest")
 }

@@ -141,22 +141,24 @@ package struct StoreCheck: Sendable {
 
     private mutating func tokens(_ partition: Int) async throws(StoreError) {
         let byOwner = self.devicesByOwner
-        for (digest, value) in try await self.allEntries(.tokens, partition) {
+        for (prefix, value) in try await self.allEntries(.tokens, partition) {
             let owners = DeviceStore.tokenOwners(value)
             if owners.count != 1 || !owners[0].isSettled { self.unsettledTokens += 1 }
             for owner in owners {
                 let token = byOwner[owner.device]?.record.token
-                if token.map({ self.store.calls.placed(self.app, $0).digest }) != digest { self.staleHints += 1 }
+                let isBorneOut = token.map { prefix.leads(self.store.calls.placed(self.app, $0)) }
+                if isBorneOut != true { self.staleHints += 1 }
             }
         }
     }
 
     private mutating func users(_ partition: Int) async throws(StoreError) {
         let byOwner = self.devicesByOwner
-        for (digest, value) in try await self.allEntries(.users, partition) {
+        for (prefix, value) in try await self.allEntries(.users, partition) {
             for owner in DeviceOwner.list(value) {
                 let user = byOwner[owner]?.record.user
-                if user.map({ self.store.calls.placed(self.app, $0).digest }) != digest { self.staleHints += 1 }
+                let isBorneOut = user.map { prefix.leads(self.store.calls.placed(self.app, $0)) }
+                if isBorneOut != true { self.staleHints += 1 }
             }
         }
     }
@@ -168,8 +170,8 @@ package struct StoreCheck: Sendable {
     private mutating func allEntries(
         _ name: StoreKeys.AppBuckets,
         _ partition: Int,
-    ) async throws(StoreError) -> [(digest: UInt64, value: [UInt8])] {
-        var entries: [(digest: UInt64, value: [UInt8])] = []
+    ) async throws(StoreError) -> [(prefix: DeviceStore.DigestPrefix, value: [UInt8])] {
+        var entries: [(prefix: DeviceStore.DigestPrefix, value: [UInt8])] = []
         for bucket in 0..<(try await self.store.bucketCount(name, self.app, partition)) {
             entries += try await self.store.entries(name, self.app, partition, bucket)
         }

@@ -14,6 +14,7 @@ package enum StoreFunctions {
             PackageResources.apus1_token_confirm_lua,
             PackageResources.apus1_token_release_lua,
             PackageResources.apus1_token_owners_lua,
+            PackageResources.store_users_lua,
             PackageResources.apus1_user_add_lua,
             PackageResources.apus1_user_remove_lua,
             PackageResources.apus1_user_devices_lua,

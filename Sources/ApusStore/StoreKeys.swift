@@ -11,11 +11,10 @@ package import ApusRedis
 /// | `{t}<app>:<realm>:few:<b>` | hash | topic and chunk → fewer than 32 ordinals, packed |
 /// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
 /// | `{t}<app>:<realm>:freed` | list | ordinal and time; they rest an hour |
-/// | `{t}<app>:meta` | hash | buckets and entries of the four below |
+/// | `{t}<app>:meta` | hash | buckets and entries of the three below |
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
-/// | `{t}<app>:topics:<b>` | hash | digest of a topic's name → counter; t from the name |
-/// | `{t}<app>:names:<k>` | hash | counter mod 64 → a topic's name; k = counter / 64 |
+/// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
 ///
 /// The functions in `Functions/` derive the other keys from the meta key that they are given.
 package struct StoreKeys: Sendable, Hashable {
@@ -75,7 +74,7 @@ package struct StoreKeys: Sendable, Hashable {
         case tokens = "tok"
         /// Digest of a user → devices.
         case users = "user"
-        /// Digest of a topic's name → counter.
+        /// Name of a topic → counter.
         case topics
     }
 

@@ -82,8 +82,8 @@ struct PostingTests {
             }
             let full = try await fixture.store.meta(fixture.route, 0)
             #expect(full.live == 700 && full.nextOrdinal == 700)
-            #expect(full.idBuckets == 9, "700 ids at 80 a bucket")
-            #expect(full.fewBuckets == 9)
+            #expect(full.idBuckets == 7, "700 ids at 100 a bucket")
+            #expect(full.fewBuckets == 7)
             try await fixture.expectClean()
             for bucket in 0..<full.idBuckets {
                 let key = fixture.store.keys.bucket(.ids, fixture.app, .apns, 0, bucket)
@@ -92,7 +92,7 @@ struct PostingTests {
                     on: fixture.store.keys.tag(0)
                 )
                 let length = try #require(reply.root.integer)
-                #expect((1...200).contains(length))
+                #expect((1...250).contains(length))
             }
         }
     }

@@ -21,12 +21,12 @@ struct StoreFixture: Sendable {
     private static let server = Task { try await RedisServer.start() }
 
     /// A fresh app on the shared server.
-    static func make(partitions: Int = Self.partitions) async throws -> StoreFixture {
-        try await Self.make(on: try await Self.server.value, partitions: partitions)
+    static func make(partitions: Int = Self.partitions, app: String? = nil) async throws -> StoreFixture {
+        try await Self.make(on: try await Self.server.value, partitions: partitions, app: app)
     }
 
     /// A fresh app on that server.
-    static func make(on server: RedisServer, partitions: Int) async throws -> StoreFixture {
+    static func make(on server: RedisServer, partitions: Int, app: String? = nil) async throws -> StoreFixture {
         let client = try RedisClient(
             configuration: RedisConfiguration(url: server.url),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
@@ -41,7 +41,7 @@ struct StoreFixture: Sendable {
         // Redis stamps with its own time, so the store's clock must not be far from it.
         let clock = FakeClock(UnixMilliseconds(Int64(Date().timeIntervalSince1970 * 1_000)))
         return StoreFixture(
-            app: try AppID("app-" + String(UInt64.random(in: 0..<(1 << 60)), radix: 36)),
+            app: try AppID(app ?? "app-" + String(UInt64.random(in: 0..<(1 << 60)), radix: 36)),
             client: client,
             store: DeviceStore(client: client, keyspace: Keyspace(devicePartitions: partitions), clock: clock),
             clock: clock,

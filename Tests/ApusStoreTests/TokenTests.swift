@@ -107,6 +107,34 @@ struct TokenTests {
         }
     }
 
+    @Test func tokensThatShareAnEntryDoNotDisturbEachOther() async throws {
+        // Found by search: for this app the digests of these two begin with the same five bytes, in the same partition.
+        let fixture = try await StoreFixture.make(app: "neighbours")
+        func register(_ device: String, _ token: String) async throws -> RegisterResult.Change {
+            let registration = DeviceRegistration(device: device, provider: .apns, token: token)
+            return try await fixture.store.register(fixture.app, registration).change
+        }
+        let (one, other) = ("00000000000dc072", "00000000000ef33e")
+        #expect(
+            fixture.place(Hexadecimal.decode(one) ?? []).partition
+                == fixture.place(Hexadecimal.decode(other) ?? []).partition
+        )
+        #expect(try await register("a", one) == .created)
+        #expect(try await register("b", other) == .created)
+        #expect(try await register("a", one) == .updated)
+        try await fixture.repairEverything()
+        let check = try await StoreCheck.run(fixture.store, fixture.app)
+        #expect(check.problems == [] && check.staleHints == 0)
+        #expect(check.devices.keys.sorted() == ["a", "b"])
+        // Either is still protected from theft.
+        #expect(try await register("thief", one) == .created)
+        #expect(try await register("thief", other) == .tokenReplaced)
+        #expect(try await fixture.get("a") == nil)
+        #expect(try await fixture.get("b") == nil)
+        try await fixture.expectClean()
+        await fixture.client.close()
+    }
+
     @Test func manyDevicesFightForFewTokens() async throws {
         try await StoreFixture.with { fixture in
             try await withThrowingTaskGroup { group in

@@ -10,8 +10,8 @@ local function token_claim(keys, args)
     if #digest ~= 8 or #claimer ~= tokens.owner_bytes then
         return redis.error_reply('ERR apus1_token_claim: malformed arguments')
     end
-    local bucket = store.bucket(meta, 'tok', store.digest_hash(digest))
-    local value = redis.call('HGET', bucket, digest)
+    local bucket, field = tokens.place(meta, digest)
+    local value = redis.call('HGET', bucket, field)
     local owners, answer = { { 'p', claimer } }, { 1 }
     for _, owner in ipairs(tokens.parse(value)) do
         if owner[2] ~= claimer then
@@ -23,7 +23,7 @@ local function token_claim(keys, args)
         answer[1] = 0
         return answer
     end
-    redis.call('HSET', bucket, digest, tokens.format(owners))
+    redis.call('HSET', bucket, field, tokens.format(owners))
     if not value then store.field_added(meta, 'tok', store.digest_hash) end
     return answer
 end

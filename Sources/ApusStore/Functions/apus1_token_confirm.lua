@@ -13,8 +13,8 @@ local function token_confirm(keys, args)
     if #digest ~= 8 or #claimer ~= tokens.owner_bytes or #cleared % tokens.owner_bytes ~= 0 then
         return redis.error_reply('ERR apus1_token_confirm: malformed arguments')
     end
-    local bucket = store.bucket(meta, 'tok', store.digest_hash(digest))
-    local value = redis.call('HGET', bucket, digest)
+    local bucket, field = tokens.place(meta, digest)
+    local value = redis.call('HGET', bucket, field)
     local owners = tokens.parse(value)
     if #owners == 0 then return 0 end
     if owners[1][2] ~= claimer then
@@ -29,7 +29,7 @@ local function token_confirm(keys, args)
     for i = 2, #owners do
         if owners[i][1] == 'p' or not gone[owners[i][2]] then left[#left + 1] = owners[i] end
     end
-    redis.call('HSET', bucket, digest, tokens.format(left))
+    redis.call('HSET', bucket, field, tokens.format(left))
     return 1
 end
 

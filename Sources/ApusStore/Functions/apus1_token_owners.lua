@@ -7,7 +7,7 @@ local function token_owners(keys, args)
     local meta, digest = keys[1], args[1]
     if #digest ~= 8 then return redis.error_reply('ERR apus1_token_owners: malformed digest') end
     local answer = {}
-    local value = redis.call('HGET', store.bucket(meta, 'tok', store.digest_hash(digest)), digest)
+    local value = redis.call('HGET', tokens.place(meta, digest))
     for i, owner in ipairs(tokens.parse(value)) do answer[i] = owner[1] .. owner[2] end
     return answer
 end

@@ -9,18 +9,18 @@ local function token_release(keys, args)
     if #digest ~= 8 or #leaver ~= tokens.owner_bytes then
         return redis.error_reply('ERR apus1_token_release: malformed arguments')
     end
-    local bucket = store.bucket(meta, 'tok', store.digest_hash(digest))
-    local value = redis.call('HGET', bucket, digest)
+    local bucket, field = tokens.place(meta, digest)
+    local value = redis.call('HGET', bucket, field)
     local left, found = {}, 0
     for _, owner in ipairs(tokens.parse(value)) do
         if owner[2] == leaver then found = 1 else left[#left + 1] = owner end
     end
     if found == 0 then return 0 end
     if #left == 0 then
-        redis.call('HDEL', bucket, digest)
+        redis.call('HDEL', bucket, field)
         store.field_removed(meta, 'tok')
     else
-        redis.call('HSET', bucket, digest, tokens.format(left))
+        redis.call('HSET', bucket, field, tokens.format(left))
     end
     return 1
 end

@@ -4,19 +4,24 @@
 -- ARGV[1]  digest of the name, 8 bytes
 -- ARGV[2]  the name
 -- ARGV[3]  the highest counter there may be
--- returns  its counter; -1 when another name has the same digest; -2 when all counters are given
+-- returns  its counter; -1 when all counters are given
 local function topic_number(keys, args)
     local meta, digest, name, most = keys[1], args[1], args[2], tonumber(args[3])
     if #digest ~= 8 or #name == 0 or not most then
         return redis.error_reply('ERR apus1_topic_number: malformed arguments')
     end
-    local known = topic_find(meta, digest, name)
-    if known then return known end
-    local counter = tonumber(redis.call('HGET', meta, 'topics_count') or 0) + 1
-    if counter > most then return -2 end
-    redis.call('HSET', store.prefix(meta) .. 'names:' .. math.floor(counter / 64), counter % 64, name)
-    redis.call('HSET', store.bucket(meta, 'topics', store.digest_hash(digest)), digest, counter)
-    store.field_added(meta, 'topics', store.digest_hash)
+    local hash = topics.hash(digest)
+    local bucket = store.bucket(meta, 'topics', hash)
+    local known = redis.call('HGET', bucket, name)
+    if known then return tonumber(known) end
+    local rank = 0
+    for _, counter in ipairs(redis.call('HVALS', bucket)) do
+        if topics.hash_of_counter(tonumber(counter)) == hash then rank = rank + 1 end
+    end
+    local counter = rank * topics.hashes + hash + 1
+    if counter > most then return -1 end
+    redis.call('HSET', bucket, name, counter)
+    store.field_added(meta, 'topics', function(_, value) return topics.hash_of_counter(tonumber(value)) end, topics.hashes)
     return counter
 end
 

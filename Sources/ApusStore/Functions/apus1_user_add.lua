@@ -7,16 +7,16 @@
 -- returns  1 noted, 0 it was, -1 the user has as many as may be
 local function user_add(keys, args)
     local meta, digest, device, most = keys[1], args[1], args[2], tonumber(args[3])
-    if #digest ~= 8 or #device ~= 10 or not most then
+    if #digest ~= 8 or #device ~= users.device_bytes or not most then
         return redis.error_reply('ERR apus1_user_add: malformed arguments')
     end
-    local bucket = store.bucket(meta, 'user', store.digest_hash(digest))
-    local devices = redis.call('HGET', bucket, digest)
-    for i = 1, #(devices or ''), 10 do
-        if string.sub(devices, i, i + 9) == device then return 0 end
+    local bucket, field = users.place(meta, digest)
+    local devices = redis.call('HGET', bucket, field)
+    for i = 1, #(devices or ''), users.device_bytes do
+        if string.sub(devices, i, i + users.device_bytes - 1) == device then return 0 end
     end
-    if #(devices or '') / 10 >= most then return -1 end
-    redis.call('HSET', bucket, digest, (devices or '') .. device)
+    if #(devices or '') / users.device_bytes >= most then return -1 end
+    redis.call('HSET', bucket, field, (devices or '') .. device)
     if not devices then store.field_added(meta, 'user', store.digest_hash) end
     return 1
 end

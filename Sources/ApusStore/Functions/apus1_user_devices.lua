@@ -8,7 +8,7 @@ local function user_devices(keys, args)
     local answer = {}
     for i, digest in ipairs(args) do
         if #digest ~= 8 then return redis.error_reply('ERR apus1_user_devices: malformed digest') end
-        answer[i] = redis.call('HGET', store.bucket(keys[1], 'user', store.digest_hash(digest)), digest) or ''
+        answer[i] = redis.call('HGET', users.place(keys[1], digest)) or ''
     end
     return answer
 end

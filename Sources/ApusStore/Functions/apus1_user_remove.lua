@@ -6,16 +6,16 @@
 -- returns  1 when it was noted, else 0
 local function user_remove(keys, args)
     local meta, digest, device = keys[1], args[1], args[2]
-    if #digest ~= 8 or #device ~= 10 then return redis.error_reply('ERR apus1_user_remove: malformed arguments') end
-    local bucket = store.bucket(meta, 'user', store.digest_hash(digest))
-    local devices = redis.call('HGET', bucket, digest)
-    for i = 1, #(devices or ''), 10 do
-        if string.sub(devices, i, i + 9) == device then
-            if #devices == 10 then
-                redis.call('HDEL', bucket, digest)
+    if #digest ~= 8 or #device ~= users.device_bytes then return redis.error_reply('ERR apus1_user_remove: malformed arguments') end
+    local bucket, field = users.place(meta, digest)
+    local devices = redis.call('HGET', bucket, field)
+    for i = 1, #(devices or ''), users.device_bytes do
+        if string.sub(devices, i, i + users.device_bytes - 1) == device then
+            if #devices == users.device_bytes then
+                redis.call('HDEL', bucket, field)
                 store.field_removed(meta, 'user')
             else
-                redis.call('HSET', bucket, digest, string.sub(devices, 1, i - 1) .. string.sub(devices, i + 10))
+                redis.call('HSET', bucket, field, string.sub(devices, 1, i - 1) .. string.sub(devices, i + users.device_bytes))
             end
             return 1
         end

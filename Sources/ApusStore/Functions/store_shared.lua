@@ -7,7 +7,7 @@
 -- Every writer checks its arguments and compares before its first write, since an error rolls nothing back.
 local store = {
     -- Entries per bucket, on average, beyond which one bucket is split. Buckets not yet split hold up to twice that.
-    bucket_load = 80,
+    bucket_load = 100,
     -- Ordinals of one slab (a hash of records), and of one chunk (what a posting covers).
     slab = 64,
     chunk = 4096,
@@ -39,7 +39,7 @@ function store.prefix(meta)
     return string.sub(meta, 1, -5)
 end
 
--- The number that chooses a digest's bucket.
+-- The number that chooses a digest's bucket: its first four bytes.
 function store.digest_hash(digest)
     local hash = struct.unpack('>I4', digest)
     return hash
@@ -65,18 +65,20 @@ function store.bucket(meta, name, hash, n)
     return store.prefix(meta) .. name .. ':' .. bucket_index(hash, n or store.buckets(meta, name))
 end
 
--- Counts a new field of the bucketed hash; splits one bucket when they have become too full.
-function store.field_added(meta, name, hash_of_field)
+-- Counts a new field of the bucketed hash; splits one bucket when they have become too full, up to buckets_max.
+--
+-- hash_of: the hash of an entry by its field and value, the same that was given to `store.bucket`.
+function store.field_added(meta, name, hash_of, buckets_max)
     local count = redis.call('HINCRBY', meta, name .. '_count', 1)
     local n = store.buckets(meta, name)
-    if count <= store.bucket_load * n then return end
+    if count <= store.bucket_load * n or n >= (buckets_max or math.huge) then return end
     local _, exponent = math.frexp(n)
     local split = n - math.ldexp(1, exponent - 1)
     local from = store.prefix(meta) .. name .. ':' .. split
     local to = store.prefix(meta) .. name .. ':' .. n
     local fields = redis.call('HGETALL', from)
     for i = 1, #fields, 2 do
-        if bucket_index(hash_of_field(fields[i]), n + 1) == n then
+        if bucket_index(hash_of(fields[i], fields[i + 1]), n + 1) == n then
             redis.call('HSET', to, fields[i], fields[i + 1])
             redis.call('HDEL', from, fields[i])
         end
@@ -124,12 +126,13 @@ function store.allot(meta, now)
 end
 
 -- Postings. Which ordinals of a chunk are in a topic, in one of three forms:
---   few     below 32: packed, as field (topic 4 bytes, chunk 2 bytes, big endian) of the bucketed hash `few`
+--   few     below 32: packed, as a field of the bucketed hash `few`: topic (4 bytes) and chunk (1 byte, or 2 from 256
+--           on), big endian
 --   packed  below 256: the key `topic:<n>:<chunk>`; two bytes each, big endian, ascending, within the chunk
 --   bitmap  the same key, exactly 512 bytes, the first ordinal in the highest bit of the first byte
 -- The length tells the forms apart. Topic 0 is everyone.
 local function few_hash(field)
-    local topic, chunk = struct.unpack('>I4I2', field)
+    local topic, chunk = struct.unpack(#field == 5 and '>I4I1' or '>I4I2', field)
     local mixed = (topic * 2053 + chunk * 40503) % 4294967296
     return bit.bxor(mixed, bit.rshift(mixed, 8), bit.rshift(mixed, 17)) % 4294967296
 end
@@ -193,7 +196,7 @@ end
 
 -- The field of a small posting and the bucket it lives in; n is the number of buckets, when the caller has it.
 function store.few_place(meta, topic, chunk, n)
-    local field = struct.pack('>I4I2', topic, chunk)
+    local field = struct.pack(chunk < 256 and '>I4I1' or '>I4I2', topic, chunk)
     return field, store.bucket(meta, 'few', few_hash(field), n)
 end
 

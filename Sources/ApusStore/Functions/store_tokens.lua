@@ -1,10 +1,17 @@
 -- Who holds a token: the bucketed hash `tok` of `{t}<app>:meta`, digest of the token → owners. A hint beside the records,
--- but one that misses nobody: every device whose record holds the token is among its owners.
+-- but one that misses nobody: every device whose record holds the token is among its owners. The field is the digest's
+-- first five bytes: tokens that share them (one in a million at most) share an entry, and who reads an owner's record
+-- sees which token it holds.
 --
 -- An owner is 10 bytes: partition (2) and digest of the device id (8). The usual value is one owner, settled. Else each
 -- owner has a letter before it: "p" has claimed and not yet confirmed (its record may be about to hold the token),
 -- "s" is settled; the latest claimer stands first.
-local tokens = { owner_bytes = 10, owners_max = 8 }
+local tokens = { field_bytes = 5, owner_bytes = 10, owners_max = 8 }
+
+-- The bucket of a token's digest, and the field there.
+function tokens.place(meta, digest)
+    return store.bucket(meta, 'tok', store.digest_hash(digest)), string.sub(digest, 1, tokens.field_bytes)
+end
 
 -- The owners as a table of {flag, owner}.
 function tokens.parse(value)

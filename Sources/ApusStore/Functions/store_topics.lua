@@ -1,11 +1,16 @@
--- Numbers of topics. Counters are handed out per app and partition of the topic's name, from 1; with the partition they
--- make the topic's number. Names are kept by counter, 64 to a hash, and found by digest (`topics`).
+-- Numbers of topics: the bucketed hash `topics` of `{t}<app>:meta`, name → counter. With the partition of the name a counter
+-- makes the topic's number.
+--
+-- A counter is rank * 4096 + h + 1: h are twelve bits of the name's digest, the rank tells names of the same h apart. So
+-- a counter leads to its name's bucket as the name does, and both directions take one structure.
+local topics = { hashes = 4096 }
 
--- The counter of a name; nothing when it has none; -1 when another name has the same digest.
-local function topic_find(meta, digest, name)
-    local counter = redis.call('HGET', store.bucket(meta, 'topics', store.digest_hash(digest)), digest)
-    if not counter then return nil end
-    counter = tonumber(counter)
-    local known = redis.call('HGET', store.prefix(meta) .. 'names:' .. math.floor(counter / 64), counter % 64)
-    return known == name and counter or -1
+-- The hash of a name by the digest of the name.
+function topics.hash(digest)
+    return store.digest_hash(digest) % topics.hashes
+end
+
+-- The hash of a name by its counter.
+function topics.hash_of_counter(counter)
+    return (counter - 1) % topics.hashes
 end
