@@ -205,7 +205,7 @@ let package = Package(
         ),
         tests(
             "ApusProvidersTests",
-            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix]
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix, logging]
         ),
         tests(
             "ApusServiceTests",

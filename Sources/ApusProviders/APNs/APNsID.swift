@@ -39,6 +39,27 @@ package struct APNsID: Hashable, Sendable {
         }
     }
 
+    /// Both halves of the id of a send to a recipient. A partition beyond the last one stands for a publisher's address, whose
+    /// index is given as the ordinal.
+    ///
+    /// Runs for every device.
+    @inline(__always)
+    package static func words(
+        send digest: UInt64,
+        partition: UInt32,
+        ordinal: UInt32,
+        generation: UInt32,
+    ) -> (UInt64, UInt64) {
+        let isAddress = partition >= Self.partitionsMax
+        let id = APNsID(
+            sendDigest: digest,
+            partition: isAddress ? Self.partitionsMax - 1 : partition,
+            ordinal: ordinal,
+            generation: isAddress ? 0xffff : generation,
+        )
+        return (id.high, id.low)
+    }
+
     /// Writes the sixteen bytes at the front of `target`.
     @inline(__always)
     package func write(to target: inout MutableSpan<UInt8>) {

@@ -1,0 +1,77 @@
+internal import ApusHTTP2
+internal import ApusTLS
+internal import NIOCore
+internal import NIOPosix
+
+/// Makes connections that speak HTTP/2 over TLS. The name is looked up anew each time: Apple asks for "a fresh DNS lookup"
+/// before each connect.
+enum HTTP2Connector {
+    /// Bytes that may wait in a channel before it stops being writable, and from which on it is again.
+    private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1_024, high: 512 * 1_024)
+
+    /// Connects and shakes hands. `handler` is in the pipeline when the future succeeds.
+    static func connect(
+        host: String,
+        port: Int,
+        tls: TLSContext,
+        handler: HTTP2ClientHandler,
+        timeout: TimeAmount,
+        on eventLoop: any EventLoop,
+    ) -> EventLoopFuture<any Channel> {
+        eventLoop.preconditionInEventLoop()
+        let established = eventLoop.makePromise(of: (any Channel).self)
+        let box = NIOLoopBound(handler, eventLoop: eventLoop)
+        var limits = TLSHandler.Limits()
+        limits.handshakeTimeout = timeout
+        ClientBootstrap(group: eventLoop)
+            .connectTimeout(timeout)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelOption(.writeBufferWaterMark, value: Self.waterMark)
+            .channelInitializer { [limits] channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.addHandler(TLSHandler(client: tls, serverName: host, limits: limits))
+                    try pipeline.addHandler(HandshakeWatcher(next: box.value, established: established))
+                }
+            }
+            .connect(host: host, port: port)
+            .whenFailure { established.fail($0) }
+        return established.futureResult
+    }
+}
+
+/// Waits for the end of the handshake, puts the next handler in its own place and is gone.
+private final class HandshakeWatcher: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let next: HTTP2ClientHandler
+    private let established: EventLoopPromise<any Channel>
+
+    init(next: HTTP2ClientHandler, established: EventLoopPromise<any Channel>) {
+        self.next = next
+        self.established = established
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard event is TLSHandshakeCompleted else { return context.fireUserInboundEventTriggered(event) }
+        do {
+            // In this very call: the server's first bytes may come right behind it.
+            try context.pipeline.syncOperations.addHandler(self.next, position: .after(context.handler))
+            context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+            self.established.succeed(context.channel)
+        } catch {
+            self.established.fail(error)
+            context.close(promise: nil)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.established.fail(error)
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.established.fail(ChannelError.eof)
+        context.fireChannelInactive()
+    }
+}

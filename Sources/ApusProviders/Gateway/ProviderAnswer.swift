@@ -1,0 +1,63 @@
+internal import ApusCore
+internal import ApusHTTP2
+
+/// What the provider said to one request, read only where somebody wants it: making it costs an accepted request nothing.
+///
+/// Valid only while the call that brought it lasts.
+@safe package struct ProviderAnswer {
+    /// The HTTP status; 0: there was no answer.
+    package let status: Int
+    /// When the request was handed in: nanoseconds of the monotonic clock.
+    package let startedAt: UInt64
+
+    private let word: String
+    private let knownID: String
+    /// Lives at least as long as the call that lends the answer: the handler makes that call.
+    private unowned(unsafe) let handler: HTTP2ClientHandler?
+    private let answer: HTTP2Answer?
+    private let provider: Provider
+
+    /// An answer that is lent by a connection.
+    @inline(__always)
+    init(
+        _ answer: HTTP2Answer,
+        of handler: HTTP2ClientHandler,
+        from provider: Provider,
+        startedAt: UInt64,
+        word: String
+    ) {
+        self.status = answer.status
+        self.startedAt = startedAt
+        self.word = word
+        self.knownID = ""
+        unsafe self.handler = handler
+        self.answer = answer
+        self.provider = provider
+    }
+
+    /// What stands for an answer where there was none; also for tests.
+    package init(status: Int = 0, startedAt: UInt64, reason: String, id: String = "") {
+        self.status = status
+        self.startedAt = startedAt
+        self.word = reason
+        self.knownID = id
+        unsafe self.handler = nil
+        self.answer = nil
+        self.provider = .apns
+    }
+
+    /// The provider's own word for a refusal; what happened instead of an answer; empty for an accepted request.
+    package func reason() -> String { self.word }
+
+    /// What the provider calls the notification: `apns-id`, or the name of FCM's message; empty when it does not say.
+    package func id() -> String {
+        guard let answer, let handler = unsafe self.handler else { return self.knownID }
+        switch self.provider {
+        case .apns: return ProviderText.cleaned(handler.value(of: .apnsID, in: answer) ?? "")
+        case .fcm:
+            guard answer.status == 200 else { return "" }
+            return FCMAnswer(status: 200, body: handler.body(of: answer)).name ?? ""
+        case .webpush: return ProviderText.cleaned(handler.value(of: .location, in: answer) ?? "")
+        }
+    }
+}

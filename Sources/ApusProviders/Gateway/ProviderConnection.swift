@@ -1,0 +1,81 @@
+internal import ApusCore
+internal import ApusHTTP2
+internal import NIOCore
+
+/// One connection of a gateway: its requests, and what it hears.
+final class ProviderConnection: HTTP2ClientDelegate {
+    /// Its place in the pool.
+    let place: ConnectionPool.Place
+    /// Let go of by the gateway, and the other way round, when the connection has ended.
+    private let gateway: ProviderGateway
+    private(set) var handler: HTTP2ClientHandler?
+    private var slots: RequestSlots
+    /// What the peer's GOAWAY says is wrong with us; what it refused is told so.
+    var verdict: Misconfiguration?
+    /// Whether anything was heard since the gateway last looked.
+    var wasHeard = true
+    /// When the gateway found last that something had been heard.
+    var heardAt: UInt64 = 0
+
+    init(place: ConnectionPool.Place, gateway: ProviderGateway) {
+        self.place = place
+        self.gateway = gateway
+        // One more than streams: an answer's slot is taken until its event has been told.
+        self.slots = RequestSlots(capacity: gateway.configuration.streamsMax + 1)
+    }
+
+    /// The connection is made.
+    func attach(_ handler: HTTP2ClientHandler, now: UInt64) {
+        self.handler = handler
+        self.heardAt = now
+    }
+
+    /// Hands a request to the connection.
+    @inline(__always)
+    func submit(
+        _ template: RequestTemplate,
+        authorization: HeaderValue,
+        credential: UInt32,
+        token: Span<UInt8>,
+        id: RequestID?,
+        tag: UInt64,
+        now: UInt64,
+        deadline: NIODeadline,
+    ) -> HTTP2Submission {
+        guard let handler, let slot = self.slots.take(tag: tag, startedAt: now, credential: credential) else {
+            return .full
+        }
+        let result = handler.submit(
+            template,
+            authorization: authorization,
+            token: token,
+            id: id,
+            tag: slot,
+            deadline: deadline,
+        )
+        if result != .submitted { _ = self.slots.release(slot) }
+        return result
+    }
+
+    func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent) {
+        self.wasHeard = true
+        switch event {
+        case .answered(let answer):
+            self.gateway.answered(self.slots.release(answer.tag), answer, handler, self)
+        case .refused(let slot): self.gateway.turnedAway(self.slots.release(slot), self)
+        case .reset(let slot, _): self.gateway.lost(self.slots.release(slot), .connection, self)
+        case .timedOut(let slot):
+            self.wasHeard = false
+            self.gateway.lost(self.slots.release(slot), .timeout, self)
+        case .goAway(let code, _, let debug): self.gateway.goAwayReceived(code, debug, self)
+        case .settingsChanged: self.gateway.streamsChanged(self, max: handler.streamsMax)
+        case .pingAcknowledged: break
+        case .closed(let reason):
+            precondition(self.slots.count == 0, "every request has had its end")
+            self.gateway.closed(self, reason)
+            self.handler = nil
+        }
+    }
+
+    func http2CapacityAvailable(_ handler: HTTP2ClientHandler) { self.gateway.unblocked(self) }
+}

@@ -1,0 +1,23 @@
+package import ApusCore
+package import ApusHTTP2
+package import NIOCore
+
+/// Gives the value of `authorization`. Shared by all event loops of a process; renews once, however many ask.
+package protocol ProviderCredential: AnyObject, Sendable {
+    /// What to send with now; waits while the first one is on its way.
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
+    /// The provider called that header stale: what to send with instead.
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
+    /// The provider says that there are too many new ones: none for a while.
+    func renewedTooOften()
+}
+
+/// What a credential has to give.
+package enum CredentialGrant: Sendable {
+    /// Send with it; from that time on there may be a successor to ask for.
+    case usable(HeaderValue, askAgainAt: UnixMilliseconds)
+    /// Nothing yet: hold requests, and ask again then.
+    case unavailable(askAgainAt: UnixMilliseconds)
+    /// Nothing until an operator has mended it: requests would be refused.
+    case paused(detail: String)
+}

@@ -1,0 +1,181 @@
+internal import ApusCore
+internal import ApusHTTP2
+internal import Logging
+package import NIOCore
+
+/// How a gateway opens connections, looks after them and closes them.
+extension ProviderGateway {
+    /// Connects, and asks for the credential, before anything is to be sent.
+    package func start() {
+        self.eventLoop.preconditionInEventLoop()
+        precondition(self.phase == .idle, "a gateway is started once")
+        self.phase = .running
+        self.scheduleHousekeeping()
+        self.askForCredential()
+        self.openConnections()
+    }
+
+    /// Takes nothing more, waits for what is on the wire, and closes: no later than the last request's time is over.
+    package func drain() -> EventLoopFuture<Void> {
+        self.eventLoop.preconditionInEventLoop()
+        if let drained { return drained.futureResult }
+        let promise = self.eventLoop.makePromise(of: Void.self)
+        self.drained = promise
+        self.phase = .draining
+        self.housekeeper?.cancel()
+        self.attemptTimer?.cancel()
+        self.pool.drain()
+        for connection in self.connections { connection?.handler?.startDraining() }
+        self.finishDrain()
+        return promise.futureResult
+    }
+
+    func finishDrain() {
+        guard self.phase == .draining, !self.hasLocalAnswers else { return }
+        guard self.connections.allSatisfy({ $0 == nil }) else { return }
+        self.phase = .drained
+        self.drained?.succeed(())
+    }
+
+    /// How it stands.
+    package var status: ProviderGatewayStatus {
+        ProviderGatewayStatus(
+            connections: self.pool.census,
+            hasCredential: self.authorization != nil,
+            isHeldOff: self.heldUntil != nil,
+            counts: self.counts,
+        )
+    }
+
+    // MARK: Opening
+
+    func openConnections() {
+        guard self.phase == .running else { return }
+        switch self.pool.nextStep(now: Self.now()) {
+        case .rest: break
+        case .wait(let time):
+            guard time < self.attemptTimerAt else { return }
+            self.attemptTimer?.cancel()
+            self.attemptTimerAt = time
+            let deadline = NIODeadline.uptimeNanoseconds(time)
+            self.attemptTimer = self.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) {
+                self.attemptTimerAt = .max
+                self.openConnections()
+            }
+        case .connect(let place): self.connect(place)
+        }
+    }
+
+    private func connect(_ place: ConnectionPool.Place) {
+        self.counts.attempts += 1
+        let connection = ProviderConnection(place: place, gateway: self)
+        let http2 = HTTP2ClientConfiguration(
+            streamsMax: self.configuration.streamsMax,
+            streamsMaxBeforeSettings: self.configuration.startsWithOneStream ? 1 : 100,
+        )
+        let handler: HTTP2ClientHandler
+        do {
+            handler = try HTTP2ClientHandler(configuration: http2, delegate: connection)
+        } catch {
+            return self.connectFailed(connection, error)
+        }
+        self.connections[place] = connection
+        HTTP2Connector.connect(
+            host: self.configuration.host,
+            port: self.configuration.port,
+            tls: self.tls,
+            handler: handler,
+            timeout: self.configuration.connectTimeout,
+            on: self.eventLoop,
+        ).assumeIsolated().whenComplete { result in
+            switch result {
+            case .success: self.connected(connection, handler)
+            case .failure(let error): self.connectFailed(connection, error)
+            }
+        }
+    }
+
+    private func connected(_ connection: ProviderConnection, _ handler: HTTP2ClientHandler) {
+        let now = Self.now()
+        self.counts.handshakes += 1
+        connection.attach(handler, now: now)
+        self.pool.connected(connection.place, streamsMax: handler.streamsMax, now: now)
+        guard self.phase == .running else {
+            self.pool.drain()
+            return handler.close()
+        }
+        self.logger.debug("connected to the provider", metadata: ["host": "\(self.configuration.host)"])
+        self.openConnections()
+        self.roomMayHaveChanged()
+    }
+
+    private func connectFailed(_ connection: ProviderConnection, _ error: any Error) {
+        self.counts.attemptsFailed += 1
+        self.connections[connection.place] = nil
+        self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
+        self.logger.warning(
+            "no connection to the provider",
+            metadata: ["host": "\(self.configuration.host)", "port": "\(self.configuration.port)", "error": "\(error)"],
+        )
+        self.openConnections()
+        self.finishDrain()
+    }
+
+    // MARK: Closing
+
+    /// Uses a connection for nothing new; another one takes its place.
+    func retire(_ connection: ProviderConnection) {
+        self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
+        connection.handler?.startDraining()
+        self.openConnections()
+    }
+
+    func closed(_ connection: ProviderConnection, _ reason: HTTP2CloseReason) {
+        self.connections[connection.place] = nil
+        self.pool.closed(connection.place, now: Self.now(), draw: self.draw)
+        switch reason {
+        case .drained, .closed, .goAway: break
+        case .notHTTP2, .protocolViolation, .limitExceeded, .pingTimeout, .transport, .outOfMemory:
+            self.logger.notice(
+                "connection to the provider lost",
+                metadata: ["host": "\(self.configuration.host)", "reason": "\(reason)"],
+            )
+        }
+        self.openConnections()
+        self.finishDrain()
+    }
+
+    // MARK: Looking after
+
+    private func scheduleHousekeeping() {
+        let interval = self.configuration.housekeeping
+        self.housekeeper = self.eventLoop.assumeIsolated().scheduleTask(in: interval) {
+            self.lookAfter()
+            if self.phase == .running { self.scheduleHousekeeping() }
+        }
+    }
+
+    private func lookAfter() {
+        guard self.phase == .running else { return }
+        let now = Self.now()
+        for connection in self.connections {
+            guard let connection, connection.handler != nil else { continue }
+            if connection.wasHeard {
+                connection.wasHeard = false
+                connection.heardAt = now
+            }
+            let silence =
+                self.pool.isBusy(connection.place) ? self.configuration.silencePing : self.configuration.idlePing
+            if now &- connection.heardAt >= UInt64(silence.nanoseconds) { self.ping(connection) }
+        }
+        if let place = self.pool.takeIdle(now: now) { self.connections[place]?.handler?.startDraining() }
+        if let heldUntil, now >= heldUntil { self.endHoldOff() }
+        if let askAgainAt, self.clock.now() >= askAgainAt { self.askForCredential() }
+        self.openConnections()
+    }
+
+    /// A peer that does not answer is given up by the connection itself.
+    func ping(_ connection: ProviderConnection) {
+        _ = connection.handler?.ping(deadline: .now() + self.configuration.pingTimeout)
+    }
+}

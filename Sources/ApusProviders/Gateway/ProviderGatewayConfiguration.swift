@@ -1,0 +1,122 @@
+package import ApusCore
+package import NIOCore
+
+/// Where a route's requests go, and how.
+package struct ProviderGatewayConfiguration: Sendable {
+    /// Whose answers are read.
+    package var provider: Provider
+    /// Where to connect, and the name that the certificate must be for.
+    package var host: String
+    /// Where to connect.
+    package var port: Int
+    /// Connections for bulk that are always kept. One more is for express.
+    package var bulkConnectionsMin: Int
+    /// Connections for bulk at most.
+    package var bulkConnectionsMax: Int
+    /// Requests at a time on one connection, whatever the peer allows.
+    package var streamsMax: Int
+    /// How long an answer is awaited. Google: at least ten seconds
+    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
+    package var requestTimeout: TimeAmount
+    /// How long connecting and the handshake may take.
+    package var connectTimeout: TimeAmount
+    /// A PING on a connection that has been idle for so long.
+    package var idlePing: TimeAmount
+    /// A PING on a connection that owes answers and has been silent for so long.
+    package var silencePing: TimeAmount
+    /// How long a PING's answer is awaited; then the connection is given up.
+    package var pingTimeout: TimeAmount
+    /// A bulk connection above the minimum closes when it was idle for so long.
+    package var idleClose: TimeAmount
+    /// Waits between attempts to connect.
+    package var backoff: ConnectBackoff
+    /// One request at a time on a new connection until the first was answered (APNs).
+    package var startsWithOneStream: Bool
+    /// How long everything is answered with `misconfigured` after the provider refused our credential.
+    package var holdOff: TimeAmount
+    /// How often connections are looked after.
+    package var housekeeping: TimeAmount
+    /// Requests in a row without an answer after which a connection is closed.
+    package var timeoutsMax: Int
+
+    /// Defaults are production's.
+    package init(
+        provider: Provider,
+        host: String,
+        port: Int = HTTPSAddress.portDefault,
+        bulkConnectionsMin: Int = 1,
+        bulkConnectionsMax: Int = 2,
+    ) {
+        self.provider = provider
+        self.host = host
+        self.port = port
+        self.bulkConnectionsMin = bulkConnectionsMin
+        self.bulkConnectionsMax = bulkConnectionsMax
+        self.streamsMax = 1_000
+        self.requestTimeout = .seconds(30)
+        self.connectTimeout = .seconds(10)
+        self.idlePing = .seconds(60)
+        self.silencePing = .seconds(5)
+        self.pingTimeout = .seconds(10)
+        self.idleClose = .minutes(5)
+        self.backoff = ConnectBackoff()
+        self.startsWithOneStream = provider == .apns
+        self.holdOff = .seconds(10)
+        self.housekeeping = .seconds(1)
+        self.timeoutsMax = 10
+    }
+
+    var poolLimits: ConnectionPool.Limits {
+        ConnectionPool.Limits(
+            bulkMin: self.bulkConnectionsMin,
+            bulkMax: self.bulkConnectionsMax,
+            startsWithOneStream: self.startsWithOneStream,
+            backoff: self.backoff,
+            idleAfter: UInt64(self.idleClose.nanoseconds),
+            timeoutsMax: self.timeoutsMax,
+        )
+    }
+}
+
+/// How a gateway stands: for metrics and readiness, never for decisions. Counts grow from the gateway's start.
+package struct ProviderGatewayStatus: Hashable, Sendable {
+    /// Connections and requests of the moment.
+    package var connections = ConnectionPool.Census()
+    /// Whether there is a credential to send with.
+    package var hasCredential = false
+    /// Whether everything is answered with `misconfigured` now.
+    package var isHeldOff = false
+    /// What has happened so far.
+    package var counts = ProviderGatewayCounts()
+
+    /// Whether a request would go out at once.
+    package var isReady: Bool { self.hasCredential && !self.isHeldOff && self.connections.open > 0 }
+}
+
+/// What has happened at a gateway since its start.
+package struct ProviderGatewayCounts: Hashable, Sendable {
+    /// Requests handed to a connection.
+    package var submitted: UInt64 = 0
+    /// Bytes of their bodies, without tokens.
+    package var payloadBytes: UInt64 = 0
+    /// Of those, answered with 200.
+    package var accepted: UInt64 = 0
+    /// Of those, answered otherwise; by status.
+    package var refusals: [Int: UInt64] = [:]
+    /// Of those, turned away unseen.
+    package var turnedAway: UInt64 = 0
+    /// Of those, without an answer because their connection or stream ended.
+    package var lost: UInt64 = 0
+    /// Of those, without an answer in time.
+    package var timedOut: UInt64 = 0
+    /// Requests answered without being sent.
+    package var answeredLocally: UInt64 = 0
+    /// Attempts to connect.
+    package var attempts: UInt64 = 0
+    /// Of those, with a finished handshake.
+    package var handshakes: UInt64 = 0
+    /// Of those, failed.
+    package var attemptsFailed: UInt64 = 0
+    /// GOAWAY frames that came.
+    package var goAways: UInt64 = 0
+}
