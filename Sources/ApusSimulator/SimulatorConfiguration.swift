@@ -48,6 +48,8 @@ public struct SimulatorConfiguration: Sendable {
     public var isBlind = false
     /// Requests at a time that a connection is allowed.
     public var streamsMax: UInt32 = 1_000
+    /// Bytes that a client may send on a connection ahead of us; at least 65,535, the default of RFC 9113.
+    public var connectionWindow = 65_535
     /// Whether Apple allows one request at a time until a provider token was accepted.
     public var startsWithOneStream = true
     /// Which of Apple's worlds this is.

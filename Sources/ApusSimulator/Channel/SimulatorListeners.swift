@@ -91,6 +91,19 @@ final class SimulatorListeners: Sendable {
         }
         if let context { try channel.pipeline.syncOperations.addHandler(TLSHandler(server: context)) }
         let isNarrow = route == .apns && self.configuration.startsWithOneStream
+        guard !self.configuration.isBlind else {
+            let session = BlindSession(
+                world: self.world,
+                shard: shard,
+                listener: route,
+                streamsMax: self.configuration.streamsMax,
+                startsWithOneStream: isNarrow,
+                connectionWindow: self.configuration.connectionWindow,
+            )
+            return try channel.pipeline.syncOperations.addHandler(
+                BlindHandler(session: session, clock: self.world.clock)
+            )
+        }
         let driver = StrictDriver(
             connection: StrictConnection(world: self.world, shard: shard, listener: route),
             world: self.world,
@@ -99,6 +112,7 @@ final class SimulatorListeners: Sendable {
         let handler = try HTTP2ServerHandler(
             configuration: HTTP2ServerConfiguration(
                 maxConcurrentStreams: isNarrow ? 1 : self.configuration.streamsMax,
+                connectionWindow: self.configuration.connectionWindow,
                 bodyBytesMax: SimulatorLimits.requestBodyBytesMax,
             ),
             delegate: driver,

@@ -130,21 +130,31 @@ package struct FCMJudge: Sendable {
         for name in ["token", "fid"] {
             guard let token = FCMSchema.member(name, of: message)?.string else { continue }
             let digest = TokenDigest(token, provider: .fcm)
-            switch fates.fate(of: digest, now: now) {
-            case nil, .alive: break
-            case .dead, .expired: throw FCMRefusal(.unregistered, "Requested entity was not found.")
-            case .bad: throw Self.invalidToken(field: "message.\(name)", digest: digest)
-            case .foreign: throw FCMRefusal(.senderIDMismatch, "SenderId mismatch")
-            }
+            guard let fate = fates.fate(of: digest, now: now) else { continue }
+            if let refusal = Self.refusal(for: fate, field: "message.\(name)", hasField: digest.low & 1 == 0) { throw refusal }
         }
+    }
+
+    private static func refusal(for fate: TokenFate, field: String, hasField: Bool) -> FCMRefusal? {
+        switch fate {
+        case .alive: nil
+        case .dead, .expired: FCMRefusal(.unregistered, "Requested entity was not found.")
+        case .bad: Self.invalidToken(field: field, hasField: hasField)
+        case .foreign: FCMRefusal(.senderIDMismatch, "SenderId mismatch")
+        }
+    }
+
+    /// What a message to a token of that fate gets; nil: it is alive.
+    static func refusal(for fate: TokenFate) -> ProviderAnswer? {
+        Self.refusal(for: fate, field: "message.token", hasField: true)?.answer
     }
 
     /// Google's page shows a bad token with FcmError alone; with BadRequest beside it, in either order, it has been seen as
     /// well. Half of the tokens get one form, half the other.
-    private static func invalidToken(field: String, digest: TokenDigest) -> FCMRefusal {
+    private static func invalidToken(field: String, hasField: Bool) -> FCMRefusal {
         let sentence = "The registration token is not a valid FCM registration token"
         var refusal = FCMRefusal(.invalidArgument, sentence)
-        if digest.low & 1 == 0 { refusal.violations = [FCMViolation(field: field, description: sentence)] }
+        if hasField { refusal.violations = [FCMViolation(field: field, description: sentence)] }
         return refusal
     }
 }

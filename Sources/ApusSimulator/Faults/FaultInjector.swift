@@ -41,6 +41,9 @@ package final class FaultInjector: Sendable {
         self.quiet = Atomic(plan.isQuiet)
     }
 
+    /// Whether nothing can go wrong at the moment.
+    package var isQuiet: Bool { self.quiet.load(ordering: .acquiring) }
+
     /// The plan in force.
     package var plan: FaultPlan { self.state.withLock { $0.plan } }
 
@@ -82,7 +85,7 @@ package final class FaultInjector: Sendable {
 
     /// What befalls the next request on that route.
     package func next(_ route: FaultRoute, path: Span<UInt8>) -> FaultDraw {
-        guard !self.quiet.load(ordering: .acquiring) else { return .none }
+        guard !self.isQuiet else { return .none }
         return self.state.withLock { state in
             let index = Int(route.rawValue) - 1
             let number = state.numbers[index]
@@ -98,7 +101,7 @@ package final class FaultInjector: Sendable {
 
     /// The connection's limit of requests before GOAWAY, if any.
     package func goAwayAfterRequests(_ route: FaultRoute) -> Int? {
-        guard !self.quiet.load(ordering: .acquiring) else { return nil }
+        guard !self.isQuiet else { return nil }
         return self.state.withLock { $0.plan[route].goAwayAfterRequests }
     }
 

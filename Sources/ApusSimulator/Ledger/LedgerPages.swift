@@ -34,7 +34,6 @@ struct LedgerPages {
         keepsLongTokens: Bool,
     ) {
         var entry = entry
-        entry.send = self.sends.number(of: send)
         if token.count <= PackedEntry.tokenBytesMax {
             entry.token = Self.words(token)
             entry.tokenLength = token.count
@@ -46,6 +45,13 @@ struct LedgerPages {
             (entry.token.2, entry.token.3) = (digest.high, digest.low)
             entry.flags.insert(.lostToken)
         }
+        self.append(entry, send: send)
+    }
+
+    /// Keeps an entry whose token is filled in.
+    mutating func append(_ entry: PackedEntry, send: Span<UInt8>) {
+        var entry = entry
+        entry.send = self.sends.number(of: send)
         if self.current.capacity == 0 { self.current.reserveCapacity(Self.pageEntries) }
         self.current.append(entry)
         guard self.current.count == Self.pageEntries else { return }

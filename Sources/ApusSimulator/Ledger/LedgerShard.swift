@@ -55,6 +55,14 @@ package final class LedgerShard: Sendable {
         }
     }
 
+    /// Keeps a request whose token is in the entry already.
+    func record(_ entry: PackedEntry, send: Span<UInt8>) {
+        self.pages.withLock { pages in
+            pages.countRequest(.apns, status: entry.status, fault: entry.fault)
+            pages.append(entry, send: send)
+        }
+    }
+
     /// Counts a request that leaves no entry.
     package func count(_ route: FaultRoute, status: Int, fault: Fault?) {
         self.pages.withLock { $0.countRequest(route, status: status, fault: fault?.code ?? 0) }

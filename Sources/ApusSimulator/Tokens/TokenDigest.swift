@@ -34,6 +34,13 @@ public struct TokenDigest: Hashable, Sendable {
         self.low = Self.fold(low, 0xd6e8_feb8_6659_fd93)
     }
 
+    /// Of 32 raw bytes, in memory order.
+    init(words: (UInt64, UInt64, UInt64, UInt64)) {
+        self = unsafe withUnsafeBytes(of: words) { raw in
+            unsafe raw.withMemoryRebound(to: UInt8.self) { unsafe TokenDigest(Span(_unsafeElements: $0)) }
+        }
+    }
+
     /// Of a token as an app hands it over.
     public init(_ token: String, provider: Provider) {
         if provider == .apns, let bytes = Hexadecimal.decode(token) {

@@ -2,6 +2,8 @@
 package enum SimulatorLimits {
     /// Bytes of a request's body. Above every provider's own limit, so that "too large" is answered and not cut off.
     package static let requestBodyBytesMax = 64 * 1_024
+    /// Bytes of a request's header block, compressed.
+    package static let headerBlockBytesMax = 32 * 1_024
     /// Bytes of a body sent to the control listener: some hundred thousand declared tokens.
     package static let controlBodyBytesMax = 16 * 1_024 * 1_024
     /// Nesting of a payload's JSON.

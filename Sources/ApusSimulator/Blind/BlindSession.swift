@@ -1,0 +1,340 @@
+internal import ApusCore
+package import NIOCore
+
+/// A provider that accepts whatever comes: one HTTP/2 connection as a pure engine, framed by hand so that it costs less
+/// than the client whose speed is measured.
+///
+/// It reads of a request only path, `apns-id` and where the send's id stands, answers at once, and keeps the ledger. Dead
+/// tokens and faults work as in strict mode; credentials, topics and payloads are not looked at. It checks of HTTP/2 what
+/// it needs to keep its own state right, and lets pass what a strict server would not.
+package struct BlindSession: ~Copyable {
+    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+    private static let initialWindow = 65_535
+
+    /// Why an engine stopped.
+    package enum End: Hashable, Sendable {
+        /// A fault broke the connection.
+        case drop
+        /// The client broke the protocol: RFC 9113's error code.
+        case violation(UInt32)
+    }
+
+    private enum ErrorCode {
+        static let protocolError: UInt32 = 1
+        static let frameSize: UInt32 = 6
+        static let refusedStream: UInt32 = 7
+        static let compression: UInt32 = 9
+        static let calm: UInt32 = 11
+    }
+
+    private var desk: BlindDesk
+    private let streamsMax: UInt32
+    private let connectionWindow: Int
+    /// Whether one request at a time is still the rule.
+    private var isNarrow: Bool
+    private var hasPreface = false
+    private var decoder = HeaderDecoder()
+    private var streams = BlindStreams()
+    /// What came of a frame that is not complete.
+    private var pending: [UInt8] = []
+    /// A header block that goes on in CONTINUATION.
+    private var block: [UInt8] = []
+    private var blockStream: UInt32 = 0
+    private var blockEndsStream = false
+    /// Bytes received that the client's window was not refilled for.
+    private var received = 0
+    /// What we may still send.
+    private var sendWindow = BlindSession.initialWindow
+    /// Bodies that wait for the window.
+    private var waiting: [(streamID: UInt32, body: [UInt8])] = []
+    /// GOAWAY was said: later streams are not looked at.
+    private var lastStreamID: UInt32 = .max
+    /// Answers that wait, by the millisecond they are due.
+    private var delayed: [Int64: [(streamID: UInt32, answer: ProviderAnswer?)]] = [:]
+    /// Milliseconds at which `release` wants to be called, and was not told yet.
+    private var newDue: [Int64] = []
+
+    /// Why nothing more happens; nil: it goes on.
+    package private(set) var end: End?
+
+    /// A connection that was just accepted.
+    package init(
+        world: World,
+        shard: LedgerShard,
+        listener: FaultRoute,
+        streamsMax: UInt32,
+        startsWithOneStream: Bool,
+        connectionWindow: Int = 65_535,
+    ) {
+        precondition(connectionWindow >= Self.initialWindow)
+        self.desk = BlindDesk(world: world, shard: shard, listener: listener)
+        self.streamsMax = streamsMax
+        self.isNarrow = startsWithOneStream
+        self.connectionWindow = connectionWindow
+    }
+
+    /// What a server says first.
+    package func start(_ out: inout ByteBuffer) {
+        BlindFrames.settings(maxConcurrentStreams: self.isNarrow ? 1 : self.streamsMax, &out)
+        let more = self.connectionWindow - Self.initialWindow
+        if more > 0 { BlindFrames.windowUpdate(UInt32(more), &out) }
+    }
+
+    /// Reads what the client sent, and writes what is to be said about it.
+    ///
+    /// - Parameters:
+    ///   - nanoseconds: the time of day, since 1970.
+    package mutating func receive(_ bytes: Span<UInt8>, nanoseconds: Int64, _ out: inout ByteBuffer) {
+        guard self.end == nil else { return }
+        self.desk.begin(nanoseconds: nanoseconds)
+        if self.pending.isEmpty {
+            let used = self.readFrames(bytes, &out)
+            for index in used..<bytes.count { self.pending.append(bytes[index]) }
+        } else {
+            var joined = self.pending
+            self.pending = []
+            joined.reserveCapacity(joined.count + bytes.count)
+            for index in bytes.indices { joined.append(bytes[index]) }
+            let used = self.readFrames(joined.span, &out)
+            self.pending.append(contentsOf: joined[used...])
+        }
+        // Half a window is refilled at a time.
+        if self.received >= self.connectionWindow / 2, self.end == nil {
+            BlindFrames.windowUpdate(UInt32(self.received), &out)
+            self.received = 0
+        }
+        if case .violation(let code) = self.end {
+            BlindFrames.goAway(lastStreamID: 0, code: code, debug: "", &out)
+        }
+    }
+
+    /// Milliseconds since 1970 at which answers become due that were not due at a known time before.
+    package mutating func takeNewDue() -> [Int64] {
+        guard !self.newDue.isEmpty else { return [] }
+        defer { self.newDue = [] }
+        return self.newDue
+    }
+
+    /// Says what is due at that millisecond.
+    package mutating func release(_ millisecond: Int64, _ out: inout ByteBuffer) {
+        for (streamID, answer) in self.delayed.removeValue(forKey: millisecond) ?? [] {
+            self.answer(streamID, answer, &out)
+        }
+    }
+
+    // MARK: Frames
+
+    /// Reads whole frames; how many bytes that were.
+    private mutating func readFrames(_ bytes: Span<UInt8>, _ out: inout ByteBuffer) -> Int {
+        var index = 0
+        if !self.hasPreface {
+            guard bytes.count >= Self.preface.count else { return 0 }
+            for place in Self.preface.indices where bytes[place] != Self.preface[place] {
+                self.end = .violation(ErrorCode.protocolError)
+                return bytes.count
+            }
+            self.hasPreface = true
+            index = Self.preface.count
+        }
+        while bytes.count - index >= BlindFrames.headerBytes {
+            let length = Int(bytes[index]) << 16 | Int(bytes[index + 1]) << 8 | Int(bytes[index + 2])
+            guard length <= BlindFrames.payloadBytesMax else {
+                self.end = .violation(ErrorCode.frameSize)
+                return bytes.count
+            }
+            let start = index + BlindFrames.headerBytes
+            guard bytes.count - start >= length else { break }
+            let streamID =
+                UInt32(bytes[index + 5] & 0x7f) << 24 | UInt32(bytes[index + 6]) << 16 | UInt32(bytes[index + 7]) << 8
+                | UInt32(bytes[index + 8])
+            let frame = Frame(kind: bytes[index + 3], flags: bytes[index + 4], streamID: streamID)
+            self.read(frame, bytes.extracting(start..<start + length), &out)
+            guard self.end == nil else { return bytes.count }
+            index = start + length
+        }
+        return index
+    }
+
+    private struct Frame {
+        let kind: UInt8
+        let flags: UInt8
+        let streamID: UInt32
+
+        func has(_ flag: UInt8) -> Bool { self.flags & flag != 0 }
+    }
+
+    private mutating func read(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard self.blockStream == 0 || frame.kind == BlindFrames.Kind.continuation else {
+            return self.violate(ErrorCode.protocolError)
+        }
+        switch frame.kind {
+        case BlindFrames.Kind.data: self.readData(frame, payload, &out)
+        case BlindFrames.Kind.headers: self.readHeaders(frame, payload, &out)
+        case BlindFrames.Kind.continuation: self.readContinuation(frame, payload, &out)
+        case BlindFrames.Kind.settings: self.readSettings(frame, payload, &out)
+        case BlindFrames.Kind.ping where !frame.has(BlindFrames.Flags.acknowledgement):
+            guard payload.count == 8 else { return self.violate(ErrorCode.frameSize) }
+            var word: UInt64 = 0
+            for index in payload.indices { word = word << 8 | UInt64(payload[index]) }
+            BlindFrames.pingAcknowledgement(word, &out)
+        case BlindFrames.Kind.windowUpdate:
+            guard payload.count == 4 else { return self.violate(ErrorCode.frameSize) }
+            guard frame.streamID == 0 else { return }
+            self.sendWindow += Int(Self.word(payload, at: 0) & 0x7fff_ffff)
+            self.sendWaiting(&out)
+        case BlindFrames.Kind.reset: _ = self.streams.remove(frame.streamID)
+        case BlindFrames.Kind.push: self.violate(ErrorCode.protocolError)
+        default: break
+        }
+    }
+
+    private mutating func violate(_ code: UInt32) { self.end = .violation(code) }
+
+    private static func word(_ payload: Span<UInt8>, at index: Int) -> UInt32 {
+        UInt32(payload[index]) << 24 | UInt32(payload[index + 1]) << 16 | UInt32(payload[index + 2]) << 8
+            | UInt32(payload[index + 3])
+    }
+
+    private mutating func readSettings(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard !frame.has(BlindFrames.Flags.acknowledgement) else { return }
+        guard payload.count.isMultiple(of: 6) else { return self.violate(ErrorCode.frameSize) }
+        BlindFrames.settingsAcknowledgement(&out)
+    }
+
+    /// The payload without padding, and without the priority that HEADERS may begin with. nil: there is too much of it.
+    private static func content(_ frame: Frame, _ payload: Span<UInt8>) -> Range<Int>? {
+        var start = 0
+        var end = payload.count
+        if frame.has(BlindFrames.Flags.padded) {
+            guard end > 0 else { return nil }
+            start = 1
+            end -= Int(payload[0])
+        }
+        if frame.kind == BlindFrames.Kind.headers, frame.has(BlindFrames.Flags.priority) { start += 5 }
+        return start <= end ? start..<end : nil
+    }
+
+    private mutating func readHeaders(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard frame.streamID % 2 == 1, let content = Self.content(frame, payload) else {
+            return self.violate(ErrorCode.protocolError)
+        }
+        let endsStream = frame.has(BlindFrames.Flags.endStream)
+        guard !frame.has(BlindFrames.Flags.endHeaders) else {
+            return self.readBlock(payload.extracting(content), frame.streamID, endsStream: endsStream, &out)
+        }
+        self.blockStream = frame.streamID
+        self.blockEndsStream = endsStream
+        for index in content { self.block.append(payload[index]) }
+    }
+
+    private mutating func readContinuation(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard frame.streamID == self.blockStream, frame.streamID != 0 else {
+            return self.violate(ErrorCode.protocolError)
+        }
+        guard self.block.count + payload.count <= SimulatorLimits.headerBlockBytesMax else {
+            return self.violate(ErrorCode.calm)
+        }
+        for index in payload.indices { self.block.append(payload[index]) }
+        guard frame.has(BlindFrames.Flags.endHeaders) else { return }
+        let block = self.block
+        self.block = []
+        self.blockStream = 0
+        self.readBlock(block.span, frame.streamID, endsStream: self.blockEndsStream, &out)
+    }
+
+    private mutating func readBlock(
+        _ block: Span<UInt8>,
+        _ streamID: UInt32,
+        endsStream: Bool,
+        _ out: inout ByteBuffer,
+    ) {
+        // Even a block that nobody wants has to be read: the decoder's table would go astray.
+        guard self.decoder.decode(block) else { return self.violate(ErrorCode.compression) }
+        guard streamID <= self.lastStreamID else { return }
+        // A block of a request that is open holds trailers.
+        if !self.streams.contains(streamID) {
+            self.streams.insert(self.desk.request(streamID, path: self.decoder.path, id: self.decoder.apnsID))
+        }
+        guard endsStream else { return }
+        let none: [UInt8] = []
+        self.finish(streamID, none.span, &out)
+    }
+
+    private mutating func readData(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard frame.streamID != 0, let content = Self.content(frame, payload) else {
+            return self.violate(ErrorCode.protocolError)
+        }
+        self.received += payload.count
+        let bytes = payload.extracting(content)
+        guard !frame.has(BlindFrames.Flags.endStream) else { return self.finish(frame.streamID, bytes, &out) }
+        guard self.streams.contains(frame.streamID) else { return }
+        if !self.streams.append(bytes, to: frame.streamID) {
+            _ = self.streams.remove(frame.streamID)
+            BlindFrames.reset(frame.streamID, code: ErrorCode.calm, &out)
+        }
+    }
+
+    // MARK: Answers
+
+    private mutating func finish(_ streamID: UInt32, _ bytes: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard var request = self.streams.remove(streamID) else { return }
+        if self.isNarrow {
+            self.isNarrow = false
+            BlindFrames.settings(maxConcurrentStreams: self.streamsMax, &out)
+        }
+        let verdict: BlindDesk.Verdict
+        if request.body.isEmpty {
+            verdict = self.desk.judge(request, body: bytes)
+        } else {
+            for index in bytes.indices { request.body.append(bytes[index]) }
+            verdict = self.desk.judge(request, body: request.body.span)
+        }
+        switch verdict.action {
+        case .accept: self.answerInTime(streamID, nil, verdict, &out)
+        case .answer(let answer): self.answerInTime(streamID, answer, verdict, &out)
+        case .silence: break
+        case .refuse: BlindFrames.reset(streamID, code: ErrorCode.refusedStream, &out)
+        case .drop: self.end = .drop
+        }
+        if verdict.isLast {
+            self.lastStreamID = streamID
+            BlindFrames.goAway(lastStreamID: streamID, code: 0, debug: #"{"reason":"Shutdown"}"#, &out)
+        }
+    }
+
+    @inline(__always)
+    private mutating func answerInTime(
+        _ streamID: UInt32,
+        _ answer: ProviderAnswer?,
+        _ verdict: BlindDesk.Verdict,
+        _ out: inout ByteBuffer,
+    ) {
+        guard verdict.delayMicroseconds > 0 else { return self.answer(streamID, answer, &out) }
+        let due = (self.desk.nanoseconds / 1_000 + verdict.delayMicroseconds + 999) / 1_000
+        if self.delayed[due] == nil { self.newDue.append(due) }
+        self.delayed[due, default: []].append((streamID, answer))
+    }
+
+    /// nil: 200 without a body.
+    @inline(__always)
+    private mutating func answer(_ streamID: UInt32, _ answer: ProviderAnswer?, _ out: inout ByteBuffer) {
+        guard let answer else { return BlindFrames.accepted(streamID, &out) }
+        BlindFrames.headers(answer, streamID, &out)
+        guard !answer.body.isEmpty else { return }
+        self.waiting.append((streamID, answer.body))
+        self.sendWaiting(&out)
+    }
+
+    /// Bodies go out in order, each as a whole, as the connection's window allows. Our bodies are far shorter than any
+    /// stream's window that a client of a push service would set.
+    private mutating func sendWaiting(_ out: inout ByteBuffer) {
+        var sent = 0
+        for (streamID, body) in self.waiting {
+            guard body.count <= self.sendWindow else { break }
+            self.sendWindow -= body.count
+            BlindFrames.data(body, streamID, &out)
+            sent += 1
+        }
+        self.waiting.removeFirst(sent)
+    }
+}
