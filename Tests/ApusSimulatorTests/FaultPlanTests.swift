@@ -56,18 +56,21 @@ import Testing
         #expect(!plan.isValid)
     }
 
+    private func next(_ injector: FaultInjector, _ route: FaultRoute, _ path: String = "") -> FaultDraw {
+        let bytes = Array(path.utf8)
+        return injector.next(route, path: bytes.span)
+    }
+
     @Test func scriptsStrikeFirstAndAsOftenAsTheySay() {
         let injector = FaultInjector()
         injector.add(FaultScript(route: .oauth, count: 2, fault: .unavailable))
         injector.add(FaultScript(route: .apns, pathContains: "abc", count: 1, fault: .silence))
-        let path = Array("/3/device/abcdef".utf8)
-        let other = Array("/3/device/0123".utf8)
-        #expect(injector.next(.apns, path: other.span).fault == nil)
-        #expect(injector.next(.oauth, path: [].span).fault == .unavailable)
-        #expect(injector.next(.apns, path: path.span).fault == .silence)
-        #expect(injector.next(.apns, path: path.span).fault == nil)
-        #expect(injector.next(.oauth, path: [].span).fault == .unavailable)
-        #expect(injector.next(.oauth, path: [].span).fault == nil)
+        #expect(self.next(injector, .apns, "/3/device/0123").fault == nil)
+        #expect(self.next(injector, .oauth).fault == .unavailable)
+        #expect(self.next(injector, .apns, "/3/device/abcdef").fault == .silence)
+        #expect(self.next(injector, .apns, "/3/device/abcdef").fault == nil)
+        #expect(self.next(injector, .oauth).fault == .unavailable)
+        #expect(self.next(injector, .oauth).fault == nil)
         #expect(injector.scripts.isEmpty)
     }
 
@@ -76,11 +79,11 @@ import Testing
         plan.apns.unavailable = 0.5
         let injector = FaultInjector(plan)
         let expected = (0..<100).map { plan.draw(.apns, number: $0) }
-        #expect((0..<100).map { _ in injector.next(.apns, path: [].span) } == expected)
+        #expect((0..<100).map { _ in self.next(injector, .apns) } == expected)
         injector.adopt(plan)
-        #expect((0..<100).map { _ in injector.next(.apns, path: [].span) } == expected)
+        #expect((0..<100).map { _ in self.next(injector, .apns) } == expected)
         injector.clear()
-        #expect(injector.next(.apns, path: [].span) == .none)
+        #expect(self.next(injector, .apns) == .none)
     }
 
     @Test func moreScriptsThanTheLimitAreRefused() {

@@ -1,5 +1,5 @@
 /// Reads header blocks (HPACK, RFC 7541) for the few fields that a blind provider looks at, and skips the others unread.
-struct HeaderDecoder {
+package struct HeaderDecoder {
     /// The fields that are looked at.
     enum Kind: UInt8 {
         case other
@@ -22,23 +22,25 @@ struct HeaderDecoder {
 
     /// Newest last.
     private var table: [Entry] = []
-    private var tableBytes = 0
+    /// Bytes of the dynamic table, as RFC 7541 §4.1 counts them.
+    package private(set) var tableBytes = 0
     private var tableLimit = HeaderDecoder.tableBytesMax
     private var scratch: [UInt8] = []
 
     /// `:path` of the block read last.
-    private(set) var path: [UInt8] = []
+    package private(set) var path: [UInt8] = []
     /// `apns-id` of the block read last; empty if there was none.
-    private(set) var apnsID: [UInt8] = []
+    package private(set) var apnsID: [UInt8] = []
 
-    init() {
+    /// With an empty table.
+    package init() {
         self.path.reserveCapacity(256)
         self.apnsID.reserveCapacity(64)
         self.scratch.reserveCapacity(4_096)
     }
 
     /// Reads a block. False: it breaks the rules, and the connection is lost.
-    mutating func decode(_ block: Span<UInt8>) -> Bool {
+    package mutating func decode(_ block: Span<UInt8>) -> Bool {
         self.path.removeAll(keepingCapacity: true)
         self.apnsID.removeAll(keepingCapacity: true)
         var index = 0

@@ -4,6 +4,9 @@ internal import ApusCore
 ///
 /// Thread-safe. Requests of one event loop are in order; between loops only their times tell.
 public final class SimulatorLedger: Sendable {
+    /// Bytes of an entry.
+    package static let entryBytes = MemoryLayout<PackedEntry>.stride
+
     let shards: [LedgerShard]
 
     /// A ledger for so many event loops.
