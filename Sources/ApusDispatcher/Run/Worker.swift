@@ -55,9 +55,10 @@ final class Worker {
         gateway.start()
     }
 
-    func gateway(for route: RouteNumber) -> ProviderGateway? { self.gateways[route] }
-
-    var allGateways: [(route: RouteNumber, gateway: ProviderGateway)] { self.gateways.map { ($0.key, $0.value) } }
+    /// Closes all gateways when nothing of theirs is on the wire.
+    func drain() -> EventLoopFuture<Void> {
+        EventLoopFuture.andAllComplete(self.gateways.values.map { $0.drain() }, on: self.eventLoop)
+    }
 
     // MARK: Runs
 

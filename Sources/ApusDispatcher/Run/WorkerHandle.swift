@@ -44,4 +44,10 @@ struct WorkerHandle: Sendable {
     func remove(_ token: RunToken) async throws {
         try await self.onLoop { $0.remove(token) }
     }
+
+    /// Takes no more, waits for what is on the wire, closes the connections.
+    func drain() async {
+        let drained = self.eventLoop.flatSubmit { self.box.value.drain() }
+        _ = try? await drained.get()
+    }
 }
