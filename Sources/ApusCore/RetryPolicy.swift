@@ -58,8 +58,9 @@ public struct RetryPolicy: Hashable, Sendable {
         precondition(attempt >= 1 && draw >= 0 && draw < 1)
         guard attempt < self.attemptsMax else { return .giveUp }
         let doublings = Int64(min(attempt - 1, 30))
-        let ceiling = min(self.capMilliseconds, self.baseMilliseconds << doublings)
-        var wait = max(self.floorMilliseconds, Int64(Double(max(ceiling, self.baseMilliseconds)) * draw))
+        let (grown, overflow) = self.baseMilliseconds.multipliedReportingOverflow(by: 1 << doublings)
+        let ceiling = overflow ? self.capMilliseconds : min(self.capMilliseconds, grown)
+        var wait = max(self.floorMilliseconds, Int64(Double(ceiling) * draw))
         if let asked = retryAfterMilliseconds {
             guard asked <= self.retryAfterMillisecondsMax else { return .giveUp }
             // The whole fleet was told the same moment: up to a fifth more spreads it out.

@@ -9,13 +9,20 @@ public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConv
     /// Wraps.
     public init(_ value: Int64) { self.value = value }
 
-    /// From whole seconds.
-    public init(seconds: Int64) { self.value = seconds * 1_000 }
+    /// From whole seconds; what lies beyond the ends of time is taken to be the end.
+    public init(seconds: Int64) {
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+        guard overflow else {
+            self.value = product
+            return
+        }
+        self.value = seconds > 0 ? .max : .min
+    }
 
     /// Whole seconds, rounded down.
-    public var seconds: Int64 { self.value >= 0 ? self.value / 1_000 : (self.value - 999) / 1_000 }
+    public var seconds: Int64 { self.value >= 0 ? self.value / 1_000 : (self.value + 1) / 1_000 - 1 }
 
-    /// Later by that many milliseconds.
+    /// Later by that many milliseconds, at most at the ends of time.
     public func advanced(byMilliseconds milliseconds: Int64) -> UnixMilliseconds {
         let (sum, overflow) = self.value.addingReportingOverflow(milliseconds)
         guard overflow else { return UnixMilliseconds(sum) }
@@ -24,7 +31,9 @@ public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConv
 
     /// Milliseconds from `earlier` to self; negative when self is the earlier one.
     public func milliseconds(since earlier: UnixMilliseconds) -> Int64 {
-        self.value.subtractingReportingOverflow(earlier.value).partialValue
+        let (difference, overflow) = self.value.subtractingReportingOverflow(earlier.value)
+        guard overflow else { return difference }
+        return self > earlier ? .max : .min
     }
 
     /// The digits.
