@@ -18,65 +18,95 @@ package struct DeviceRecordView: Sendable {
         package internal(set) var expiresAtSeconds: Int64 = 0
     }
 
+    /// A stretch of the record: four bytes instead of sixteen, as the whole view is copied where it is returned.
+    struct Place: Sendable {
+        var start: UInt16 = 0
+        var count: UInt16 = 0
+    }
+
     /// Where the whole record is.
-    package let record: Range<Int>
+    package var record: Range<Int> { self.start..<(self.start + Int(self.count)) }
     /// Where the token is: raw for APNs, text for the others. Never empty.
-    package internal(set) var token: Range<Int> = 0..<0
+    package var token: Range<Int> { self.range(self.tokenPlace) }
     /// Which of Apple's worlds.
     package internal(set) var environment: ProviderEnvironment = .production
     /// What the token addresses.
     package internal(set) var tokenKind: TokenKind = .device
     /// Where the owner's id is; empty: nobody's.
-    package internal(set) var user: Range<Int> = 0..<0
+    package var user: Range<Int> { self.range(self.userPlace) }
     /// How many topics it subscribes.
-    package internal(set) var topicCount = 0
+    package internal(set) var topicCount: UInt32 = 0
     /// Where the locale is; empty: unknown.
-    package internal(set) var locale: Range<Int> = 0..<0
+    package var locale: Range<Int> { self.range(self.localePlace) }
     /// Where the time zone is; empty: unknown.
-    package internal(set) var timeZone: Range<Int> = 0..<0
+    package var timeZone: Range<Int> { self.range(self.timeZonePlace) }
     /// Where the app's version is; empty: unknown.
-    package internal(set) var appVersion: Range<Int> = 0..<0
+    package var appVersion: Range<Int> { self.range(self.appVersionPlace) }
     /// Where the country is; empty: unknown.
-    package internal(set) var country: Range<Int> = 0..<0
+    package var country: Range<Int> { self.range(self.countryPlace) }
     /// How many tags it has.
-    package internal(set) var tagCount = 0
+    package internal(set) var tagCount: UInt32 = 0
     /// Hours since 1970.
     package internal(set) var seenAtHours: UInt32 = 0
     /// Where the device's id is. Never empty.
-    package internal(set) var device: Range<Int> = 0..<0
+    package var device: Range<Int> { self.range(self.devicePlace) }
     /// Where the Web Push key is: 65 bytes, or none.
-    package internal(set) var webpushP256DH: Range<Int> = 0..<0
+    package var webpushP256DH: Range<Int> { self.range(self.webpushP256DHPlace) }
     /// Where the Web Push secret is: 16 bytes, or none.
-    package internal(set) var webpushAuth: Range<Int> = 0..<0
+    package var webpushAuth: Range<Int> { self.range(self.webpushAuthPlace) }
     /// Why it is not sent to for the time being; nil: it is.
     package internal(set) var suspicion: DeviceRecord.Suspicion?
     /// How many further tokens it has.
-    package internal(set) var secondaryCount = 0
+    package internal(set) var secondaryCount: UInt32 = 0
     /// What badge increments have counted to.
     package internal(set) var badge: UInt32 = 0
     /// How many sends have counted up the badge, of those that are remembered.
-    package internal(set) var badgeSendCount = 0
+    package internal(set) var badgeSendCount: UInt32 = 0
 
-    /// Where the attributes are.
-    var attributes: Range<Int> = 0..<0
-    /// Where the topics are, if they stand in one packed run, as every writer of ours leaves them.
-    var topicRun: Range<Int> = 0..<0
+    /// Where the record begins among the bytes; places count from here.
+    let start: Int
+    private let count: UInt16
+    var tokenPlace = Place()
+    var userPlace = Place()
+    var localePlace = Place()
+    var timeZonePlace = Place()
+    var appVersionPlace = Place()
+    var countryPlace = Place()
+    var devicePlace = Place()
+    var webpushP256DHPlace = Place()
+    var webpushAuthPlace = Place()
+    var attributesPlace = Place()
+    /// The topics, if they stand in one packed run, as every writer of ours leaves them.
+    var topicRun = Place()
     /// Whether they do not: allowed by the format, and read the slow way.
     var hasScatteredTopics = false
 
     /// Reads the record at `range` of the bytes; nil when it is malformed or beyond the limits.
     package init?(_ bytes: Span<UInt8>, _ range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
-        self.record = range
-        guard range.count <= Limits.deviceRecordBytesMax, self.parse(bytes) else { return nil }
+        guard range.count <= Limits.deviceRecordBytesMax else { return nil }
+        self.start = range.lowerBound
+        self.count = UInt16(range.count)
+        guard self.parse(bytes) else { return nil }
     }
 
     /// Reads bytes that are one record and nothing else; nil when it is malformed or beyond the limits.
     package init?(_ bytes: Span<UInt8>) { self.init(bytes, 0..<bytes.count) }
 
+    func range(_ place: Place) -> Range<Int> {
+        let lower = self.start + Int(place.start)
+        return lower..<(lower + Int(place.count))
+    }
+
+    func place(_ range: Range<Int>) -> Place {
+        Place(start: UInt16(range.lowerBound - self.start), count: UInt16(range.count))
+    }
+
     /// Whether the device subscribes the topic of that number.
     package func hasTopic(_ number: UInt32, in bytes: Span<UInt8>) -> Bool {
-        guard self.hasScatteredTopics else { return Self.hasTopic(number, WireReader(self.topicRun), bytes) }
+        guard self.hasScatteredTopics else {
+            return Self.hasTopic(number, WireReader(self.range(self.topicRun)), bytes)
+        }
         var reader = WireReader(self.record)
         while !reader.isAtEnd, let tag = reader.tag(bytes) {
             switch (tag.number, tag.form) {
@@ -102,7 +132,7 @@ package struct DeviceRecordView: Sendable {
     /// Whether the app gave the device that tag.
     package func hasTag(_ tag: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
         guard self.tagCount > 0 else { return false }
-        var reader = WireReader(self.attributes)
+        var reader = WireReader(self.range(self.attributesPlace))
         while !reader.isAtEnd, let next = reader.tag(bytes) {
             guard next.number == AttributeField.tags else {
                 guard reader.skip(next.form, bytes) else { return false }

@@ -58,7 +58,8 @@ extension DeviceRecordView {
                 guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return false }
             }
         }
-        return !self.token.isEmpty && !self.device.isEmpty && self.secondaryCount <= Limits.secondaryAddressesMax
+        return self.tokenPlace.count > 0 && self.devicePlace.count > 0
+            && self.secondaryCount <= Limits.secondaryAddressesMax
             && self.topicCount <= Limits.topicsPerDeviceMax && self.badgeSendCount <= Limits.badgeSendsMax
     }
 
@@ -83,22 +84,22 @@ extension DeviceRecordView {
         guard tag.form == .lengthDelimited, let place = reader.range(bytes) else { return false }
         switch tag.number {
         case Field.token:
-            self.token = place
+            self.tokenPlace = self.place(place)
             return place.count <= Limits.tokenBytesMax
         case Field.user:
-            self.user = place
+            self.userPlace = self.place(place)
             return place.count <= Limits.userIDBytesMax
         case Field.attributes:
-            self.attributes = place
+            self.attributesPlace = self.place(place)
             return self.parseAttributes(bytes, &unknownFieldsLeft)
         case Field.device:
-            self.device = place
+            self.devicePlace = self.place(place)
             return place.count <= Limits.deviceIDBytesMax
         case Field.webpushP256DH:
-            self.webpushP256DH = place
+            self.webpushP256DHPlace = self.place(place)
             return place.isEmpty || place.count == Limits.webpushP256DHBytes
         case Field.webpushAuth:
-            self.webpushAuth = place
+            self.webpushAuthPlace = self.place(place)
             return place.isEmpty || place.count == Limits.webpushAuthBytes
         case Field.suspicion:
             self.suspicion = DeviceRecord.Suspicion(bytes, place, &unknownFieldsLeft)
@@ -126,7 +127,7 @@ extension DeviceRecordView {
         }
         guard !place.isEmpty else { return true }
         if self.topicCount == 0, form == .lengthDelimited {
-            self.topicRun = place
+            self.topicRun = self.place(place)
         } else {
             self.hasScatteredTopics = true
         }
@@ -150,14 +151,14 @@ extension DeviceRecordView {
             return reader.skip(.fixed64, bytes)
         case .lengthDelimited:
             guard let run = reader.range(bytes), run.count.isMultiple(of: 8) else { return false }
-            self.badgeSendCount += run.count / 8
+            self.badgeSendCount += UInt32(run.count / 8)
             return true
         case .varint, .fixed32: return false
         }
     }
 
     private mutating func parseAttributes(_ bytes: Span<UInt8>, _ unknownFieldsLeft: inout Int) -> Bool {
-        var reader = WireReader(self.attributes)
+        var reader = WireReader(self.range(self.attributesPlace))
         var seen: UInt32 = 0
         while !reader.isAtEnd {
             guard let tag = reader.tag(bytes) else { return false }
@@ -173,16 +174,16 @@ extension DeviceRecordView {
             let bytesMax: Int
             switch tag.number {
             case AttributeField.locale:
-                self.locale = place
+                self.localePlace = self.place(place)
                 bytesMax = Limits.localeBytesMax
             case AttributeField.timeZone:
-                self.timeZone = place
+                self.timeZonePlace = self.place(place)
                 bytesMax = Limits.timeZoneBytesMax
             case AttributeField.appVersion:
-                self.appVersion = place
+                self.appVersionPlace = self.place(place)
                 bytesMax = Limits.appVersionBytesMax
             case AttributeField.country:
-                self.country = place
+                self.countryPlace = self.place(place)
                 bytesMax = Limits.countryBytesMax
             default:
                 self.tagCount += 1

@@ -68,6 +68,7 @@ struct WireReader {
     }
 
     /// A varint in at most five bytes, as protobuf-c wants tags and lengths.
+    @inline(__always)
     private mutating func shortVarint(_ bytes: Span<UInt8>) -> UInt32? {
         guard self.position < self.end else { return nil }
         let first = bytes[self.position]
@@ -79,6 +80,7 @@ struct WireReader {
     }
 
     /// A tag.
+    @inline(__always)
     mutating func tag(_ bytes: Span<UInt8>) -> Tag? {
         guard let raw = self.shortVarint(bytes), raw >> 3 > 0, let form = Form(rawValue: UInt8(raw & 7)) else {
             return nil
@@ -87,6 +89,7 @@ struct WireReader {
     }
 
     /// Where the value of a length-delimited field stands; goes on behind it.
+    @inline(__always)
     mutating func range(_ bytes: Span<UInt8>) -> Range<Int>? {
         guard let length = self.shortVarint(bytes), Int(length) <= self.end - self.position else { return nil }
         let start = self.position
