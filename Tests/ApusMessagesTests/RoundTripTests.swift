@@ -152,6 +152,19 @@ import Testing
         }
     }
 
+    @Test func bytesMayComeInAnyForm() throws {
+        let bytes = try Samples.workUnit.encode()
+        #expect(try WorkUnit.decode(bytes) == Samples.workUnit)
+        let ofSpan = try WorkUnit.decode(bytes.span)
+        #expect(ofSpan == Samples.workUnit)
+        let ofMemory = try bytes.withUnsafeBytes { memory in try WorkUnit.decode(memory) }
+        #expect(ofMemory == Samples.workUnit)
+        let error = #expect(throws: MessageError.self) {
+            try SendCommand.decode(UnsafeRawBufferPointer(start: nil, count: 0))
+        }
+        #expect(error?.description == "target must be given")
+    }
+
     @Test func equalValuesHaveEqualBytesWhateverTheOrderOfTheirMaps() throws {
         var one = Samples.sendCommand
         var other = Samples.sendCommand

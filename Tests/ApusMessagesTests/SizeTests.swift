@@ -158,8 +158,6 @@ import Testing
     }
 
     @Test func fieldsAtTheLimitAndOnePastIt() {
-        let least = Least.batch.count
-        #expect(least > 0)
         // The least batch has four fields.
         let atLimit = Least.batch + Wire.repeating(Wire.bytes(8, []), Limits.messageFieldsMax - 4)
         self.expectRefused(OutcomeBatch.self, atLimit, .outOfMemory)
@@ -167,9 +165,9 @@ import Testing
     }
 
     @Test func messagesWithinMessagesThatTheSchemaDoesNotKnow() throws {
-        // 60,000 levels of one length-delimited field within another: skipped, not entered.
+        // Unknown fields are skipped, not entered: whatever nests in them costs no stack.
         var nest: [UInt8] = []
-        for _ in 0..<60 { nest = Wire.bytes(99, nest) }
+        for _ in 0..<2_000 { nest = Wire.bytes(99, nest) }
         #expect(try ClientEvent.decode(Least.event + nest) == ClientEvent.decode(Least.event))
     }
 
