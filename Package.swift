@@ -226,6 +226,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusProviders", "ApusService",
                 "ApusPublisher", "ApusSimulator", "ApusTestKit", nioCore, nioPosix,
+                "ApusInstallation", "apus-dispatcher", "apus-feedback", "apus-registration", logging,
             ],
         ),
         tests("ArchitectureTests", []),

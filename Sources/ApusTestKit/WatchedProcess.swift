@@ -1,4 +1,4 @@
-internal import Glibc
+package import Glibc
 internal import Synchronization
 
 /// A program that never outlives this process, however it ends.
@@ -6,7 +6,7 @@ internal import Synchronization
 /// A small shell starts it and waits on a socket whose other end only we hold: when that end closes, by intent or because
 /// this process was killed, the shell kills the program and removes its folder. (`PR_SET_PDEATHSIG` will not do: it
 /// fires when the *thread* that started the program ends, and threads of a pool do.)
-final class WatchedProcess: Sendable {
+package final class WatchedProcess: Sendable {
     private static let script = """
         trap '' INT TERM HUP
         directory=$1
@@ -28,10 +28,10 @@ final class WatchedProcess: Sendable {
     private let watcher: pid_t
     private let state: Mutex<State>
     /// The program's process id.
-    let pid: pid_t
+    package let pid: pid_t
 
     /// Starts a program with its output going to `log` in `directory`.
-    init(_ arguments: [String], directory: String) async throws {
+    package init(_ arguments: [String], directory: String) async throws {
         unsafe unlink("\(directory)/pid")
         var ends: [Int32] = [0, 0]
         // A pair of sockets, since a pipe cannot be made close-on-exec in one step from Swift: a process started by another
@@ -67,7 +67,7 @@ final class WatchedProcess: Sendable {
     }
 
     /// Whether the program runs: a dead one that nobody has waited for does not.
-    var isRunning: Bool {
+    package var isRunning: Bool {
         guard let status = readFile("/proc/\(self.pid)/stat"), let name = status.lastIndex(of: ")") else {
             return false
         }
@@ -75,12 +75,12 @@ final class WatchedProcess: Sendable {
     }
 
     /// Sends the program a signal.
-    func signal(_ signal: Int32) { kill(self.pid, signal) }
+    package func signal(_ signal: Int32) { kill(self.pid, signal) }
 
     /// Kills the program with `SIGKILL` and waits until it is gone.
     ///
     /// - Parameter keepingDirectory: else the folder is removed.
-    func end(keepingDirectory: Bool) async {
+    package func end(keepingDirectory: Bool) async {
         let leash = self.state.withLock { state in
             defer { state.leash = nil }
             return state.leash
