@@ -214,7 +214,14 @@ let package = Package(
                 nioPosix,
             ]
         ),
-        tests("ApusRegistrationTests", ["ApusCore", "ApusMessages", "ApusStore", "ApusRegistration", "ApusTestKit"]),
+        tests(
+            "ApusRegistrationTests",
+            [
+                "ApusCore", "ApusInstallation", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusRegistration",
+                "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTLS", logging, lifecycle, nioCore,
+                nioHTTP1, nioPosix,
+            ]
+        ),
         tests(
             "ApusDispatcherTests",
             ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher", "ApusStore", "ApusRedis"]

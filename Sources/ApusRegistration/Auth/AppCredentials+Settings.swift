@@ -1,0 +1,70 @@
+package import ApusCore
+package import ApusService
+internal import ApusTLS
+internal import FoundationEssentials
+
+/// A key file that cannot be used.
+struct CredentialError: Error, CustomStringConvertible {
+    let description: String
+}
+
+extension AppCredentials {
+    /// Reads the key files that the settings name.
+    ///
+    /// - Throws: which file is wrong and how; never what stands in it.
+    init(_ settings: AuthSettings, app: AppID) throws {
+        self.keys = settings.apiKeys.sorted { $0.key < $1.key }.map { name, key in
+            Key(name: name, sha256: key.sha256, role: key.role)
+        }
+        self.issuer = try settings.jwt.map { try Issuer($0, app: app) }
+    }
+}
+
+extension AppCredentials.Issuer {
+    /// Longest shared secret, in bytes.
+    private static let secretBytesMax = 4_096
+
+    fileprivate init(_ settings: JWTIssuerSettings, app: AppID) throws {
+        self.audience = settings.audience
+        self.name = settings.issuer
+        let place = "apps.\(app).auth.jwt (\(settings.keyFile))"
+        let bytes: [UInt8]
+        do {
+            bytes = Array(try Data(contentsOf: URL(filePath: settings.keyFile)))
+        } catch {
+            throw CredentialError(description: "\(place) cannot be read")
+        }
+        switch settings.algorithm {
+        case .hs256:
+            self.algorithm = .hs256
+            // An editor's line end is not part of the secret.
+            var secret = bytes
+            while let last = secret.last, last == 0x0a || last == 0x0d { secret.removeLast() }
+            guard (JWS.sharedSecretBytesMin...Self.secretBytesMax).contains(secret.count) else {
+                throw CredentialError(
+                    description: "\(place) must have \(JWS.sharedSecretBytesMin) to \(Self.secretBytesMax) bytes",
+                )
+            }
+            self.key = .sharedSecret(secret)
+        case .es256, .rs256:
+            self.algorithm = settings.algorithm == .es256 ? .es256 : .rs256
+            do throws(TLSError) {
+                self.key = .publicKey(try PublicKey(pem: String(decoding: bytes, as: UTF8.self)))
+            } catch {
+                throw CredentialError(description: "\(place) is not a public key: \(error)")
+            }
+            guard self.key.algorithm == self.algorithm else {
+                throw CredentialError(description: "\(place) is not a key for \(self.algorithm.rawValue)")
+            }
+        }
+    }
+}
+
+extension Authenticator {
+    /// The authenticator of a configuration; reads the key files.
+    package init(_ apps: [AppID: AppSettings]) throws {
+        var credentials: [AppID: AppCredentials] = [:]
+        for (app, settings) in apps { credentials[app] = try AppCredentials(settings.auth, app: app) }
+        self.init(credentials)
+    }
+}

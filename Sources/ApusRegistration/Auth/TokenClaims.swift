@@ -1,0 +1,65 @@
+internal import ApusCore
+
+/// The registered claims of a JWT (RFC 7519 §4.1) that decide here.
+struct TokenClaims: Hashable {
+    /// How far the clocks of an identity provider and ours may differ, in seconds.
+    static let leewaySeconds = 60.0
+
+    let subject: String?
+    let issuer: String?
+    let audiences: [String]
+    /// Seconds since 1970.
+    let expiresAt: Double?
+    let notBefore: Double?
+
+    /// Reads them from a payload.
+    ///
+    /// - Returns: nil when it is no JSON object or a claim has another type than the RFC's.
+    init?(payload: [UInt8]) {
+        guard let value = try? JSONValue(parsing: payload, bytesMax: payload.count), let object = value.object else {
+            return nil
+        }
+        switch object["aud"] {
+        case nil: self.audiences = []
+        case .string(let audience)?: self.audiences = [audience]
+        case .array(let elements)?:
+            let texts = elements.compactMap(\.string)
+            guard texts.count == elements.count else { return nil }
+            self.audiences = texts
+        default: return nil
+        }
+        guard let subject = Self.optional(object["sub"], \.string), let issuer = Self.optional(object["iss"], \.string),
+            let end = Self.optional(object["exp"], \.double), let start = Self.optional(object["nbf"], \.double)
+        else { return nil }
+        self.subject = subject
+        self.issuer = issuer
+        self.expiresAt = end
+        self.notBefore = start
+    }
+
+    /// Who the token's bearer is.
+    func user(audience: String, issuer: String?, now: UnixMilliseconds) throws(AuthenticationFailure) -> UserID {
+        let seconds = Double(now.value) / 1_000
+        guard self.audiences.contains(audience) else {
+            throw .genuine(.audience, "the token is for another audience")
+        }
+        if let issuer, self.issuer != issuer { throw .genuine(.issuer, "the token is by another issuer") }
+        guard let expiresAt else { throw .genuine(.expired, "the token has no exp claim") }
+        // RFC 7519 §4.1.4: "on or after which the JWT MUST NOT be accepted", give or take the leeway.
+        guard seconds < expiresAt + Self.leewaySeconds else { throw .genuine(.expired, "the token has expired") }
+        if let notBefore, seconds < notBefore - Self.leewaySeconds {
+            throw .genuine(.notYetValid, "the token is not valid yet")
+        }
+        guard let subject, let user = try? UserID(subject) else {
+            throw .genuine(.subject, "the token's sub claim is not a user id")
+        }
+        return user
+    }
+
+    /// A claim that may be missing, but must not have another type: the outer nil.
+    private static func optional<Value>(_ value: JSONValue?, _ read: (JSONValue) -> Value?) -> Value?? {
+        guard let value else { return .some(nil) }
+        guard let read = read(value) else { return nil }
+        return .some(read)
+    }
+}

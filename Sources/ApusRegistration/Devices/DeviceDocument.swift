@@ -1,0 +1,87 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusService
+internal import ApusStore
+
+/// A device as its app may read it: everything but the token, of which only a digest shows (`RedactedToken`).
+struct DeviceDocument {
+    let device: StoredDevice
+    /// Names of its topics.
+    let topics: [String]
+
+    /// In that form.
+    func bytes(as type: MediaType) throws(MessageError) -> [UInt8] {
+        switch type {
+        case .protobuf: try self.message.encode()
+        case .json, .mergePatch: self.json
+        }
+    }
+
+    private var json: [UInt8] {
+        let record = self.device.record
+        var text: [UInt8] = []
+        text.reserveCapacity(512)
+        text += "{\"device\":".utf8
+        JSONWriter.append(string: record.device, to: &text)
+        text += ",\"provider\":\"\(self.device.realm.provider.name)\"".utf8
+        text += ",\"environment\":\"\(self.device.realm.environment.name)\"".utf8
+        text += ",\"token\":\"\(self.token)\",\"token_kind\":\"\(record.tokenKind.name)\"".utf8
+        if record.user.isEmpty {
+            text += ",\"user\":null".utf8
+        } else {
+            text += ",\"user\":".utf8
+            JSONWriter.append(string: record.user, to: &text)
+        }
+        text += ",\"attributes\":{".utf8
+        let attributes = record.attributes
+        var isFirst = true
+        for (name, value) in [
+            ("locale", attributes.locale), ("time_zone", attributes.timeZone), ("app_version", attributes.appVersion),
+            ("country", attributes.country),
+        ] where !value.isEmpty {
+            text += (isFirst ? "\"\(name)\":" : ",\"\(name)\":").utf8
+            JSONWriter.append(string: value, to: &text)
+            isFirst = false
+        }
+        if !attributes.tags.isEmpty {
+            text += (isFirst ? "\"tags\":" : ",\"tags\":").utf8
+            Self.append(attributes.tags, to: &text)
+        }
+        text += "},\"topics\":".utf8
+        Self.append(self.topics, to: &text)
+        text += ",\"registered_at_ms\":\(self.device.registeredAt)".utf8
+        text += ",\"seen_at_ms\":\(Int64(record.seenAtHours) * 3_600_000)}\n".utf8
+        return text
+    }
+
+    private var message: DeviceRegistration {
+        let record = self.device.record
+        var message = DeviceRegistration(
+            device: record.device,
+            provider: self.device.realm.provider,
+            token: self.token.description,
+        )
+        message.environment = self.device.realm.environment
+        message.tokenKind = record.tokenKind
+        message.user = record.user
+        message.attributes = record.attributes
+        message.topics = self.topics
+        return message
+    }
+
+    private var token: RedactedToken {
+        let token = self.device.record.token
+        return RedactedToken(
+            self.device.realm.provider == .apns ? Hexadecimal.encode(token) : String(decoding: token, as: UTF8.self)
+        )
+    }
+
+    private static func append(_ texts: [String], to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "["))
+        for (index, text) in texts.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            JSONWriter.append(string: text, to: &bytes)
+        }
+        bytes.append(UInt8(ascii: "]"))
+    }
+}

@@ -1,0 +1,76 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// A merge patch (RFC 7396) for what may be changed of a device: its user and its attributes. Pure.
+struct DevicePatch: Hashable {
+    /// A member of the patch.
+    enum Change<Value: Hashable>: Hashable {
+        /// Not mentioned.
+        case keep
+        /// Replaced; `null` replaces by the empty value.
+        case replace(Value)
+
+        func applied(to value: Value) -> Value {
+            switch self {
+            case .keep: value
+            case .replace(let new): new
+            }
+        }
+    }
+
+    private(set) var user = Change<String>.keep
+    private var replacesAttributes = false
+    private var locale = Change<String>.keep
+    private var timeZone = Change<String>.keep
+    private var appVersion = Change<String>.keep
+    private var country = Change<String>.keep
+    private var tags = Change<[String]>.keep
+
+    /// What only a registration or a route of its own may change.
+    private static let fixed = [
+        "device", "provider", "token", "environment", "token_kind", "webpush_p256dh", "webpush_auth", "topics",
+    ]
+
+    /// Reads a body.
+    init(_ bytes: [UInt8]) throws(ProblemDetails) {
+        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        for name in Self.fixed where reader.has(name) {
+            reader.note(name, name == "topics" ? "is changed at …/topics/{topic}, or by PUT" : "is changed by PUT only")
+        }
+        if reader.has("user") { self.user = .replace(reader.text("user") ?? "") }
+        var inner = MemberReader([:], at: "#/attributes")
+        if reader.has("attributes") {
+            if let object = reader.object("attributes") {
+                inner = MemberReader(object, at: "#/attributes")
+            } else {
+                self.replacesAttributes = true
+            }
+        }
+        self.locale = Self.text("locale", &inner)
+        self.timeZone = Self.text("time_zone", &inner)
+        self.appVersion = Self.text("app_version", &inner)
+        self.country = Self.text("country", &inner)
+        if inner.has("tags") { self.tags = .replace(inner.texts("tags") ?? []) }
+        var breaches = reader.mistakes + inner.mistakes
+        if case .replace(let user) = self.user, let breach = RegistrationRules.user(user) {
+            breaches.append(.init(pointer: "#/user", detail: breach))
+        }
+        breaches += RegistrationRules.attributes(self.attributes(over: Attributes()), at: "#/attributes")
+        guard breaches.isEmpty else { throw .invalid(breaches) }
+    }
+
+    private static func text(_ name: String, _ reader: inout MemberReader) -> Change<String> {
+        reader.has(name) ? .replace(reader.text(name) ?? "") : .keep
+    }
+
+    /// The attributes after it.
+    func attributes(over attributes: Attributes) -> Attributes {
+        var attributes = self.replacesAttributes ? Attributes() : attributes
+        attributes.locale = self.locale.applied(to: attributes.locale)
+        attributes.timeZone = self.timeZone.applied(to: attributes.timeZone)
+        attributes.appVersion = self.appVersion.applied(to: attributes.appVersion)
+        attributes.country = self.country.applied(to: attributes.country)
+        attributes.tags = self.tags.applied(to: attributes.tags)
+        return attributes
+    }
+}

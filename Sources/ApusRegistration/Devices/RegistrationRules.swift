@@ -1,0 +1,102 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusStore
+
+/// What a registration must keep to, with the place of each breach. The same for every form it comes in.
+enum RegistrationRules {
+    /// All breaches; empty: it may be stored.
+    static func breaches(_ registration: DeviceRegistration) -> [ProblemDetails.Part] {
+        var breaches: [ProblemDetails.Part] = []
+        func note(_ pointer: String, _ detail: String) { breaches.append(.init(pointer: pointer, detail: detail)) }
+        do throws(StoreError) {
+            _ = try DeviceToken.stored(registration.token, of: registration.provider)
+        } catch {
+            note("#/token", error.detail)
+        }
+        if registration.environment == .sandbox, registration.provider != .apns {
+            note("#/environment", "only APNs has a sandbox")
+        }
+        if let breach = Self.user(registration.user) { note("#/user", breach) }
+        breaches += Self.attributes(registration.attributes, at: "#/attributes")
+        if let topics = registration.topics {
+            if topics.count > Limits.topicsPerDeviceMax {
+                note("#/topics", "must have at most \(Limits.topicsPerDeviceMax) elements")
+            } else {
+                for (index, topic) in topics.enumerated() {
+                    if let breach = Self.topic(topic) { note("#/topics/\(index)", breach) }
+                }
+            }
+        }
+        breaches += Self.webpush(registration)
+        return breaches
+    }
+
+    /// What is wrong with a user id; empty is nobody and right.
+    static func user(_ text: String) -> String? {
+        guard !text.isEmpty else { return nil }
+        do throws(IdentifierError) {
+            _ = try UserID(text)
+            return nil
+        } catch {
+            return "must be \(error.rule)"
+        }
+    }
+
+    /// What is wrong with a topic's name.
+    static func topic(_ text: String) -> String? {
+        do throws(IdentifierError) {
+            _ = try TopicName(text)
+            return nil
+        } catch {
+            return "must be \(error.rule)"
+        }
+    }
+
+    static func attributes(_ attributes: Attributes, at pointer: String) -> [ProblemDetails.Part] {
+        var breaches: [ProblemDetails.Part] = []
+        func check(_ text: String, _ name: String, bytesMax: Int) {
+            if let breach = Self.text(text, bytesMax: bytesMax) {
+                breaches.append(.init(pointer: "\(pointer)/\(name)", detail: breach))
+            }
+        }
+        check(attributes.locale, "locale", bytesMax: Limits.localeBytesMax)
+        check(attributes.timeZone, "time_zone", bytesMax: Limits.timeZoneBytesMax)
+        check(attributes.appVersion, "app_version", bytesMax: Limits.appVersionBytesMax)
+        check(attributes.country, "country", bytesMax: Limits.countryBytesMax)
+        guard attributes.tags.count <= Limits.tagsPerDeviceMax else {
+            let detail = "must have at most \(Limits.tagsPerDeviceMax) elements"
+            return breaches + [.init(pointer: "\(pointer)/tags", detail: detail)]
+        }
+        for (index, tag) in attributes.tags.enumerated() {
+            if tag.isEmpty {
+                breaches.append(.init(pointer: "\(pointer)/tags/\(index)", detail: "must not be empty"))
+            } else {
+                check(tag, "tags/\(index)", bytesMax: Limits.tagBytesMax)
+            }
+        }
+        return breaches
+    }
+
+    private static func text(_ text: String, bytesMax: Int) -> String? {
+        if text.utf8.count > bytesMax { return "must have at most \(bytesMax) bytes" }
+        return text.utf8.contains(0) ? "must not hold a NUL" : nil
+    }
+
+    /// RFC 8291 §3: a push message to a browser is encrypted with a key and a secret of its subscription.
+    private static func webpush(_ registration: DeviceRegistration) -> [ProblemDetails.Part] {
+        var breaches: [ProblemDetails.Part] = []
+        let keys = [
+            ("#/webpush_p256dh", registration.webpushP256DH, Limits.webpushP256DHBytes),
+            ("#/webpush_auth", registration.webpushAuth, Limits.webpushAuthBytes),
+        ]
+        for (pointer, bytes, count) in keys {
+            if registration.provider == .webpush {
+                guard bytes.count != count else { continue }
+                breaches.append(.init(pointer: pointer, detail: "must be \(count) bytes in base64url"))
+            } else if !bytes.isEmpty {
+                breaches.append(.init(pointer: pointer, detail: "is only for webpush"))
+            }
+        }
+        return breaches
+    }
+}

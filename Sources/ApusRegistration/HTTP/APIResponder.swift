@@ -1,0 +1,157 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+internal import Synchronization
+
+/// Answers requests: finds the route, the caller, the body, and asks the API. Counts and measures each, logs only what is
+/// our own trouble.
+struct APIResponder: HTTPResponder {
+    typealias Context = BasicRequestContext
+
+    let api: DeviceAPI
+    let authenticator: @Sendable () -> Authenticator
+    let metrics: RegistrationMetrics
+    let shared: SharedMetrics
+    let requestIDs = RequestIDs()
+    let clock: any WallClock
+    let trouble: TroubleLog
+
+    private static let requestIDName = HTTPField.Name("x-request-id")
+    private static let acceptPatchName = HTTPField.Name("accept-patch")
+
+    func respond(to request: Request, context: BasicRequestContext) async throws -> Response {
+        let start = ContinuousClock.now
+        self.shared.add(1, to: self.metrics.requestsInFlight)
+        defer { self.shared.add(-1, to: self.metrics.requestsInFlight) }
+        let requestID = self.requestIDs.id(Self.requestIDName.flatMap { request.headers[$0] })
+        let path = APIPath(request.head.path ?? "")
+        let route = path?.route ?? .none
+        let verb = HTTPOperation.Verb(request.method, on: route)
+        var answer: APIResponse
+        let code: HTTPCode
+        do throws(ProblemDetails) {
+            answer = try await self.answer(request, path, verb)
+            code = answer.status == .notModified ? .notModified : .successful
+        } catch {
+            answer = Self.answer(error, requestID: requestID)
+            code = error.kind.code
+            self.note(error, requestID: requestID)
+        }
+        if let name = Self.requestIDName { answer.headers[name] = requestID }
+        self.shared.add(to: self.metrics.requests[HTTPOperation(route: route, verb: verb), code])
+        let elapsed = ContinuousClock.now - start
+        self.shared.observe(elapsed.nanoseconds, in: self.metrics.requestDuration[route])
+        return Self.response(answer, isHead: request.method == .head)
+    }
+
+    private func answer(
+        _ request: Request,
+        _ path: APIPath?,
+        _ verb: HTTPOperation.Verb,
+    ) async throws(ProblemDetails) -> APIResponse {
+        guard let path else { throw ProblemDetails(.notFound, "there is no such path") }
+        guard verb != .other else {
+            var problem = ProblemDetails(.methodNotAllowed, "the resource does not have the method")
+            problem.allowed = path.route.verbs.map(\.rawValue)
+            throw problem
+        }
+        let (app, caller) = try self.caller(request, path)
+        // Only these two have a body that means something.
+        let hasBody = path.route == .device && (verb == .put || verb == .patch)
+        let call = DeviceAPI.Call(
+            app: app,
+            caller: caller,
+            request: APIRequest(
+                method: request.method,
+                headers: request.headers,
+                body: hasBody ? try await Self.body(of: request) : [],
+            ),
+        )
+        return try await self.api.answer(call, path.resource, verb)
+    }
+
+    private func caller(_ request: Request, _ path: APIPath) throws(ProblemDetails) -> (AppID, Caller) {
+        do throws(AuthenticationFailure) {
+            let who = try self.authenticator().authenticate(
+                request.headers[.authorization],
+                app: path.app,
+                now: self.clock.now(),
+            )
+            return (who.app, who.caller)
+        } catch {
+            var problem = ProblemDetails(error.cause == .role ? .forbidden : .unauthorized, error.detail)
+            problem.authenticationCause = error.cause
+            throw problem
+        }
+    }
+
+    private static func body(of request: Request) async throws(ProblemDetails) -> [UInt8] {
+        let tooLarge = ProblemDetails(.contentTooLarge, "the content must have at most \(APILimits.bodyBytesMax) bytes")
+        if let length = request.headers[.contentLength].flatMap(Int.init), length > APILimits.bodyBytesMax {
+            throw tooLarge
+        }
+        do {
+            let buffer = try await request.body.collect(upTo: APILimits.bodyBytesMax)
+            return Array(buffer.readableBytesView)
+        } catch is NIOTooManyBytesError {
+            throw tooLarge
+        } catch {
+            throw ProblemDetails(.malformedRequest, "the content did not arrive as a whole")
+        }
+    }
+
+    // MARK: Answers
+
+    private static func answer(_ problem: ProblemDetails, requestID: String) -> APIResponse {
+        var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
+        if problem.kind == .unauthorized { headers[.wwwAuthenticate] = "Bearer realm=\"apus\"" }
+        if !problem.allowed.isEmpty { headers[.allow] = problem.allowed.joined(separator: ", ") }
+        if problem.acceptsPatches, let name = Self.acceptPatchName { headers[name] = MediaType.mergePatch.name }
+        if let seconds = problem.retryAfterSeconds { headers[.retryAfter] = String(seconds) }
+        return APIResponse(status: problem.kind.status, headers: headers, body: problem.json(requestID: requestID))
+    }
+
+    private static func response(_ answer: APIResponse, isHead: Bool) -> Response {
+        let hasBody = answer.status != .noContent && answer.status != .notModified
+        let body = hasBody ? ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)) : ResponseBody()
+        var response = Response(status: answer.status, headers: answer.headers, body: body)
+        // RFC 9110 §8.6: no Content-Length in a 204.
+        if answer.status == .noContent { response.headers[.contentLength] = nil }
+        return isHead ? response.createHeadResponse() : response
+    }
+
+    private func note(_ problem: ProblemDetails, requestID: String) {
+        if let cause = problem.kind.rejection { self.shared.add(to: self.metrics.rejected[cause]) }
+        if let cause = problem.authenticationCause {
+            self.shared.add(to: self.metrics.authenticationFailures[cause])
+        }
+        guard problem.kind == .internalError || problem.kind == .unavailable else { return }
+        self.trouble.tell(problem.kind.rawValue, problem.cause ?? problem.detail, requestID: requestID)
+    }
+}
+
+extension HTTPOperation.Verb {
+    /// What is asked of a route; HEAD is GET without the body (RFC 9110 §9.3.2).
+    init(_ method: HTTPRequest.Method, on route: HTTPRoute) {
+        let verb: Self =
+            switch method {
+            case .get, .head: .get
+            case .put: .put
+            case .patch: .patch
+            case .delete: .delete
+            default: .other
+            }
+        self = route.verbs.contains(verb) ? verb : .other
+    }
+}
+
+extension Duration {
+    /// In whole nanoseconds.
+    var nanoseconds: Int64 {
+        let (seconds, attoseconds) = self.components
+        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+}

@@ -1,0 +1,91 @@
+internal import ApusMetrics
+internal import ApusService
+internal import ApusTLS
+internal import FoundationEssentials
+internal import Hummingbird
+internal import HummingbirdCore
+internal import Logging
+internal import NIOCore
+internal import ServiceLifecycle
+internal import Synchronization
+
+/// Listens for devices and backends. After the wish to stop, connections end with their last answer.
+struct APIServer: Service {
+    let settings: RegistrationSettings
+    let responder: APIResponder
+    /// The TLS context in force; nil: plain HTTP.
+    let tls: (@Sendable () -> TLSContext)?
+    let eventLoopGroup: any EventLoopGroup
+    let logger: Logger
+    /// Set while it listens.
+    let isListening: ListeningFlag
+
+    func run() async throws {
+        defer {
+            self.isListening.clear()
+            if let file = self.settings.portFile { try? FileManager.default.removeItem(atPath: file) }
+        }
+        let application = Application(
+            responder: self.responder,
+            server: HTTPServerBuilder { responder in self.channel(responder) },
+            configuration: ApplicationConfiguration(
+                address: .hostname(self.settings.listen.host, port: self.settings.listen.port),
+                availableConnectionsDelegate: MaximumAvailableConnections(
+                    self.settings.connectionsMax,
+                    logger: self.logger,
+                ),
+            ),
+            onServerRunning: { channel in self.announce(channel) },
+            eventLoopGroupProvider: .shared(self.eventLoopGroup),
+            logger: self.logger,
+        )
+        try await application.run()
+    }
+
+    private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> any ServerChildChannel {
+        let timeout = TimeAmount(self.settings.requestTimeout)
+        let (metrics, shared) = (self.responder.metrics, self.responder.shared)
+        var configuration = HTTP1Channel.Configuration(
+            additionalChannelHandlers: [RequestGuard(requestTimeout: timeout, metrics: metrics, shared: shared)],
+            idleTimeout: TimeAmount(self.settings.idleTimeout),
+        )
+        configuration.httpDecoder.maxHeaderFieldSize = APILimits.headerFieldBytesMax
+        configuration.httpDecoder.maxHeaderListSize = APILimits.headerBytesMax
+        configuration.httpDecoder.maxHeaderFieldCount = APILimits.headerFieldsMax
+        let base = HTTP1Channel(responder: responder, configuration: configuration)
+        guard let tls = self.tls else { return base }
+        return TLSListener(base: base, context: tls)
+    }
+
+    /// Tells the port, which may be the system's choice, to the log and to the port file.
+    private func announce(_ channel: any Channel) {
+        let port = channel.localAddress?.port ?? 0
+        self.logger.notice(
+            "listening for devices",
+            metadata: [
+                "host": "\(self.settings.listen.host)", "port": .stringConvertible(port),
+                "scheme": self.tls == nil ? "http" : "https",
+            ],
+        )
+        if let file = self.settings.portFile {
+            do {
+                try Data("\(port)\n".utf8).write(to: URL(filePath: file), options: .atomic)
+            } catch {
+                self.logger.error("the port file cannot be written", metadata: ["file": "\(file)", "error": "\(error)"])
+            }
+        }
+        self.isListening.set()
+    }
+}
+
+/// Whether the listener is up: a check of `/readyz`.
+final class ListeningFlag: Sendable {
+    private let value = Atomic(false)
+
+    /// What `/readyz` tells.
+    var check: CheckResult { self.value.load(ordering: .relaxed) ? .ok() : .failing("not listening") }
+
+    func set() { self.value.store(true, ordering: .relaxed) }
+
+    func clear() { self.value.store(false, ordering: .relaxed) }
+}

@@ -1,0 +1,65 @@
+internal import ApusStore
+
+/// Conditions of a request: RFC 9110 §13.
+enum EntityTags {
+    /// The condition for a change, from `If-Match` and `If-None-Match`.
+    ///
+    /// Of `If-None-Match` only `*` makes sense for a change here: "only if there is none yet".
+    static func condition(ifMatch: String?, ifNoneMatch: String?) throws(ProblemDetails) -> DeviceCondition {
+        switch (ifMatch, ifNoneMatch) {
+        case (nil, nil): return .none
+        case (let ifMatch?, nil):
+            if Self.trimmed(ifMatch) == "*" { return .exists }
+            // A weak tag never matches strongly (RFC 9110 §8.8.3.2), so it can be left out.
+            return .matches(try Self.tags(ifMatch, of: "If-Match").filter { !$0.hasPrefix("W/") })
+        case (nil, let ifNoneMatch?):
+            guard Self.trimmed(ifNoneMatch) == "*" else {
+                throw ProblemDetails(.malformedRequest, "for a change, If-None-Match may only be *")
+            }
+            return .absent
+        case (_?, _?):
+            throw ProblemDetails(.malformedRequest, "If-Match and If-None-Match exclude each other here")
+        }
+    }
+
+    /// Whether the asker of a GET has that state already.
+    static func isKnown(_ etag: String, ifNoneMatch: String?) throws(ProblemDetails) -> Bool {
+        guard let ifNoneMatch else { return false }
+        if Self.trimmed(ifNoneMatch) == "*" { return true }
+        return try Self.tags(ifNoneMatch, of: "If-None-Match").contains { $0 == etag || $0 == "W/\(etag)" }
+    }
+
+    /// A list of entity tags (RFC 9110 §8.8.3).
+    private static func tags(_ text: String, of header: String) throws(ProblemDetails) -> [String] {
+        var tags: [String] = []
+        for part in text.split(separator: ",") {
+            let tag = Self.trimmed(part)
+            let opaque = tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...]
+            guard opaque.count >= 2, opaque.hasPrefix("\""), opaque.hasSuffix("\"") else {
+                throw ProblemDetails(.malformedRequest, "\(header) must be * or a list of entity tags in quotes")
+            }
+            tags.append(tag)
+        }
+        guard !tags.isEmpty else { throw ProblemDetails(.malformedRequest, "\(header) is empty") }
+        return tags
+    }
+
+    private static func trimmed(_ text: some StringProtocol) -> String {
+        let isSpace = { (character: Character) in character == " " || character == "\t" }
+        let start = text.drop(while: isSpace)
+        guard let last = start.lastIndex(where: { !isSpace($0) }) else { return "" }
+        return String(start[...last])
+    }
+}
+
+extension DeviceCondition {
+    /// Whether it holds for a device, which may be none.
+    func holds(for device: StoredDevice?) -> Bool {
+        switch self {
+        case .none: true
+        case .matches(let tags): device.map { tags.contains($0.etag) } ?? false
+        case .exists: device != nil
+        case .absent: device == nil
+        }
+    }
+}

@@ -1,0 +1,63 @@
+internal import ApusMetrics
+internal import NIOCore
+internal import NIOHTTPTypes
+
+/// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, and counts connections.
+///
+/// Only a request that did not arrive in one piece costs a timer.
+final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+
+    private let requestTimeout: TimeAmount
+    private let metrics: RegistrationMetrics
+    private let shared: SharedMetrics
+    private var isArriving = false
+    private var bodyBytes = 0
+    private var timer: Scheduled<Void>?
+
+    init(requestTimeout: TimeAmount, metrics: RegistrationMetrics, shared: SharedMetrics) {
+        self.requestTimeout = requestTimeout
+        self.metrics = metrics
+        self.shared = shared
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.shared.add(1, to: self.metrics.connections) }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.shared.add(-1, to: self.metrics.connections)
+        self.timer?.cancel()
+        self.timer = nil
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch self.unwrapInboundIn(data) {
+        case .head:
+            self.isArriving = true
+            self.bodyBytes = 0
+        case .body(let bytes):
+            self.bodyBytes += bytes.readableBytes
+            if self.bodyBytes > APILimits.discardedBytesMax { return self.cut(context) }
+        case .end:
+            self.isArriving = false
+            self.timer?.cancel()
+            self.timer = nil
+        }
+        context.fireChannelRead(data)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if self.isArriving, self.timer == nil {
+            self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: self.requestTimeout) {
+                self.timer = nil
+                self.cut(context)
+            }
+        }
+        context.fireChannelReadComplete()
+    }
+
+    private func cut(_ context: ChannelHandlerContext) {
+        self.shared.add(to: self.metrics.connectionsCut)
+        context.close(promise: nil)
+    }
+}

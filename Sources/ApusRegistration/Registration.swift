@@ -1,0 +1,153 @@
+internal import ApusCore
+internal import ApusInstallation
+internal import ApusMetrics
+internal import ApusRedis
+package import ApusService
+internal import ApusStreams
+internal import ApusTLS
+internal import Logging
+internal import ServiceLifecycle
+
+/// Registration: fills the device store, by HTTP from devices and backends, by the register stream from backends.
+package struct Registration: Service {
+    private let context: ServiceContext<RegistrationSettings, RegistrationMetrics>
+    private let credentials: LiveCredentials
+    private let isListening = ListeningFlag()
+
+    /// The registration service of a process. Reads the key files.
+    package init(_ context: ServiceContext<RegistrationSettings, RegistrationMetrics>) throws {
+        self.context = context
+        self.credentials = try LiveCredentials(context.settings.current)
+        // Before the service counts as started, so that it is never ready by a check that is not there yet.
+        context.readiness.add("http") { [isListening] in isListening.check }
+    }
+
+    /// Runs until a graceful shutdown, then until nothing is in hand.
+    package func run() async throws {
+        let logger = self.context.logger
+        let settings = self.context.settings.current
+        let client = try RedisClient(
+            settings.common.redis,
+            clientName: self.context.name.programName,
+            eventLoopGroup: self.context.eventLoopGroup,
+            logger: logger,
+        )
+        self.context.readiness.add("redis") { await .redis(client) }
+        let installation = try await Installation.waiting(client, clock: SystemClock(), logger: logger)
+        let shards = self.shards(installation, settings.own)
+        let server = self.server(installation, settings.own)
+        let updates = self.context.settings.updates()
+        logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
+        try await withGracefulShutdownHandler {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for shard in shards { group.addTask { await shard.run() } }
+                group.addTask {
+                    await cancelWhenGracefulShutdown { await self.credentials.follow(updates, logger: logger) }
+                }
+                group.addTask { try await server.run() }
+                do {
+                    while try await group.next() != nil {}
+                } catch {
+                    for shard in shards { shard.stop() }
+                    group.cancelAll()
+                    throw error
+                }
+            }
+        } onGracefulShutdown: {
+            for shard in shards { shard.stop() }
+        }
+        await client.close()
+        logger.notice("drained")
+    }
+
+    private func server(_ installation: Installation, _ settings: RegistrationSettings) -> APIServer {
+        let (credentials, shared) = (self.credentials, self.context.registry.shared)
+        let responder = APIResponder(
+            api: DeviceAPI(
+                store: installation.store,
+                topicNames: TopicNames(installation.store),
+                metrics: self.context.metrics,
+                shared: shared,
+            ),
+            authenticator: { credentials.authenticator },
+            metrics: self.context.metrics,
+            shared: shared,
+            clock: SystemClock(),
+            trouble: TroubleLog(self.context.logger),
+        )
+        return APIServer(
+            settings: settings,
+            responder: responder,
+            tls: self.tls,
+            eventLoopGroup: self.context.eventLoopGroup,
+            logger: self.context.logger,
+            isListening: self.isListening,
+        )
+    }
+
+    private var tls: (@Sendable () -> TLSContext)? {
+        let credentials = self.credentials
+        guard let first = credentials.tls else { return nil }
+        return { credentials.tls ?? first }
+    }
+
+    private func shards(_ installation: Installation, _ settings: RegistrationSettings) -> [ShardConsumer] {
+        let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
+        return (0..<installation.keyspace.queueShards).map { self.shard($0, of: installation, settings, consumer) }
+    }
+
+    private func shard(
+        _ shard: Int,
+        of installation: Installation,
+        _ settings: RegistrationSettings,
+        _ consumer: StreamConsumer,
+    ) -> ShardConsumer {
+        let credentials = self.credentials
+        let handler = CommandHandler(
+            keys: installation.streams.keys(shard: shard),
+            streams: installation.streams,
+            store: installation.store,
+            consumer: consumer,
+            authenticator: { credentials.authenticator },
+            metrics: self.context.metrics,
+            streamMetrics: self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            clock: SystemClock(),
+            logger: self.context.logger,
+        )
+        return ShardConsumer(
+            tag: handler.keys.tag,
+            streams: installation.streams,
+            consumer: consumer,
+            // One entry at a time: commands for one device keep their order.
+            feeds: [ShardConsumer.Feed([handler.keys.register], inHandMax: 1, countPerRead: 1)],
+            leaseMilliseconds: settings.leaseMilliseconds,
+            observer: RegistrationObserver(context: self.context),
+            logger: self.context.logger,
+        ) { entry in
+            try await handler.handle(entry)
+        }
+    }
+}
+
+/// Counts what happens to the register streams.
+private struct RegistrationObserver: StreamObserver {
+    let context: ServiceContext<RegistrationSettings, RegistrationMetrics>
+
+    func entriesRead(_ count: Int, stream: String) {
+        let counter = self.context.commonMetrics.streams.entriesRead[GroupedStream(.register)]
+        self.context.registry.shared.add(Int64(count), to: counter)
+    }
+
+    func entryClaimed(stream: String) {
+        self.context.registry.shared.add(to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.register)])
+    }
+
+    func entriesVanished(_ count: Int, stream: String) {
+        self.context.registry.shared.add(Int64(count), to: self.context.metrics.entriesVanished)
+    }
+
+    func groupLost() {
+        self.context.registry.shared.add(to: self.context.metrics.groupsLost)
+    }
+}

@@ -1,0 +1,311 @@
+package import ApusCore
+package import ApusMetrics
+
+/// The metrics of registration.
+package struct RegistrationMetrics: MetricSet {
+    /// Requests answered.
+    package let requests: CounterBy2<HTTPOperation, HTTPCode>
+    /// From a request's head to its answer, in nanoseconds.
+    package let requestDuration: HistogramBy<HTTPRoute>
+    /// Requests being answered.
+    package let requestsInFlight: Gauge
+    /// Open connections.
+    package let connections: Gauge
+    /// Requests that took too long to arrive, or were far too large: their connections were closed.
+    package let connectionsCut: Counter
+    /// What became of devices.
+    package let changes: CounterBy2<Provider, DeviceChange>
+    /// Credentials that were not good enough.
+    package let authenticationFailures: CounterBy<AuthenticationCause>
+    /// Requests that were understood, but not granted.
+    package let rejected: CounterBy<RejectionCause>
+    /// Streams or groups that vanished and were made again.
+    package let groupsLost: Counter
+    /// Entries that vanished before they were acknowledged.
+    package let entriesVanished: Counter
+
+    /// Declares them.
+    package init(_ catalogue: inout MetricCatalogue) {
+        self.requests = catalogue.counter(
+            "apus_http_requests_total",
+            "HTTP requests answered, by route and status.",
+            by: .all,
+            .all,
+        )
+        self.requestDuration = catalogue.histogram(
+            "apus_http_request_duration_seconds",
+            "Time from the head of an HTTP request to its answer.",
+            by: .all,
+            buckets: .httpServer,
+        )
+        self.requestsInFlight = catalogue.gauge("apus_http_requests_inflight", "HTTP requests being answered.")
+        self.connections = catalogue.gauge("apus_http_connections", "Open HTTP connections.")
+        self.connectionsCut = catalogue.counter(
+            "apus_http_connections_cut_total",
+            "HTTP connections closed because a request took too long to arrive or was far too large.",
+        )
+        self.changes = catalogue.counter(
+            "apus_registration_changes_total",
+            "What became of devices, by what asked for it.",
+            by: .all,
+            .all,
+        )
+        self.authenticationFailures = catalogue.counter(
+            "apus_registration_auth_failures_total",
+            "Requests refused for their credentials.",
+            by: .all,
+        )
+        self.rejected = catalogue.counter(
+            "apus_registration_rejected_total",
+            "Requests and commands refused for what they ask.",
+            by: .all,
+        )
+        self.groupsLost = catalogue.counter(
+            "apus_registration_groups_lost_total",
+            "Streams or consumer groups that vanished and were made again.",
+        )
+        self.entriesVanished = catalogue.counter(
+            "apus_registration_entries_vanished_total",
+            "Stream entries that vanished before they were acknowledged.",
+        )
+    }
+}
+
+/// The template of a path.
+package enum HTTPRoute: Int, ClosedMetricLabel, Hashable {
+    /// A device.
+    case device
+    /// A device's topic.
+    case topic
+    /// A user's device.
+    case userDevice
+    /// Any other path.
+    case none
+
+    /// `route`.
+    package static let labelNames = ["route"]
+
+    /// The template.
+    package var labelValues: [String] {
+        switch self {
+        case .device: ["/v1/apps/{app}/devices/{device}"]
+        case .topic: ["/v1/apps/{app}/devices/{device}/topics/{topic}"]
+        case .userDevice: ["/v1/apps/{app}/users/{user}/devices/{device}"]
+        case .none: ["other"]
+        }
+    }
+}
+
+/// A route and what was asked of it.
+package struct HTTPOperation: ClosedMetricLabel, Hashable {
+    /// What may be asked.
+    package enum Verb: String, CaseIterable, Sendable {
+        /// HEAD counts as GET.
+        case get = "GET"
+        /// Create or replace.
+        case put = "PUT"
+        /// Change in part.
+        case patch = "PATCH"
+        /// Remove.
+        case delete = "DELETE"
+        /// No route has it.
+        case other
+    }
+
+    /// Where.
+    package let route: HTTPRoute
+    /// What.
+    package let verb: Verb
+
+    /// `route` and `method`.
+    package static let labelNames = ["route", "method"]
+    /// What there is, and on each route the rest.
+    package static let allCases = HTTPRoute.allCases.flatMap { route in
+        (route.verbs + [.other]).map { HTTPOperation(route: route, verb: $0) }
+    }
+
+    /// From 0.
+    package var labelIndex: Int {
+        let start = switch self.route {
+        case .device: 0
+        case .topic: 5
+        case .userDevice: 8
+        case .none: 11
+        }
+        return start + (self.route.verbs.firstIndex(of: self.verb) ?? self.route.verbs.count)
+    }
+
+    /// The template and the method.
+    package var labelValues: [String] { self.route.labelValues + [self.verb.rawValue] }
+}
+
+extension HTTPRoute {
+    /// What may be asked there.
+    package var verbs: [HTTPOperation.Verb] {
+        switch self {
+        case .device: [.get, .put, .patch, .delete]
+        case .topic, .userDevice: [.put, .delete]
+        case .none: []
+        }
+    }
+}
+
+/// The status codes that are answered on purpose.
+package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
+    /// 200, 201, 204.
+    case successful
+    /// 304.
+    case notModified
+    /// 400.
+    case badRequest
+    /// 401.
+    case unauthorized
+    /// 403.
+    case forbidden
+    /// 404.
+    case notFound
+    /// 405.
+    case methodNotAllowed
+    /// 409.
+    case conflict
+    /// 412.
+    case preconditionFailed
+    /// 413.
+    case contentTooLarge
+    /// 415.
+    case unsupportedMediaType
+    /// 422.
+    case unprocessable
+    /// 500.
+    case internalError
+    /// 503.
+    case unavailable
+
+    /// `code`.
+    package static let labelNames = ["code"]
+
+    /// The digits, or `2xx`.
+    package var labelValues: [String] {
+        switch self {
+        case .successful: ["2xx"]
+        case .notModified: ["304"]
+        case .badRequest: ["400"]
+        case .unauthorized: ["401"]
+        case .forbidden: ["403"]
+        case .notFound: ["404"]
+        case .methodNotAllowed: ["405"]
+        case .conflict: ["409"]
+        case .preconditionFailed: ["412"]
+        case .contentTooLarge: ["413"]
+        case .unsupportedMediaType: ["415"]
+        case .unprocessable: ["422"]
+        case .internalError: ["500"]
+        case .unavailable: ["503"]
+        }
+    }
+}
+
+/// What became of a device, and what asked for it.
+package struct DeviceChange: ClosedMetricLabel, Hashable {
+    /// What became of it.
+    package enum Change: String, CaseIterable, Sendable {
+        /// It is new.
+        case created
+        /// Something but its token is new.
+        case updated
+        /// All is as it was.
+        case unchanged
+        /// It has another token, provider or environment.
+        case tokenReplaced = "token_replaced"
+        /// It was forgotten.
+        case deleted
+        /// It was registered after the time for which this was meant.
+        case ignored
+    }
+
+    /// What asked for it.
+    package enum Source: String, CaseIterable, Sendable {
+        /// A request.
+        case http
+        /// The register stream.
+        case stream
+    }
+
+    /// What became of it.
+    package let change: Change
+    /// What asked for it.
+    package let source: Source
+
+    /// `change` and `source`.
+    package static let labelNames = ["change", "source"]
+    /// Every pair.
+    package static let allCases = Change.allCases.flatMap { change in
+        Source.allCases.map { DeviceChange(change: change, source: $0) }
+    }
+
+    /// From 0.
+    package var labelIndex: Int {
+        let change = switch self.change {
+        case .created: 0
+        case .updated: 1
+        case .unchanged: 2
+        case .tokenReplaced: 3
+        case .deleted: 4
+        case .ignored: 5
+        }
+        return change * 2 + (self.source == .http ? 0 : 1)
+    }
+
+    /// Both.
+    package var labelValues: [String] { [self.change.rawValue, self.source.rawValue] }
+}
+
+/// Why credentials were not good enough. A closed set for metrics; the asker is told less.
+package enum AuthenticationCause: Int, ClosedMetricLabel, Hashable {
+    /// There are none.
+    case missing
+    /// Not a bearer token, or not one that can be read.
+    case malformed
+    /// No key of the app, and no token of its identity provider.
+    case key
+    /// A token signed by another algorithm than the app's.
+    case algorithm
+    /// A token with a wrong signature.
+    case signature
+    /// A token that is over, or says no end.
+    case expired
+    /// A token that is not valid yet.
+    case notYetValid
+    /// A token for somebody else.
+    case audience
+    /// A token by somebody else.
+    case issuer
+    /// A token without a user.
+    case subject
+    /// There is no such app.
+    case unknownApp
+    /// A key that is for something else.
+    case role
+    /// Another user's device, or another user.
+    case owner
+
+    /// `cause`.
+    package static let labelNames = ["cause"]
+}
+
+/// Why a request or command was refused although its sender may ask.
+package enum RejectionCause: Int, ClosedMetricLabel, Hashable {
+    /// Not well formed.
+    case malformed
+    /// Something in it breaks a rule.
+    case validation
+    /// Too large.
+    case limit
+    /// The device is not in the state that was made a condition.
+    case precondition
+    /// Another name with the same digest is there first.
+    case conflict
+
+    /// `cause`.
+    package static let labelNames = ["cause"]
+}

@@ -1,0 +1,59 @@
+internal import ApusCore
+package import ApusService
+
+/// Registration's own numbers.
+package struct RegistrationSettings: ServiceSettings {
+    /// The files that make the listener speak HTTPS.
+    package struct TLS: Hashable, Sendable {
+        /// The certificate and its intermediates, PEM.
+        package var certificateFile: String
+        /// Its private key, PEM.
+        package var keyFile: String
+    }
+
+    /// Where devices are registered.
+    package var listen: ListenAddress
+    /// A file that the chosen port is written to, for who starts a service with port 0.
+    package var portFile: String?
+    /// HTTPS; nil: plain HTTP, for behind a proxy.
+    package var tls: TLS?
+    /// Connections at once; more wait in the system's backlog.
+    package var connectionsMax: Int
+    /// How long a connection may be silent between two requests.
+    package var idleTimeout: Duration
+    /// How long a request may take to arrive, from its head to its last byte.
+    package var requestTimeout: Duration
+    /// How long a reader of the register stream may be silent before others take its work.
+    package var leaseMilliseconds: Int64
+
+    /// Reads them from `registration.…`; mistakes are noted with the reader.
+    package init(_ reader: SettingsReader) {
+        self.listen = reader.address("registration.listen", default: ListenAddress(host: "127.0.0.1", port: 8_180))
+        self.portFile = reader.string("registration.port_file")
+        let certificate = reader.filePath("registration.tls.certificate_file")
+        let key = reader.filePath("registration.tls.key_file")
+        switch (certificate, key) {
+        case (let certificate?, let key?): self.tls = TLS(certificateFile: certificate, keyFile: key)
+        case (nil, nil): self.tls = nil
+        case (_?, nil): reader.issue("registration.tls.key_file", "is required beside certificate_file")
+        case (nil, _?): reader.issue("registration.tls.certificate_file", "is required beside key_file")
+        }
+        self.connectionsMax = reader.integer("registration.connections", default: 10_000, in: 1...1_000_000)
+        self.idleTimeout = reader.duration(
+            "registration.idle_timeout",
+            default: .seconds(60),
+            in: .milliseconds(100) ... .seconds(3_600),
+        )
+        self.requestTimeout = reader.duration(
+            "registration.request_timeout",
+            default: .seconds(10),
+            in: .milliseconds(100) ... .seconds(600),
+        )
+        let lease = reader.duration(
+            "registration.lease",
+            default: .seconds(10),
+            in: .milliseconds(400) ... .seconds(600),
+        )
+        self.leaseMilliseconds = Int64(lease / .milliseconds(1))
+    }
+}

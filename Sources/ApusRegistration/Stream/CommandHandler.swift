@@ -1,0 +1,192 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusMetrics
+internal import ApusStore
+internal import ApusStreams
+internal import Logging
+
+/// Does what backends ask through the register stream. Every action may be repeated without harm.
+struct CommandHandler: Sendable {
+    let keys: StreamKeys
+    let streams: SendStreams
+    let store: DeviceStore
+    let consumer: StreamConsumer
+    let authenticator: @Sendable () -> Authenticator
+    let metrics: RegistrationMetrics
+    let streamMetrics: StreamMetrics
+    let shared: SharedMetrics
+    let clock: any WallClock
+    let logger: Logger
+
+    /// Handles one entry. Throwing leaves it pending: Redis is away, or others change the same device all the time.
+    func handle(_ entry: StreamEntry) async throws {
+        let command: RegistrationCommand
+        do throws(MessageError) { command = try RegistrationCommand.decode(entry.message) } catch {
+            self.shared.add(to: self.streamMetrics.entriesMalformed[.register])
+            let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
+            return try await self.bury(entry, nil, .malformed, problem)
+        }
+        guard entry.deliveries < StreamLimits.deliveriesMax else {
+            let detail = "delivered \(entry.deliveries) times without being done"
+            return try await self.bury(entry, command, .poison, Problem(code: "poison", detail: detail))
+        }
+        do {
+            try await self.perform(command)
+        } catch let problem as Problem {
+            return try await self.bury(entry, command, .invalid, problem)
+        } catch let error as StoreError where !error.isRetryable && error.code != .full {
+            return try await self.bury(entry, command, .invalid, Problem(code: error.code.name, detail: error.detail))
+        }
+        try await self.acknowledge(entry, command)
+    }
+
+    // MARK: Actions
+
+    private func perform(_ command: RegistrationCommand) async throws {
+        if !command.replyTo.isEmpty, !command.replyTo.hasPrefix(StreamKeys.replyPrefix) {
+            let detail = "a reply stream must begin with \"\(StreamKeys.replyPrefix)\""
+            throw Problem(code: "invalid_reply_to", field: "reply_to", detail: detail)
+        }
+        guard let app = try? AppID(command.app), self.authenticator().knows(app) else {
+            let detail = "there is no app \"\(command.app)\" in the configuration"
+            throw Problem(code: "unknown_app", field: "app", detail: detail)
+        }
+        let (store, asOf) = (self.store, command.asOf)
+        switch command.action {
+        case .register(let registration):
+            if let breach = RegistrationRules.breaches(registration).first {
+                throw Problem(code: "invalid_registration", field: "register.\(breach.field)", detail: breach.detail)
+            }
+            let result = try await store.register(app, registration, asOf: asOf)
+            self.count(result.change.metric, result.device)
+        case .unregister(let device):
+            switch try await store.delete(app, try Self.device(device, "unregister"), asOf: asOf) {
+            case .deleted(let last): self.count(.deleted, last)
+            case .ignored(let device): self.count(.ignored, device)
+            case .missing: break
+            }
+        case .subscribe(let device, let topics):
+            let device = try Self.device(device, "subscribe")
+            try self.counted(try await store.subscribe(app, device, to: topics, asOf: asOf))
+        case .unsubscribe(let device, let topics):
+            let device = try Self.device(device, "unsubscribe")
+            try self.counted(try await store.unsubscribe(app, device, from: topics, asOf: asOf))
+        case .bindUser(let device, let user):
+            let device = try Self.device(device, "bind_user")
+            try self.counted(try await store.bindUser(app, device, try Self.user(user, "bind_user"), asOf: asOf))
+        case .unbindUser(let device):
+            let device = try Self.device(device, "unbind_user")
+            try self.counted(try await store.unbindUser(app, device, asOf: asOf))
+        case .setAttributes(let device, let attributes):
+            let device = try Self.device(device, "set_attributes")
+            try self.counted(try await store.patch(app, device, attributes: attributes, asOf: asOf))
+        case .deleteUser(let user):
+            let removed = try await store.deleteUser(app, try Self.user(user, "delete_user"), asOf: asOf)
+            for device in removed { self.count(.deleted, device) }
+        }
+    }
+
+    private static func device(_ text: String, _ action: String) throws(Problem) -> DeviceID {
+        do throws(IdentifierError) { return try DeviceID(text) } catch {
+            throw Problem(code: "invalid_device", field: "\(action).device", detail: "\(error)")
+        }
+    }
+
+    private static func user(_ text: String, _ action: String) throws(Problem) -> UserID {
+        do throws(IdentifierError) { return try UserID(text) } catch {
+            throw Problem(code: "invalid_user", field: "\(action).user", detail: "\(error)")
+        }
+    }
+
+    private func counted(_ result: DeviceStore.ChangeResult) throws(Problem) {
+        guard let (change, device) = result.metric else {
+            throw Problem(code: "unknown_device", detail: "there is no such device")
+        }
+        self.count(change, device)
+    }
+
+    private func count(_ change: DeviceChange.Change, _ device: StoredDevice) {
+        let label = DeviceChange(change: change, source: .stream)
+        self.shared.add(to: self.metrics.changes[device.realm.provider, label])
+    }
+
+    // MARK: The end of an entry
+
+    private func acknowledge(_ entry: StreamEntry, _ command: RegistrationCommand) async throws {
+        try await self.reply(entry, command, problem: nil)
+        let done = try await self.streams.done(
+            stream: entry.stream,
+            entries: [entry.id],
+            by: self.consumer,
+            tag: self.keys.tag,
+        )
+        self.shared.add(Int64(done), to: self.streamMetrics.entriesAcknowledged[GroupedStream(.register)])
+    }
+
+    private func bury(
+        _ entry: StreamEntry,
+        _ command: RegistrationCommand?,
+        _ cause: DeadLetter.Cause,
+        _ problem: Problem,
+    ) async throws {
+        var letter = DeadLetter(
+            stream: entry.stream,
+            entry: entry.id,
+            cause: cause,
+            problem: problem,
+            payload: entry.message,
+            at: self.clock.now(),
+        )
+        letter.deliveries = entry.deliveries
+        letter.service = "registration"
+        letter.app = command?.app ?? ""
+        if let command { try await self.reply(entry, command, problem: problem) }
+        self.logger.warning(
+            "buried a registration command",
+            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"],
+        )
+        guard try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
+        else { return }
+        self.shared.add(to: self.streamMetrics.deadLetters[.register, cause.label])
+        self.shared.add(to: self.metrics.rejected[cause == .malformed ? .malformed : .validation])
+    }
+
+    /// Answers whoever asked for an answer. At least once; the id is the same each time.
+    private func reply(_ entry: StreamEntry, _ command: RegistrationCommand, problem: Problem?) async throws {
+        guard command.replyTo.hasPrefix(StreamKeys.replyPrefix) else { return }
+        var receipt = SendReceipt(
+            id: "register:\(entry.origin)",
+            send: command.id.clipped(toBytes: Limits.sendIDBytesMax),
+            app: command.app,
+            kind: problem == nil ? .final : .refused,
+        )
+        receipt.problem = problem
+        receipt.traceparent = command.traceparent
+        try await self.streams.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+    }
+}
+
+extension ProblemDetails.Part {
+    /// The path in the words of messages: `#/attributes/tags/3` is `attributes.tags[3]`.
+    fileprivate var field: String {
+        self.pointer.dropFirst(2).split(separator: "/").reduce(into: "") { field, step in
+            if step.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+                field += "[\(step)]"
+            } else {
+                field += field.isEmpty ? String(step) : ".\(step)"
+            }
+        }
+    }
+}
+
+extension DeadLetter.Cause {
+    /// As metrics count it.
+    fileprivate var label: DeadLetterLabel {
+        switch self {
+        case .malformed: .malformed
+        case .invalid: .invalid
+        case .poison: .poison
+        case .conflict: .conflict
+        }
+    }
+}

@@ -1,0 +1,204 @@
+import ApusCore
+import ApusInstallation
+import ApusMetrics
+import ApusRedis
+import ApusRegistration
+import ApusService
+import ApusStore
+import ApusStreams
+import ApusTLS
+import ApusTestKit
+import Foundation
+import Logging
+import NIOPosix
+import ServiceLifecycle
+
+/// Redis, the registration service and clients, for one test.
+struct Fixture: Sendable {
+    let redis: RedisServer
+    let client: RedisClient
+    let installation: Installation
+    let folder: TemporaryFolder
+    let port: Int
+    let adminPort: Int
+
+    /// Keys of backends; the service knows their digests.
+    static let shopKey = "apus_test_shop_register"
+    static let adminKey = "apus_test_shop_admin"
+    static let publishKey = "apus_test_shop_publish"
+    static let newsKey = "apus_test_news"
+    static let secret = "0123456789abcdef0123456789abcdef"
+    static let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+
+    /// The address of a device.
+    static func path(_ device: String, app: String = "shop") -> String { "/v1/apps/\(app)/devices/\(device)" }
+
+    /// Runs `body` with a service of its own, which drains afterwards.
+    static func with(
+        settings: String = "",
+        prepare: (TemporaryFolder) throws -> Void = { _ in },
+        _ body: @escaping @Sendable (Fixture) async throws -> Void,
+    ) async throws {
+        try await RedisServer.with { redis in
+            let folder = TemporaryFolder()
+            try prepare(folder)
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let group = MultiThreadedEventLoopGroup.singleton
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: redis.url, clientName: "apus-test"),
+                eventLoopGroup: group,
+                logger: logger,
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let installation = try await Installation(client, clock: SystemClock())
+            let service = try Self.service(redis, folder, settings)
+            let services = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                tasks.addTask { try await services.run() }
+                let fixture = Fixture(
+                    redis: redis,
+                    client: client,
+                    installation: installation,
+                    folder: folder,
+                    port: try await Self.port(folder, "port"),
+                    adminPort: try await Self.port(folder, "admin-port"),
+                )
+                do {
+                    try await body(fixture)
+                } catch {
+                    await services.triggerGracefulShutdown()
+                    throw error
+                }
+                await services.triggerGracefulShutdown()
+                try await tasks.waitForAll()
+            }
+            await client.close()
+        }
+    }
+
+    static func configuration(_ redis: RedisServer, _ folder: TemporaryFolder, _ settings: String) throws -> String {
+        func digest(_ key: String) -> String { Hexadecimal.encode(SHA256.hash(utf8: key)) }
+        try folder.write("secret", self.secret + "\n")
+        return try folder.write(
+            "apus.yaml",
+            """
+            redis: {url: "\(redis.url)"}
+            admin: {listen: "127.0.0.1:0", port_file: \(folder.path)/admin-port}
+            registration:
+              listen: 127.0.0.1:0
+              port_file: \(folder.path)/port
+              lease: 400ms
+            \(settings)
+            apps:
+              shop:
+                auth:
+                  api_keys:
+                    backend: {sha256: \(digest(self.shopKey)), role: register}
+                    operator: {sha256: \(digest(self.adminKey)), role: admin}
+                    sender: {sha256: \(digest(self.publishKey)), role: publish}
+                  jwt: {algorithm: hs256, secret_file: \(folder.path)/secret, audience: shop-app}
+              news:
+                auth:
+                  api_keys:
+                    backend: {sha256: \(digest(self.newsKey)), role: register}
+            """
+        )
+    }
+
+    private static func service(
+        _ redis: RedisServer,
+        _ folder: TemporaryFolder,
+        _ settings: String,
+    ) throws -> ChassisService<RegistrationSettings, RegistrationMetrics> {
+        let file = try self.configuration(redis, folder, settings)
+        let source = SettingsSource(file: file, environment: [:])
+        let descriptor = open("\(folder.path)/log", O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        return ChassisService(
+            try LiveSettings<RegistrationSettings>(source, for: .registration),
+            metrics: RegistrationMetrics.self,
+            sink: LogSink(writer: LogWriter(descriptor: descriptor), isJSON: true, level: .debug, clock: SystemClock()),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            pollInterval: .milliseconds(20),
+        ) { context in
+            [try Registration(context)]
+        }
+    }
+
+    static func port(_ folder: TemporaryFolder, _ name: String) async throws -> Int {
+        var port: Int?
+        try await eventually("the service listens", timeout: .seconds(60)) {
+            port = Int((try? String(contentsOfFile: "\(folder.path)/\(name)", encoding: .utf8))?.dropLast() ?? "")
+            return port != nil
+        }
+        return port ?? 0
+    }
+
+    // MARK: Asking
+
+    func connect() async throws -> HTTPConnection { try await HTTPConnection.open(port: self.port) }
+
+    /// One request with a key on a connection of its own.
+    func ask(
+        _ method: String,
+        _ target: String,
+        _ json: String? = nil,
+        key: String? = Fixture.shopKey,
+        _ headers: [(String, String)] = [],
+    ) async throws -> Answer {
+        let connection = try await self.connect()
+        defer { Task { await connection.close() } }
+        var all = headers
+        if let key { all.append(("authorization", "Bearer \(key)")) }
+        if json != nil, !headers.contains(where: { $0.0 == "content-type" }) {
+            all.append(("content-type", "application/json"))
+        }
+        return try await connection.ask(method, target, all, body: json.map { Array($0.utf8) })
+    }
+
+    /// A user's token as the shop's identity provider makes it.
+    static func token(_ user: String, expiresIn seconds: Int64 = 600) throws -> String {
+        let end = SystemClock().now().seconds + seconds
+        return try JWS.sign(
+            header: #"{"alg":"HS256","typ":"JWT"}"#,
+            payload: #"{"sub":"\#(user)","aud":"shop-app","exp":\#(end)}"#,
+            with: .sharedSecret(Array(Self.secret.utf8)),
+        )
+    }
+
+    var metrics: String {
+        get async throws {
+            let connection = try await HTTPConnection.open(port: self.adminPort)
+            let text = try await connection.ask("GET", "/metrics").text
+            await connection.close()
+            return text
+        }
+    }
+
+    var log: String { (try? String(contentsOfFile: "\(self.folder.path)/log", encoding: .utf8)) ?? "" }
+}
+
+/// A folder that goes when its owner goes.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() {
+        self.path = FileManager.default.temporaryDirectory.appending(path: "apus-\(UUID().uuidString)")
+            .path(percentEncoded: false)
+        try? FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: self.path) }
+
+    /// Writes a file, by replacing it whole, and returns its path.
+    @discardableResult
+    func write(_ name: String, _ text: String) throws -> String {
+        let path = "\(self.path)/\(name)"
+        try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
+        return path
+    }
+}
+
+/// A member of a JSON object; nil: there is none.
+func member(_ answer: Answer, _ name: String) throws -> JSONValue? {
+    try JSONValue(parsing: answer.body, bytesMax: 1 << 20)[name]
+}
