@@ -140,7 +140,9 @@ private struct RegistrationObserver: StreamObserver {
     }
 
     func entryClaimed(stream: String) {
-        self.context.registry.shared.add(to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.register)])
+        self.context.registry.shared.add(
+            to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.register)]
+        )
     }
 
     func entriesVanished(_ count: Int, stream: String) {

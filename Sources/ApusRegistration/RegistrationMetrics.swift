@@ -126,12 +126,13 @@ package struct HTTPOperation: ClosedMetricLabel, Hashable {
 
     /// From 0.
     package var labelIndex: Int {
-        let start = switch self.route {
-        case .device: 0
-        case .topic: 5
-        case .userDevice: 8
-        case .none: 11
-        }
+        let start =
+            switch self.route {
+            case .device: 0
+            case .topic: 5
+            case .userDevice: 8
+            case .none: 11
+            }
         return start + (self.route.verbs.firstIndex(of: self.verb) ?? self.route.verbs.count)
     }
 
@@ -245,14 +246,15 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
 
     /// From 0.
     package var labelIndex: Int {
-        let change = switch self.change {
-        case .created: 0
-        case .updated: 1
-        case .unchanged: 2
-        case .tokenReplaced: 3
-        case .deleted: 4
-        case .ignored: 5
-        }
+        let change =
+            switch self.change {
+            case .created: 0
+            case .updated: 1
+            case .unchanged: 2
+            case .tokenReplaced: 3
+            case .deleted: 4
+            case .ignored: 5
+            }
         return change * 2 + (self.source == .http ? 0 : 1)
     }
 

@@ -4,7 +4,8 @@ import ApusStore
 import Testing
 
 private let token = String(repeating: "ab", count: 32)
-private let iPhone = #"{"provider":"apns","token":"\#(token)","user":"anna","attributes":{"locale":"de-AT","tags":["vip"]},"topics":["news","sport"]}"#
+private let iPhone =
+    #"{"provider":"apns","token":"\#(token)","user":"anna","attributes":{"locale":"de-AT","tags":["vip"]},"topics":["news","sport"]}"#
 
 @Suite struct DeviceAPITests {
     @Test func aDeviceIsCreatedReadReplacedAndRemoved() async throws {

@@ -22,7 +22,11 @@ struct DeviceAPI: Sendable {
     }
 
     /// Answers.
-    func answer(_ call: Call, _ resource: APIPath.Resource, _ verb: HTTPOperation.Verb) async throws(ProblemDetails)
+    func answer(
+        _ call: Call,
+        _ resource: APIPath.Resource,
+        _ verb: HTTPOperation.Verb
+    ) async throws(ProblemDetails)
         -> APIResponse
     {
         do {
@@ -127,7 +131,8 @@ struct DeviceAPI: Sendable {
     }
 
     private func delete(_ call: Call, _ device: DeviceID) async throws -> APIResponse {
-        let result = try await self.guarded(call, device, try call.request.condition()) { condition throws(StoreError) in
+        let result = try await self.guarded(call, device, try call.request.condition()) {
+            condition throws(StoreError) in
             // For a caller who found nothing there is nothing to remove, and nothing that it might lose.
             try await self.store.delete(call.app, device, condition: condition == .absent ? .none : condition)
         }
@@ -198,7 +203,9 @@ struct DeviceAPI: Sendable {
     }
 
     private static func checkOwner(_ caller: Caller, _ device: StoredDevice) throws(ProblemDetails) {
-        guard case .user(let user) = caller, !device.record.user.isEmpty, device.record.user != user.text else { return }
+        guard case .user(let user) = caller, !device.record.user.isEmpty, device.record.user != user.text else {
+            return
+        }
         throw .foreign("the device is another user's")
     }
 

@@ -24,7 +24,11 @@ final class TopicNames: Sendable {
         var missing: [UInt32] = []
         self.known.withLock { known in
             for number in numbers {
-                if let name = known[Key(app: app, number: number)] { names.append(name) } else { missing.append(number) }
+                if let name = known[Key(app: app, number: number)] {
+                    names.append(name)
+                } else {
+                    missing.append(number)
+                }
             }
         }
         if !missing.isEmpty {

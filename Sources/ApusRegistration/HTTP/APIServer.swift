@@ -71,7 +71,10 @@ struct APIServer: Service {
             do {
                 try Data("\(port)\n".utf8).write(to: URL(filePath: file), options: .atomic)
             } catch {
-                self.logger.error("the port file cannot be written", metadata: ["file": "\(file)", "error": "\(error)"])
+                self.logger.error(
+                    "the port file cannot be written",
+                    metadata: ["file": "\(file)", "error": "\(error)"]
+                )
             }
         }
         self.isListening.set()
