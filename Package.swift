@@ -152,7 +152,7 @@ let package = Package(
         ),
         library(
             "ApusPublisher",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation", "ApusStreams", nioCore, nioPosix]
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation", "ApusStreams", nioCore, nioPosix, logging]
         ),
 
         // 5 Tools
@@ -172,6 +172,14 @@ let package = Package(
             ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, logging],
         ),
 
+        library(
+            "ApusCommand",
+            [
+                "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
+                "ApusPublisher", "ApusSimulator", "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
+            ],
+        ),
+
         // 6 Programs
         program("apus-registration", ["ApusRegistration", "ApusService"]),
         program("apus-dispatcher", ["ApusDispatcher", "ApusService"]),
@@ -179,9 +187,8 @@ let package = Package(
         program(
             "apus",
             [
-                "ApusCore", "ApusMessages", "ApusMetrics", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams",
-                "ApusService", "ApusPublisher", "ApusSimulator", "ApusLoadTest", argumentParser, nioCore,
-                nioPosix, logging,
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusPublisher",
+                "ApusSimulator", "ApusCommand", argumentParser,
             ],
         ),
 
@@ -228,6 +235,21 @@ let package = Package(
         ),
         tests("ApusFeedbackTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusFeedback"]),
         tests("ApusSimulatorTests", ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", nioCore, nioPosix]),
+        tests(
+            "ApusPublisherTests",
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation", "ApusStreams", "ApusPublisher",
+                "ApusTestKit", nioPosix, logging,
+            ]
+        ),
+        tests("ApusLoadTestTests", ["ApusCore", "ApusMessages", "ApusLoadTest"]),
+        tests(
+            "ApusCommandTests",
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
+                "ApusPublisher", "ApusSimulator", "ApusCommand", "ApusTestKit", nioPosix, logging,
+            ]
+        ),
         tests(
             "IntegrationTests",
             [

@@ -28,7 +28,7 @@ package final class WatchedProcess: Sendable {
     private let watcher: pid_t
     private let state: Mutex<State>
     /// The program's process id.
-    package let pid: pid_t
+    package let pid: Int32
 
     /// Starts a program with its output going to `log` in `directory`.
     package init(_ arguments: [String], directory: String) async throws {

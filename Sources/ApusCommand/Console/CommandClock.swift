@@ -1,0 +1,15 @@
+internal import ApusCore
+internal import Glibc
+
+/// The time of day.
+package struct CommandClock: WallClock {
+    /// The system's.
+    package init() {}
+
+    /// Nanoseconds since 1970-01-01 UTC.
+    package func nanosecondsSince1970() -> Int64 {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+}

@@ -1,0 +1,63 @@
+internal import ApusCore
+package import ApusInstallation
+package import ApusRedis
+internal import Logging
+internal import NIOPosix
+
+/// How commands reach Redis: one try, and a sentence when it fails.
+package enum RedisAccess {
+    /// Where Redis is when nobody says.
+    package static let standardURL = "redis://127.0.0.1:6379"
+    /// The variable that names it.
+    package static let variable = "APUS_REDIS_URL"
+
+    /// The address that was given, else the environment's, else the standard one.
+    package static func url(_ given: String?) -> String { given ?? Console.variable(Self.variable) ?? Self.standardURL }
+
+    /// Runs `body` with a client, and closes it.
+    package static func withClient<Result>(
+        _ url: String,
+        _ body: (RedisClient) async throws -> Result,
+    ) async throws -> Result {
+        do {
+            let configuration = try RedisConfiguration(url: url, clientName: "apus-command")
+            let client = try RedisClient(
+                configuration: configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
+            )
+            do {
+                let result = try await body(client)
+                await client.close()
+                return result
+            } catch {
+                await client.close()
+                throw error
+            }
+        } catch let error as RedisError {
+            throw CommandFailure(Self.sentence(error, url))
+        }
+    }
+
+    /// Runs `body` with an installation, and closes it.
+    package static func withInstallation<Result>(
+        _ url: String,
+        _ body: (Installation) async throws -> Result,
+    ) async throws -> Result {
+        try await Self.withClient(url) { client in
+            try await body(try await Installation(client, clock: CommandClock()))
+        }
+    }
+
+    private static func sentence(_ error: RedisError, _ url: String) -> String {
+        let place = (try? RedisConfiguration(url: url))?.description ?? "that address"
+        switch error.code {
+        case .notConnected, .disconnected, .timedOut:
+            return
+                "Redis at \(place) does not answer (\(error.message)): is it running? Name another with --redis or \(Self.variable)"
+        case .noAuthentication, .wrongPassword, .noPermission:
+            return "Redis at \(place) refuses (\(error.message)): check user and password in the address"
+        default: return "\(error.message)"
+        }
+    }
+}

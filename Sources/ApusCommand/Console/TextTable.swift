@@ -1,0 +1,36 @@
+/// Columns of text: the first to the left, numbers to the right.
+package struct TextTable {
+    private let titles: [String]
+    private let isNumber: [Bool]
+    private var rows: [[String]] = []
+
+    /// A table with those titles; a title that begins with ">" heads a column of numbers.
+    package init(_ titles: [String]) {
+        self.titles = titles.map { $0.hasPrefix(">") ? String($0.dropFirst()) : $0 }
+        self.isNumber = titles.map { $0.hasPrefix(">") }
+    }
+
+    /// Adds a row, which has as many cells as there are titles.
+    package mutating func add(_ cells: [String]) {
+        precondition(cells.count == self.titles.count, "a cell for each column")
+        self.rows.append(cells)
+    }
+
+    /// Whether it has no rows.
+    package var isEmpty: Bool { self.rows.isEmpty }
+
+    /// Its lines, the titles first.
+    package var lines: [String] {
+        let all = [self.titles] + self.rows
+        let widths = self.titles.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
+        return all.map { cells in
+            let padded = cells.indices.map { column -> String in
+                let gap = String(repeating: " ", count: widths[column] - cells[column].count)
+                return self.isNumber[column] ? gap + cells[column] : cells[column] + gap
+            }
+            let line = padded.joined(separator: "  ")
+            let end = line.lastIndex { $0 != " " }
+            return end.map { String(line[...$0]) } ?? ""
+        }
+    }
+}

@@ -1,0 +1,42 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// One send in one line:
+/// `[#######----] 61,204/100,000  accepted 60,911  unregistered 240  failed 53  12.4k/s  ETA 3s`.
+package struct ProgressLine {
+    private static let barWidth = 24
+
+    /// The line.
+    ///
+    /// - Parameters:
+    ///   - rate: recipients per second; nil: unknown.
+    package static func text(_ status: SendStatus, rate: Double?) -> String {
+        if case .refused(let problem) = status.phase { return "refused: \(problem.code): \(problem)" }
+        guard status.phase != .waiting else { return "waiting for a dispatcher" }
+        var parts = ["\(Self.bar(status)) \(NumberText.grouped(status.closed))/\(NumberText.grouped(status.planned))"]
+        for outcome in [Outcome.accepted, .unregistered, .failed] {
+            parts.append("\(outcome.name) \(NumberText.grouped(status.total(outcome)))")
+        }
+        for outcome in [Outcome.rejected, .expired, .cancelled, .skipped] where status.total(outcome) > 0 {
+            parts.append("\(outcome.name) \(NumberText.grouped(status.total(outcome)))")
+        }
+        if let rate, rate > 0 { parts.append("\(NumberText.rate(rate))/s") }
+        switch status.phase {
+        case .planning: parts.append("still finding recipients")
+        case .paused: parts.append("paused")
+        case .cancelled: parts.append("cancelled")
+        case .running:
+            if let rate, rate > 0 {
+                parts.append("ETA \(NumberText.duration(seconds: Double(status.total(.open)) / rate))")
+            }
+        case .done, .waiting, .refused: break
+        }
+        return parts.joined(separator: "  ")
+    }
+
+    private static func bar(_ status: SendStatus) -> String {
+        let share = status.planned == 0 ? (status.isOver ? 1 : 0) : Double(status.closed) / Double(status.planned)
+        let full = max(0, min(Self.barWidth, Int(share * Double(Self.barWidth))))
+        return "[" + String(repeating: "#", count: full) + String(repeating: "-", count: Self.barWidth - full) + "]"
+    }
+}

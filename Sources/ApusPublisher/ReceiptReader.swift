@@ -1,0 +1,119 @@
+internal import ApusInstallation
+public import ApusMessages
+internal import ApusRedis
+
+/// Reads the receipts of one send as they come, each once.
+///
+/// It has a connection of its own: close it.
+public final class ReceiptReader: Sendable {
+    private static let entriesPerRead = 100
+    /// A read blocks no longer, so that a lost server is noticed.
+    private static let blockMax = Duration.seconds(1)
+
+    private let connection: RedisBlockingConnection
+    private let publication: Publication
+
+    init(_ publication: Publication, client: RedisClient) {
+        self.publication = publication
+        self.connection = client.blockingConnection(for: HashTag(ofKey: publication.receipts))
+    }
+
+    /// Closes its connection.
+    public func close() async { await self.connection.close() }
+
+    /// Hands receipts to `body`, in their order, until it says that it has enough or the time is over.
+    ///
+    /// - Parameters:
+    ///   - patience: nil: for ever.
+    ///   - body: returns whether to go on.
+    /// - Returns: whether `body` had enough.
+    /// - Throws: `unavailable` or `refused`; `CancellationError` becomes `timedOut`.
+    public func read(
+        within patience: Duration?,
+        _ body: (SendReceipt) throws -> Bool,
+    ) async throws(PublisherError) -> Bool {
+        let clock = ContinuousClock()
+        let deadline = patience.map { clock.now + $0 }
+        var last = self.publication.after
+        var seen: Set<String> = []
+        while true {
+            guard !Task.isCancelled else { throw PublisherError(.timedOut, "cancelled") }
+            let remaining = deadline.map { $0 - clock.now } ?? Self.blockMax
+            guard remaining > .zero else { return false }
+            do {
+                for entry in try await self.entries(after: last, blocking: min(remaining, Self.blockMax)) {
+                    last = entry.id
+                    guard let receipt = entry.receipt, receipt.send == self.publication.send,
+                        receipt.app.isEmpty || receipt.app == self.publication.app,
+                        seen.insert(receipt.id).inserted
+                    else { continue }
+                    guard try body(receipt) else { return true }
+                }
+            } catch {
+                throw PublisherError(error)
+            }
+        }
+    }
+
+    private struct Entry {
+        var id: String
+        /// Nil: of a later version, or no receipt at all.
+        var receipt: SendReceipt?
+    }
+
+    private func entries(after last: String, blocking: Duration) async throws -> [Entry] {
+        let milliseconds = max(1, Int64(blocking / .milliseconds(1)))
+        let command = RedisCommand(
+            "XREAD",
+            "COUNT",
+            .integer(Int64(Self.entriesPerRead)),
+            "BLOCK",
+            .integer(milliseconds),
+            "STREAMS",
+            .text(self.publication.receipts),
+            .text(last),
+        )
+        let reply = try await self.connection.send(command, blocking: .milliseconds(milliseconds))
+        guard let stream = reply.root.element(0), let entries = stream.element(1) else { return [] }
+        return entries.children.compactMap { entry in
+            guard let id = entry.element(0)?.string else { return nil }
+            let bytes = entry.element(1)?.element(1)?.bytes ?? []
+            return Entry(id: id, receipt: try? SendReceipt.decode(bytes))
+        }
+    }
+}
+
+extension Publisher {
+    /// A reader of a publication's receipts.
+    public func receipts(of publication: Publication) -> ReceiptReader {
+        ReceiptReader(publication, client: self.installation.client)
+    }
+
+    /// Waits for the receipt that ends a send: final, or refused with the problem.
+    ///
+    /// - Throws: `timedOut` when none comes in time; the send goes on.
+    public func finalReceipt(
+        of publication: Publication,
+        within patience: Duration,
+    ) async throws(PublisherError) -> SendReceipt {
+        let reader = self.receipts(of: publication)
+        var found: SendReceipt?
+        do throws(PublisherError) {
+            _ = try await reader.read(within: patience) { receipt in
+                guard receipt.kind == .final || receipt.kind == .refused else { return true }
+                found = receipt
+                return false
+            }
+        } catch {
+            await reader.close()
+            throw error
+        }
+        await reader.close()
+        guard let found else {
+            let text =
+                "no final receipt of \(publication.send) within \(patience): are dispatcher and feedback running?"
+            throw PublisherError(.timedOut, text)
+        }
+        return found
+    }
+}

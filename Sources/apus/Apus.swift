@@ -1,0 +1,16 @@
+import ArgumentParser
+
+/// The operator's command.
+@main
+struct Apus: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apus",
+        abstract: "Send push notifications through Apus, and look after it.",
+        discussion: """
+            Redis is named by --redis or APUS_REDIS_URL. Standard output is data, standard error is talk; --json makes \
+            the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
+            """,
+        version: "0.1.0",
+        subcommands: [Init.self, Send.self, Watch.self, Simulate.self],
+    )
+}

@@ -1,0 +1,39 @@
+import ApusCommand
+import ApusRedis
+import ArgumentParser
+
+/// `apus init`: lays Apus out in an empty Redis, or brings the functions of an installation up to date.
+struct Init: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Prepare Redis: sizes and server-side functions.",
+        discussion: "Harmless to repeat. The sizes are decided once; functions are replaced by newer ones.",
+    )
+
+    @OptionGroup var redis: RedisOptions
+    @OptionGroup var output: OutputOptions
+    @Option(help: "Queue shards, 1 to 1,024.")
+    var shards = Keyspace.queueShardsDefault
+    @Option(help: "Device partitions, 1 to 1,024.")
+    var partitions = Keyspace.devicePartitionsDefault
+
+    func validate() throws {
+        let sizes = 1...Keyspace.sizeMax
+        guard sizes.contains(self.shards), sizes.contains(self.partitions) else {
+            throw ValidationError("--shards and --partitions are 1 to \(Keyspace.sizeMax)")
+        }
+    }
+
+    func run() async throws {
+        let report = try await RedisAccess.withClient(self.redis.url) { client in
+            try await InstallationSetup(client).perform(queueShards: self.shards, devicePartitions: self.partitions)
+        }
+        for warning in report.warnings { Console.talk("warning: \(warning)") }
+        self.output.write(
+            report.json,
+            else: [
+                "Apus is ready: \(report.queueShards) queue shards, \(report.devicePartitions) device partitions, "
+                    + "functions apus1 \(report.version)"
+            ],
+        )
+    }
+}

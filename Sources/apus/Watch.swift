@@ -1,0 +1,50 @@
+import ApusCommand
+import ApusInstallation
+import ArgumentParser
+
+/// `apus watch`: shows how a send goes on.
+struct Watch: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Watch a send until every recipient has its outcome.",
+        discussion: "Ending it does not end the send: run it again to go on watching.",
+    )
+
+    @OptionGroup var redis: RedisOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "The send's id.")
+    var send: String
+    @Option(help: "The app; without, whichever app's send it is.")
+    var app: String?
+    @Option(help: "Seconds to watch at most.")
+    var timeout: Double?
+
+    func run() async throws {
+        try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await Watching(send: self.send, app: self.app, timeout: self.timeout)
+                .run(SendObserver(installation.streams, app: self.app, send: self.send), self.output)
+        }
+    }
+}
+
+/// What `watch` and `send --wait` share.
+struct Watching {
+    let send: String
+    let app: String?
+    let timeout: Double?
+
+    func run(_ observer: SendObserver, _ output: OutputOptions) async throws {
+        var observer = observer
+        let status = try await observer.follow(
+            within: self.timeout.map { .seconds($0) },
+            display: ProgressDisplay(),
+        )
+        output.write(status.json, else: [Self.sentence(status)])
+        guard status.isOver else {
+            let app = self.app.map { " --app \($0)" } ?? ""
+            throw CommandFailure("not over yet; go on watching with: apus watch \(self.send)\(app)")
+        }
+        if status.exitCode != 0 { throw ExitCode(status.exitCode) }
+    }
+
+    private static func sentence(_ status: SendStatus) -> String { "\(status.send)  \(status.phase.name)" }
+}
