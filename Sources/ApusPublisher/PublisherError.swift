@@ -53,7 +53,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
             case _ where error.isRetryable || error.isOutcomeUnknown: .unavailable
             default: .refused
             }
-        self.init(code, error.description)
+        self.init(code, error.message)
     }
 
     /// Whatever was thrown below.

@@ -1,0 +1,141 @@
+import ApusCommand
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusStore
+import ArgumentParser
+
+/// `apus device`: looks at devices and changes them, past the registration service.
+struct Device: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Look at devices, and change them.",
+        subcommands: [Get.self, Put.self, Remove.self],
+    )
+
+    /// Which device.
+    struct Name: ParsableArguments {
+        @Option(help: "The app.")
+        var app: String
+        @Argument(help: "The device's id.")
+        var device: String
+
+        func validate() throws {
+            do {
+                _ = try (AppID(self.app), DeviceID(self.device))
+            } catch {
+                throw ValidationError("\(error)")
+            }
+        }
+    }
+
+    /// `apus device get`.
+    struct Get: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show a device.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var name: Name
+        @Flag(help: "Show the token, not its digest.")
+        var showToken = false
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let app = try AppID(self.name.app)
+                guard let device = try await installation.store.get(app, DeviceID(self.name.device)) else {
+                    throw CommandFailure("\(self.name.app) has no device \(self.name.device)")
+                }
+                let topics = try await installation.store.topicNames(app, device.record.topics)
+                let description = DeviceDescription(
+                    device,
+                    topics: topics.compactMap { $0?.text },
+                    showsToken: self.showToken,
+                )
+                self.output.write(description.json, else: description.lines)
+            }
+        }
+    }
+
+    /// `apus device put`.
+    struct Put: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Register a device, or replace what it said.",
+            discussion: "Topics and attributes stay when none are given; the user becomes nobody.",
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var name: Name
+        @Option(help: "Who delivers: apns, fcm or webpush.", transform: Self.provider)
+        var provider: Provider
+        @Option(help: "The token, as the app got it.")
+        var token: String
+        @Flag(help: "The token is of Apple's sandbox.")
+        var sandbox = false
+        @Option(help: "Whose it is.")
+        var user = ""
+        @Option(name: .customLong("topic"), help: "A topic; may be repeated.")
+        var topics: [String] = []
+        @Option(help: "The language, BCP 47.")
+        var locale = ""
+
+        static func provider(_ name: String) throws -> Provider {
+            guard let provider = Provider(name: name) else { throw ValidationError("apns, fcm or webpush") }
+            return provider
+        }
+
+        func run() async throws {
+            var registration = DeviceRegistration(
+                device: self.name.device,
+                provider: self.provider,
+                token: self.token,
+            )
+            registration.environment = self.sandbox ? .sandbox : .production
+            registration.user = self.user
+            registration.attributes.locale = self.locale
+            registration.topics = self.topics.isEmpty ? nil : self.topics
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let result = try await installation.store.register(AppID(self.name.app), registration)
+                let change = Self.word(result.change)
+                self.output.write(
+                    ["device": .string(self.name.device), "change": .string(change)],
+                    else: ["\(self.name.device)  \(change)"],
+                )
+            }
+        }
+
+        private static func word(_ change: RegisterResult.Change) -> String {
+            switch change {
+            case .created: "created"
+            case .updated: "updated"
+            case .unchanged: "unchanged"
+            case .tokenReplaced: "token_replaced"
+            case .ignored: "ignored"
+            }
+        }
+    }
+
+    /// `apus device rm`.
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(commandName: "rm", abstract: "Forget a device.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var name: Name
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let result = try await installation.store.delete(AppID(self.name.app), DeviceID(self.name.device))
+                let word =
+                    switch result {
+                    case .deleted: "deleted"
+                    case .ignored: "ignored"
+                    case .missing: "missing"
+                    }
+                self.output.write(
+                    ["device": .string(self.name.device), "change": .string(word)],
+                    else: ["\(self.name.device)  \(word)"],
+                )
+            }
+        }
+    }
+}
