@@ -277,7 +277,7 @@ package struct BlindSession: ~Copyable {
     // MARK: Answers
 
     private mutating func finish(_ streamID: UInt32, _ bytes: Span<UInt8>, _ out: inout ByteBuffer) {
-        guard var request = self.streams.remove(streamID) else { return }
+        guard var request = self.streams.remove(streamID), streamID <= self.lastStreamID else { return }
         if self.isNarrow {
             self.isNarrow = false
             BlindFrames.settings(maxConcurrentStreams: self.streamsMax, &out)

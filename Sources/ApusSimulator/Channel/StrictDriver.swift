@@ -7,6 +7,8 @@ final class StrictDriver: HTTP2ServerDelegate {
     private var connection: StrictConnection
     private let world: World
     private let streamsMax: UInt32
+    /// The last stream that is processed, once GOAWAY was said.
+    private var lastStreamID = Int32.max
 
     init(connection: StrictConnection, world: World, streamsMax: UInt32) {
         self.connection = connection
@@ -15,7 +17,7 @@ final class StrictDriver: HTTP2ServerDelegate {
     }
 
     func http2(_ handler: HTTP2ServerHandler, received event: HTTP2ServerEvent) {
-        guard case .requested(let request) = event else { return }
+        guard case .requested(let request) = event, request.streamID <= self.lastStreamID else { return }
         let headers = request.fields.filter { !$0.name.hasPrefix(":") }.map { ProviderHeader($0.name, $0.value) }
         let ruling = self.connection.judge(
             ProviderRequest(method: request.method, path: request.path, headers: headers, body: request.body),
@@ -39,6 +41,7 @@ final class StrictDriver: HTTP2ServerDelegate {
         case .drop: return handler.close()
         }
         if ruling.isLast {
+            self.lastStreamID = streamID
             handler.goAway(lastStreamID: streamID, code: .noError, debug: Array(#"{"reason":"Shutdown"}"#.utf8))
         }
     }
