@@ -94,7 +94,10 @@ struct FCMFixture {
         (#"{"topic":"\#(String(repeating: "a", count: 901))"}"#, "400 message.topic"),
         (#"{"condition":"'a' in topics && ('b' in topics || !('c' in topics))"}"#, "200"),
         (#"{"condition":"'a' in topics && ('b' in topics"}"#, "400 message.condition"),
-        (#"{"condition":"\#((1...6).map { "'t\($0)' in topics" }.joined(separator: " || "))"}"#, "400 message.condition"),
+        (
+            #"{"condition":"\#((1...6).map { "'t\($0)' in topics" }.joined(separator: " || "))"}"#,
+            "400 message.condition"
+        ),
         (#"{}"#, "400 INVALID_ARGUMENT"),
         (#"{"token":"t","topic":"n"}"#, "400 message"),
         (#"{"token":"t","fid":"f"}"#, "400 message"),
@@ -124,7 +127,10 @@ struct FCMFixture {
         (##"{"token":"t","android":{"notification":{"color":"#12abEF"}}}"##, "200"),
         (#"{"token":"t","android":{"notification":{"color":"red"}}}"#, "400 message.android.notification.color"),
         (#"{"token":"t","android":{"notification":{"event_time":"2026-11-21T03:45:00.5Z"}}}"#, "200"),
-        (#"{"token":"t","android":{"notification":{"event_time":"now"}}}"#, "400 message.android.notification.event_time"),
+        (
+            #"{"token":"t","android":{"notification":{"event_time":"now"}}}"#,
+            "400 message.android.notification.event_time"
+        ),
         (#"{"token":"t","android":{"notification":{"sticky":"true"}}}"#, "400 message.android.notification.sticky"),
         (
             #"{"token":"t","android":{"notification":{"vibrate_timings":["0.5s","x"]}}}"#,
@@ -134,7 +140,10 @@ struct FCMFixture {
             #"{"token":"t","android":{"notification":{"title_loc_args":["x"]}}}"#,
             "400 message.android.notification.title_loc_args"
         ),
-        (#"{"token":"t","android":{"notification":{"visibility":"HIDDEN"}}}"#, "400 message.android.notification.visibility"),
+        (
+            #"{"token":"t","android":{"notification":{"visibility":"HIDDEN"}}}"#,
+            "400 message.android.notification.visibility"
+        ),
         (#"{"token":"t","webpush":{"fcm_options":{"link":"http://x"}}}"#, "400 message.webpush.fcm_options.link"),
         (#"{"token":"t","webpush":{"notification":{"any":[1]},"headers":{"TTL":"1"}}}"#, "200"),
         (#"{"token":"t","fcm_options":{"analytics_label":"a b"}}"#, "400 message.fcm_options.analytics_label"),

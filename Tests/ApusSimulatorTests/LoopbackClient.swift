@@ -237,13 +237,18 @@ enum Requests {
     }
 }
 
-/// Starts a simulator, lends it, stops it.
-func withSimulator(
-    _ change: (inout SimulatorConfiguration) -> Void = { _ in },
-    _ body: (Simulator) async throws -> Void,
-) async throws {
+/// The usual configuration with a change.
+func configured(_ change: (inout SimulatorConfiguration) -> Void) -> SimulatorConfiguration {
     var configuration = SimulatorConfiguration()
     change(&configuration)
+    return configuration
+}
+
+/// Starts a simulator, lends it, stops it.
+func withSimulator(
+    _ configuration: SimulatorConfiguration = SimulatorConfiguration(),
+    _ body: (Simulator) async throws -> Void,
+) async throws {
     let simulator = try await Simulator.start(configuration)
     do {
         try await body(simulator)

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func appleOpensUpAfterTheFirstGoodTokenAndTheLedgerIsExact() async throws {
-        try await withSimulator({ $0.streamsMax = 100 }) { simulator in
+        try await withSimulator(configured { $0.streamsMax = 100 }) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
             let requests = self.requests(0..<10_000, try Requests.apns(send: "s1"), authorization)
@@ -93,10 +93,12 @@ import Testing
         plan.apns.internalError = 0.05
         plan.apns.refusal = 0.05
         plan.retryAfter = .seconds(17)
-        try await withSimulator({
-            $0.faults = plan
-            $0.isBlind = isBlind
-        }) { simulator in
+        try await withSimulator(
+            configured {
+                $0.faults = plan
+                $0.isBlind = isBlind
+            }
+        ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
             let outcomes = try await client.send(self.requests(0..<2_000, try Requests.apns(), authorization))
@@ -123,11 +125,13 @@ import Testing
 
     @Test(arguments: [false, true])
     func theDeadAreThoseThatDrewTheLot(_ isBlind: Bool) async throws {
-        try await withSimulator({
-            $0.deadShare = DeadShare(0.05, seed: 4)
-            $0.deadSince = UnixMilliseconds(1_700_000_000_000)
-            $0.isBlind = isBlind
-        }) { simulator in
+        try await withSimulator(
+            configured {
+                $0.deadShare = DeadShare(0.05, seed: 4)
+                $0.deadSince = UnixMilliseconds(1_700_000_000_000)
+                $0.isBlind = isBlind
+            }
+        ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
             let special = Hexadecimal.encode(Requests.token(3))
@@ -148,11 +152,13 @@ import Testing
 
     @Test(arguments: [false, true])
     func afterGoAwayNothingIsProcessed(_ isBlind: Bool) async throws {
-        try await withSimulator({
-            $0.isBlind = isBlind
-            $0.startsWithOneStream = false
-            $0.faults.apns.goAwayAfterRequests = 4
-        }) { simulator in
+        try await withSimulator(
+            configured {
+                $0.isBlind = isBlind
+                $0.startsWithOneStream = false
+                $0.faults.apns.goAwayAfterRequests = 4
+            }
+        ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
             let template = try Requests.apns()
@@ -170,7 +176,7 @@ import Testing
 
     @Test(arguments: [false, true])
     func aBrokenConnectionHasTakenItsRequest(_ isBlind: Bool) async throws {
-        try await withSimulator({ $0.isBlind = isBlind }) { simulator in
+        try await withSimulator(configured { $0.isBlind = isBlind }) { simulator in
             simulator.addScript(FaultScript(route: .apns, count: 1, fault: .drop))
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
@@ -184,11 +190,13 @@ import Testing
 
     @Test(arguments: [false, true])
     func answersMayTakeTheirTime(_ isBlind: Bool) async throws {
-        try await withSimulator({
-            $0.isBlind = isBlind
-            $0.faults.apns.delayMilliseconds = 30
-            $0.faults.apns.jitterMilliseconds = 20
-        }) { simulator in
+        try await withSimulator(
+            configured {
+                $0.isBlind = isBlind
+                $0.faults.apns.delayMilliseconds = 30
+                $0.faults.apns.jitterMilliseconds = 20
+            }
+        ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
             let start = ContinuousClock.now
@@ -200,10 +208,12 @@ import Testing
     }
 
     @Test func blindGoogleTakesEverything() async throws {
-        try await withSimulator({
-            $0.isBlind = true
-            $0.connectionWindow = 1_048_576
-        }) { simulator in
+        try await withSimulator(
+            configured {
+                $0.isBlind = true
+                $0.connectionWindow = 1_048_576
+            }
+        ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.fcmPort)
             let grant = try await client.send(
                 LoopbackClient.Request(template: try Requests.oauth(simulator, now: Self.now))

@@ -28,7 +28,13 @@ enum BlindFrames {
     /// Bytes of the largest frame either side may send (RFC 9113 §6.5.2, unless SETTINGS say otherwise).
     static let payloadBytesMax = 16_384
 
-    private static func header(_ length: Int, _ kind: UInt8, _ flags: UInt8, _ streamID: UInt32, _ out: inout ByteBuffer) {
+    private static func header(
+        _ length: Int,
+        _ kind: UInt8,
+        _ flags: UInt8,
+        _ streamID: UInt32,
+        _ out: inout ByteBuffer
+    ) {
         out.writeInteger(UInt64(length) << 40 | UInt64(kind) << 32 | UInt64(flags) << 24 | UInt64(streamID >> 8))
         out.writeInteger(UInt8(truncatingIfNeeded: streamID))
     }

@@ -82,7 +82,9 @@ enum HuffmanDecoder {
                 index += 1
             }
             // What is left over may only be the beginning of EOS: ones, fewer than eight.
-            if available < 8, index == range.upperBound, bits & ((1 << UInt64(available)) - 1) == (1 << UInt64(available)) - 1 {
+            if available < 8, index == range.upperBound,
+                bits & ((1 << UInt64(available)) - 1) == (1 << UInt64(available)) - 1
+            {
                 return true
             }
             guard let (symbol, length) = Self.next(tables, bits, available) else { return false }

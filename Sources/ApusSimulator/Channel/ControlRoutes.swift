@@ -45,7 +45,8 @@ struct ControlRoutes: Sendable {
             self.world.reset()
             return Self.json(200, Array("{}".utf8))
         case ("POST", "/faults"), ("POST", "/dead"): return self.order(path, body)
-        case (_, "/ledger"), (_, "/sends"), (_, "/summary"), (_, "/ca.pem"), (_, "/reset"), (_, "/faults"), (_, "/dead"):
+        case (_, "/ledger"), (_, "/sends"), (_, "/summary"), (_, "/ca.pem"), (_, "/reset"), (_, "/faults"),
+            (_, "/dead"):
             return Self.refusal(405, "this path takes another method")
         default: return Self.refusal(404, "no such path")
         }

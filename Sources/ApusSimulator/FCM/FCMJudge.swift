@@ -131,7 +131,9 @@ package struct FCMJudge: Sendable {
             guard let token = FCMSchema.member(name, of: message)?.string else { continue }
             let digest = TokenDigest(token, provider: .fcm)
             guard let fate = fates.fate(of: digest, now: now) else { continue }
-            if let refusal = Self.refusal(for: fate, field: "message.\(name)", hasField: digest.low & 1 == 0) { throw refusal }
+            if let refusal = Self.refusal(for: fate, field: "message.\(name)", hasField: digest.low & 1 == 0) {
+                throw refusal
+            }
         }
     }
 

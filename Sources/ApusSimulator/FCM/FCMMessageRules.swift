@@ -80,8 +80,7 @@ enum FCMMessageRules {
 
     private static func checkArguments(_ message: JSONValue) throws(FCMRefusal) {
         let path = ["android", "notification"]
-        for name in ["title", "body"] {
-            guard Self.value(message, path + ["\(name)_loc_args"])?.array?.isEmpty == false else { continue }
+        for name in ["title", "body"] where Self.value(message, path + ["\(name)_loc_args"])?.array?.isEmpty == false {
             guard Self.value(message, path + ["\(name)_loc_key"]) == nil else { continue }
             throw Self.violation("message.android.notification.\(name)_loc_args", "\(name)_loc_key is missing")
         }

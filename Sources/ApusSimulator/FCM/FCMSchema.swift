@@ -111,7 +111,9 @@ enum FCMSchema {
             try Self.demand(value.string.map(names.contains) ?? false, value, "TYPE_ENUM", path)
         case .list(let element):
             try Self.demand(value.array != nil, value, "a list", path)
-            for (index, item) in (value.array ?? []).enumerated() { try Self.check(item, element, at: "\(path)[\(index)]") }
+            for (index, item) in (value.array ?? []).enumerated() {
+                try Self.check(item, element, at: "\(path)[\(index)]")
+            }
         case .textMap: try Self.checkTextMap(value, at: path)
         case .freeObject: try Self.demand(value.object != nil, value, "an object", path)
         case .message(let fields): try Self.checkMessage(value, fields, at: path)

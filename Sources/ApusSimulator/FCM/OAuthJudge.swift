@@ -165,7 +165,9 @@ package enum FormParser {
         var form: [String: String] = [:]
         for pair in body.split(separator: UInt8(ascii: "&")) {
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, let name = Self.decode(parts[0]), let value = Self.decode(parts[1]) else { return nil }
+            guard parts.count == 2, let name = Self.decode(parts[0]), let value = Self.decode(parts[1]) else {
+                return nil
+            }
             guard form.updateValue(value, forKey: name) == nil else { return nil }
         }
         return form

@@ -50,7 +50,7 @@ public struct LedgerSnapshot: Sendable {
     public var count: Int { self.shards.reduce(0) { $0 + $1.count } }
 
     /// Goes through all entries, shard by shard.
-    public func forEach<Failure: Error>(_ body: (LedgerEntry) throws(Failure) -> Void) throws(Failure) {
+    public func visit<Failure: Error>(_ body: (LedgerEntry) throws(Failure) -> Void) throws(Failure) {
         for shard in self.shards {
             for page in shard.pages {
                 for entry in page { try body(LedgerEntry(entry, in: shard)) }
@@ -62,14 +62,14 @@ public struct LedgerSnapshot: Sendable {
     public var entries: [LedgerEntry] {
         var entries: [LedgerEntry] = []
         entries.reserveCapacity(self.count)
-        self.forEach { entries.append($0) }
+        self.visit { entries.append($0) }
         return entries
     }
 
     /// How often each token was accepted for each send. More than once: somebody saw it twice (or it replaced itself).
     public var accepted: [SendAndToken: Int] {
         var counts: [SendAndToken: Int] = [:]
-        self.forEach { entry in
+        self.visit { entry in
             guard entry.isAccepted else { return }
             counts[SendAndToken(send: entry.send ?? "", token: entry.token), default: 0] += 1
         }
@@ -80,7 +80,7 @@ public struct LedgerSnapshot: Sendable {
     public var sends: [SendTally] {
         var tallies: [String: SendTally] = [:]
         var seen: Set<SendAndDigest> = []
-        self.forEach { entry in
+        self.visit { entry in
             let send = entry.send ?? ""
             var tally = tallies[send] ?? SendTally(send: send)
             tally.requests += 1
@@ -105,7 +105,9 @@ public struct LedgerSnapshot: Sendable {
     public var summary: LedgerSummary {
         var summary = LedgerSummary()
         for shard in self.shards {
-            for row in shard.statusTable { summary.statuses[row.route, default: [:]][row.status, default: 0] += row.count }
+            for row in shard.statusTable {
+                summary.statuses[row.route, default: [:]][row.status, default: 0] += row.count
+            }
             for row in shard.faultTable { summary.faults[row.name, default: 0] += row.count }
             summary.connections += shard.connections
             summary.goAways += shard.goAways
