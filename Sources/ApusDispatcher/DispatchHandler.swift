@@ -175,7 +175,7 @@ struct DispatchHandler: Sendable {
             entry: entry.id,
             cause: cause,
             problem: problem,
-            payload: entry.message,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: now,
         )
         letter.deliveries = entry.deliveries
@@ -275,7 +275,7 @@ struct DispatchHandler: Sendable {
             entry: entry.id,
             cause: .poison,
             problem: problem,
-            payload: entry.message,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: self.clock.now(),
         )
         letter.deliveries = entry.deliveries

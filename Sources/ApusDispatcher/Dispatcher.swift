@@ -39,6 +39,10 @@ package struct Dispatcher: Service {
             registry: self.context.registry,
         )
         let workers = try await self.workers(routes, installation, clock, logger)
+        self.context.readiness.add("redis") { await .redis(client) }
+        self.context.registry.addCollector {
+            for worker in workers { _ = try? await worker.onLoop { $0.collect() } }
+        }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
         let book = SendBook(streams: installation.streams, store: installation.store, routes: routes, clock: clock)
         let shards = (0..<installation.keyspace.queueShards).map { shard in
@@ -59,7 +63,9 @@ package struct Dispatcher: Service {
         }
         logger.notice(
             "dispatching",
-            metadata: ["routes": "\(routes.numbers.count)", "shards": "\(shards.count)", "consumer": "\(consumer.name)"],
+            metadata: [
+                "routes": "\(routes.numbers.count)", "shards": "\(shards.count)", "consumer": "\(consumer.name)",
+            ],
         )
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in

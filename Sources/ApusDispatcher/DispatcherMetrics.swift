@@ -59,6 +59,17 @@ package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
     }
 }
 
+/// How an attempt to connect ended.
+package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
+    /// With a finished handshake.
+    case ok
+    /// Without.
+    case failed
+
+    /// `outcome`.
+    package static let labelNames = ["outcome"]
+}
+
 /// The metrics of the dispatcher.
 package struct DispatcherMetrics: MetricSet {
     /// Send commands taken from the mailboxes.
@@ -85,6 +96,8 @@ package struct DispatcherMetrics: MetricSet {
     package let requests: CounterBy2<Provider, AnswerCode>
     /// Open connections.
     package let connections: GaugeBy<Provider>
+    /// Attempts to connect that ended.
+    package let connectionAttempts: CounterBy2<Provider, ConnectionAttempt>
     /// GOAWAY frames.
     package let goAways: CounterBy<Provider>
     /// Streams that the providers allow at once.
@@ -157,6 +170,12 @@ package struct DispatcherMetrics: MetricSet {
             .all,
         )
         self.connections = catalogue.gauge("apus_provider_connections", "Connections that are open.", by: .all)
+        self.connectionAttempts = catalogue.counter(
+            "apus_provider_connection_attempts_total",
+            "Attempts to connect that ended, by how.",
+            by: .all,
+            .all,
+        )
         self.goAways = catalogue.counter("apus_provider_goaway_total", "Connections that the provider ended.", by: .all)
         self.streamsLimit = catalogue.gauge(
             "apus_provider_streams_limit",

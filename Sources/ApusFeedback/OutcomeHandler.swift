@@ -169,7 +169,7 @@ struct OutcomeHandler: Sendable {
             entry: entry.id,
             cause: problem.code == "poison" ? .poison : .malformed,
             problem: problem,
-            payload: entry.message,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: self.clock.now(),
         )
         letter.deliveries = entry.deliveries

@@ -1,4 +1,4 @@
-package import Glibc
+internal import Glibc
 internal import Synchronization
 
 /// A program that never outlives this process, however it ends.

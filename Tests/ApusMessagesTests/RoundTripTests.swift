@@ -174,19 +174,4 @@ import Testing
         for number in (0..<64).reversed() { other.notification.data["key-\(number)"] = "\(number)" }
         #expect(try one.encode() == other.encode())
     }
-
-    @Test func storedRecord() throws {
-        let header = StoredRecordHeader(registeredAt: UnixMilliseconds(1_700_000_000_000), generation: 0x0102_0304)
-        let stored = StoredRecord(header: header, record: Samples.deviceRecord)
-        let bytes = try stored.encode()
-        #expect(try StoredRecord.decode(bytes) == stored)
-        #expect(Array(bytes[..<12]) == [0x00, 0x00, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, 1, 2, 3, 4])
-        #expect(StoredRecordHeader(bytes.span, at: 0) == header)
-        #expect(StoredRecordHeader([UInt8](repeating: 0, count: 11).span) == nil)
-        #expect(StoredRecordHeader([UInt8](repeating: 0, count: 12).span, at: 1) == nil)
-        #expect(StoredRecordHeader([UInt8](repeating: 0xff, count: 12).span) == nil)
-        #expect(throws: MessageError(.malformed, field: "header", "must have 12 bytes")) {
-            try StoredRecord.decode(Array(bytes[..<11]))
-        }
-    }
 }

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusMetrics
 import ApusService
 import Foundation

@@ -45,7 +45,7 @@ final class Fleet: Sendable {
             let fleet = Fleet(
                 redis: redis,
                 client: client,
-                installation: try await Installation(client, clock: ApusService.SystemClock()),
+                installation: try await Installation(client, clock: SystemClock()),
                 simulator: simulator,
                 folder: folder,
             )
@@ -173,7 +173,7 @@ final class Fleet: Sendable {
         notification.body = "World"
         var command = SendCommand(app: app, target: target, notification: notification)
         command.id = id
-        command.publishedAtNanoseconds = ApusService.SystemClock().nanosecondsSince1970()
+        command.publishedAtNanoseconds = SystemClock().nanosecondsSince1970()
         change(&command)
         guard case .new = try await self.installation.streams.publish(command, lane: lane) else {
             throw ServiceProcessError(description: "\(id) was not taken")

@@ -57,7 +57,9 @@ final class GatewayFactory: Sendable {
                 let key = "apps.\(app).fcm.service_account_file"
                 let account = try Self.read(key, fcm.serviceAccountFile) { try ServiceAccount(json: $0) }
                 let tls = try Self.tls(fcm.caFile, "apps.\(app).fcm.ca_file")
-                guard let base = HTTPSAddress(fcm.baseURL), let tokenURL = HTTPSAddress(fcm.tokenURL ?? account.tokenURI) else {
+                guard let base = HTTPSAddress(fcm.baseURL),
+                    let tokenURL = HTTPSAddress(fcm.tokenURL ?? account.tokenURI)
+                else {
                     throw SettingsError(key: "apps.\(app).fcm.base_url", "must be an address that begins with https://")
                 }
                 let source = AccessTokenClient(

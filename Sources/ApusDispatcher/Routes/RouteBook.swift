@@ -75,19 +75,34 @@ struct RouteBook: Sendable {
             throw Problem(code: "no_route", field: "app", detail: "the app has no provider in the configuration")
         }
         var contexts: [RouteNumber: RouteContext] = [:]
+        var unsupported: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
-            let messages: RenderedNotification<PreparedMessage>
-            switch entry.kind {
-            case .apns(let renderer, let authority):
-                messages = try renderer.render(command.notification, context: context)
-                    .map { message throws(Problem) in try .apns(message, authority: authority) }
-            case .fcm(let project, let authority):
-                messages = try FCMRenderer.render(command.notification, target: .token, context: context)
-                    .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
+            do throws(Problem) {
+                let messages = try Self.messages(command.notification, entry.kind, context)
+                contexts[entry.number] = RouteContext(route: entry.route, number: entry.number, messages: messages)
+            } catch {
+                // What one provider knows nothing of may still be for the others.
+                guard error.code == RuleBreach.unsupported.rawValue else { throw error }
+                unsupported = error
             }
-            contexts[entry.number] = RouteContext(route: entry.route, number: entry.number, messages: messages)
         }
+        if contexts.isEmpty, let unsupported { throw unsupported }
         return contexts
+    }
+
+    private static func messages(
+        _ notification: Notification,
+        _ kind: Entry.Kind,
+        _ context: RenderContext,
+    ) throws(Problem) -> RenderedNotification<PreparedMessage> {
+        switch kind {
+        case .apns(let renderer, let authority):
+            try renderer.render(notification, context: context)
+                .map { message throws(Problem) in try .apns(message, authority: authority) }
+        case .fcm(let project, let authority):
+            try FCMRenderer.render(notification, target: .token, context: context)
+                .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
+        }
     }
 
     /// Whether a target can have recipients on a route: what cannot be reached need not be written out.

@@ -101,7 +101,7 @@ actor SendBook {
             return .topics(try await self.expression(of: .topic(try TopicName(name)), app: app))
         case .condition(let text):
             return .topics(try await self.expression(of: try TopicCondition(parsing: text), app: app))
-        case .users(let ids): return .users(Set(ids.map { Array($0.utf8) }))
+        case .users(let ids): return .users(ids.map { Array($0.utf8) })
         case .addresses, .devices, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel: return .exists
         }
     }

@@ -6,7 +6,11 @@ struct SharedTokens: SharedTokenStore {
     let client: RedisClient
 
     func read(_ key: String) async -> String? {
-        let reply = try? await self.client.send(RedisCommand("GET", .text(key)), on: HashTag(ofKey: key), options: .idempotent)
+        let reply = try? await self.client.send(
+            RedisCommand("GET", .text(key)),
+            on: HashTag(ofKey: key),
+            options: .idempotent
+        )
         return reply?.root.string
     }
 

@@ -169,7 +169,7 @@ extension SendContext.Predicate {
         case .exists: true
         case .topics(let expression):
             withoutEscaping(expression, view, value)
-        case .users(let users): users.contains(view.user.map { value[$0] })
+        case .users(let users): users.contains { DeviceRecordView.isEqual(view.user, $0.span, in: value) }
         }
     }
 

@@ -47,6 +47,7 @@ struct RecipientRun: Sendable {
     struct Deferred: Equatable, Sendable {
         var index: Int
         var due: UnixMilliseconds
+        var reason: Reason
     }
 
     /// A run over the zero bits of the journal.
@@ -171,6 +172,8 @@ struct RecipientRun: Sendable {
         var report: RunReport
         /// Retries grouped by their second; their bits count as done.
         var retries: [(due: UnixMilliseconds, indices: [Int])]
+        /// Why they are tried again, one for each.
+        var retryReasons: [Reason]
         var bitmap: [UInt8]
     }
 
@@ -179,10 +182,12 @@ struct RecipientRun: Sendable {
     /// Retries are held back until the run ends or the oldest has waited long enough for company, so that a storm makes few units.
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var bySecond: [Int64: [Int]] = [:]
+        var reasons: [Reason] = []
         if self.isFinished || self.deferredHasWaited(now: now) {
             for waiting in self.deferred {
                 bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
                 self.done.set(waiting.index)
+                reasons.append(waiting.reason)
             }
             self.deferred.removeAll(keepingCapacity: true)
             self.deferredSince = nil
@@ -190,7 +195,7 @@ struct RecipientRun: Sendable {
         let taken = self.report
         self.report.clear()
         let retries = bySecond.sorted { $0.key < $1.key }.map { (UnixMilliseconds(seconds: $0.key), $0.value.sorted()) }
-        return Taken(report: taken, retries: retries, bitmap: self.done.journal)
+        return Taken(report: taken, retries: retries, retryReasons: reasons, bitmap: self.done.journal)
     }
 
     private func deferredHasWaited(now: UnixMilliseconds) -> Bool {
@@ -254,7 +259,7 @@ struct RecipientRun: Sendable {
             )
         switch decision {
         case .retry(let notBefore):
-            self.deferred.append(Deferred(index: index, due: notBefore))
+            self.deferred.append(Deferred(index: index, due: notBefore, reason: reason))
             if self.deferredSince == nil { self.deferredSince = now }
         case .giveUp: self.close(index, .failed, reason, now: now, detail: said)
         case .expire: self.close(index, .expired, .ttl, now: now, detail: said)

@@ -29,7 +29,7 @@ final class SendContext: Sendable {
         /// To fulfil an expression over topics.
         case topics(TopicExpression)
         /// To belong to one of these users.
-        case users(Set<[UInt8]>)
+        case users([[UInt8]])
     }
 
     init(

@@ -213,6 +213,7 @@ final class Worker {
         }
         active.waiter = nil
         let taken = active.run.takeReport(now: now)
+        self.count(taken, active)
         waiter.succeed(
             RunUpdate(
                 report: taken.report,
@@ -235,6 +236,12 @@ extension Worker: ProviderGatewayDelegate {
         let index = Int(tag & 0xffff_ffff)
         guard let active = self.runs[Int(tag >> 32)] else { preconditionFailure("an answer for a run that is gone") }
         let now = self.clock.now()
+        let provider = active.run.terms.provider
+        self.shard[self.metrics.requests[provider, AnswerCode(status: answer.status)]] += 1
+        if answer.status != 0 {
+            let elapsed = NIODeadline.now() - NIODeadline.uptimeNanoseconds(answer.startedAt)
+            self.shard.observe(elapsed.nanoseconds, in: self.metrics.requestDuration[provider])
+        }
         if case .accepted = outcome, !active.run.terms.listsRecipients {
             active.run.accepted(index, now: now)
             self.countAccepted(active)
@@ -272,6 +279,35 @@ extension Worker: ProviderGatewayDelegate {
             draw: Double.random(in: 0..<1, using: &self.generator),
         )
         if consequence == .sendAgain { self.enqueue(active) }
+    }
+
+    /// What was learnt since the last report, in bulk: per notification nothing is counted here but what needs its own time.
+    private func count(_ taken: RecipientRun.Taken, _ active: ActiveRun) {
+        for count in taken.report.counts(provider: active.run.terms.provider) {
+            let amount = Int64(clamping: count.count)
+            self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
+            if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
+        }
+        for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
+    }
+
+    /// Takes over what the gateways know of the moment and of their past. Before each scrape.
+    func collect() {
+        for provider in Provider.allCases {
+            let statuses = self.gateways.values.filter { $0.configuration.provider == provider }.map(\.status)
+            self.shard[self.metrics.connections[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.open) }
+            self.shard[self.metrics.inFlight[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.inFlight) }
+            self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
+                $0 + Int64($1.connections.streamsLimit)
+            }
+            self.shard[self.metrics.goAways[provider]] = statuses.reduce(0) { $0 + Int64(clamping: $1.counts.goAways) }
+            self.shard[self.metrics.connectionAttempts[provider, .ok]] = statuses.reduce(0) {
+                $0 + Int64(clamping: $1.counts.handshakes)
+            }
+            self.shard[self.metrics.connectionAttempts[provider, .failed]] = statuses.reduce(0) {
+                $0 + Int64(clamping: $1.counts.attemptsFailed)
+            }
+        }
     }
 
     private func countAccepted(_ active: ActiveRun) {

@@ -1,3 +1,4 @@
+internal import ApusCore
 public import ApusMetrics
 internal import Logging
 public import NIOCore

@@ -24,7 +24,7 @@ struct EventLoopProbe: Service {
                     let now = NIODeadline.now().uptimeNanoseconds
                     let expected = due.exchange(now + UInt64(Self.interval.nanoseconds))
                     if expected != 0 { shared.observe(Int64(now) - Int64(expected), in: lag) }
-                    shared.mirror(SystemClock.threadNanoseconds(), in: busy)
+                    shared.mirror(CPUClock.threadNanoseconds(), in: busy)
                 }
             )
         }

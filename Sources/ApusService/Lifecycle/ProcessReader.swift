@@ -40,7 +40,7 @@ package struct ProcessReader: Sendable {
     func start(at time: Int64) { self.shared.set(self.metrics.startTime, to: time / 1_000_000) }
 
     func collect() {
-        self.shared.mirror(SystemClock.processNanoseconds(), in: self.metrics.cpu)
+        self.shared.mirror(CPUClock.processNanoseconds(), in: self.metrics.cpu)
         if let stat = Self.read("/proc/self/stat").flatMap(Stat.init) {
             self.shared.set(self.metrics.threads, to: stat.threads)
             self.shared.set(self.metrics.virtualMemory, to: stat.virtualBytes)

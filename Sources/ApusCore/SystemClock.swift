@@ -1,16 +1,14 @@
-public import ApusCore
 internal import Glibc
 
-/// The time of day as the operating system has it.
+/// The system's time of day. Only drivers and programs make one; what decides gets the time as an argument.
 public struct SystemClock: WallClock {
-    /// The system's.
+    /// The clock.
     public init() {}
 
     /// Nanoseconds since 1970-01-01 UTC.
     public func nanosecondsSince1970() -> Int64 {
         var time = timespec()
-        let code = unsafe clock_gettime(CLOCK_REALTIME, &time)
-        precondition(code == 0, "the system has a clock")
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 }

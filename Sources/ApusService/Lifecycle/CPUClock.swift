@@ -1,18 +1,11 @@
-public import ApusCore
 internal import Glibc
 
-/// The system's clocks: only drivers ask them.
-public struct SystemClock: WallClock {
-    /// The clocks.
-    public init() {}
-
-    /// The time of day.
-    public func nanosecondsSince1970() -> Int64 { Self.read(CLOCK_REALTIME) }
-
-    /// Processor time of the calling thread.
+/// Processor time, for what the process tells about itself.
+enum CPUClock {
+    /// Of the calling thread.
     static func threadNanoseconds() -> Int64 { Self.read(CLOCK_THREAD_CPUTIME_ID) }
 
-    /// Processor time of the process.
+    /// Of the process.
     static func processNanoseconds() -> Int64 { Self.read(CLOCK_PROCESS_CPUTIME_ID) }
 
     private static func read(_ clock: clockid_t) -> Int64 {
