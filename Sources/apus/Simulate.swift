@@ -56,6 +56,8 @@ struct Simulate: AsyncParsableCommand {
     var retryAfter: Int?
     @Option(help: "Requests at a time that a connection is allowed.")
     var streams: UInt32 = 1_000
+    @Option(help: "Bytes that a client may send on a connection ahead of the simulator.")
+    var window = 65_535
     @Option(help: "What the lots for dead tokens and faults are drawn from.")
     var seed: UInt64 = 0
     @Option(help: "Event loops.")
@@ -74,6 +76,9 @@ struct Simulate: AsyncParsableCommand {
         guard self.streams >= 1, (1...256).contains(self.loops) else {
             throw ValidationError("--streams is at least 1, --loops 1 to 256")
         }
+        guard (65_535...0x7fff_ffff).contains(self.window) else {
+            throw ValidationError("--window is 65,535 to 2,147,483,647")
+        }
         guard self.retryAfter.map({ (0...86_400).contains($0) }) ?? true else {
             throw ValidationError("--retry-after is 0 to 86,400")
         }
@@ -89,6 +94,7 @@ struct Simulate: AsyncParsableCommand {
         configuration.controlPort = self.controlPort
         configuration.isBlind = self.blind
         configuration.streamsMax = self.streams
+        configuration.connectionWindow = self.window
         configuration.eventLoops = self.loops
         configuration.deadShare = DeadShare(self.dead, seed: self.seed)
         configuration.faults = self.plan

@@ -15,13 +15,10 @@ struct BlindRequest {
 
 /// The open requests of a connection, found by stream: directly as a rule, for the streams of a client rise in step.
 struct BlindStreams {
-    private static let places = 4_096
+    private static let places = 2_048
 
     private var direct = [BlindRequest](repeating: BlindRequest(), count: BlindStreams.places)
     private var others: [UInt32: BlindRequest] = [:]
-
-    /// Requests that the direct place had no room for.
-    var othersCount: Int { self.others.count }
 
     @inline(__always)
     private static func place(_ streamID: UInt32) -> Int { Int(streamID >> 1) & (Self.places - 1) }

@@ -122,7 +122,8 @@ final class SimulatorListeners: Sendable {
 
     /// Closes everything and ends the loops.
     func stop() async {
-        for channel in self.open.takeAll() { try? await channel.close().get() }
+        let closing = self.open.takeAll().map { $0.close() }
+        for closed in closing { try? await closed.get() }
         try? await self.group.shutdownGracefully()
     }
 }

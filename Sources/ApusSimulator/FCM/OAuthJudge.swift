@@ -1,25 +1,5 @@
 package import ApusCore
-package import ApusTLS
-
-/// A service account, as far as Google knows it.
-package struct ServiceAccount: Sendable {
-    /// `client_email`: `iss` of its assertions.
-    package var email: String
-    /// `private_key_id`: `kid` of its assertions.
-    package var keyID: String
-    /// RSA.
-    package var publicKey: PublicKey
-    /// The projects that it may send for.
-    package var projectIDs: Set<String>
-
-    /// An account.
-    package init(email: String, keyID: String, publicKey: PublicKey, projectIDs: Set<String>) {
-        self.email = email
-        self.keyID = keyID
-        self.publicKey = publicKey
-        self.projectIDs = projectIDs
-    }
-}
+internal import ApusTLS
 
 /// Judges requests for access tokens as `oauth2.googleapis.com/token` would (RFC 7523).
 ///
@@ -155,40 +135,5 @@ package struct OAuthJudge: Sendable {
         guard !asked.isEmpty, !Self.scopes.isDisjoint(with: asked) else {
             throw Refusal("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
         }
-    }
-}
-
-/// Reads `application/x-www-form-urlencoded`.
-package enum FormParser {
-    /// Names and values; nil on a broken escape, broken UTF-8 or a name that stands twice.
-    package static func parse(_ body: [UInt8]) -> [String: String]? {
-        var form: [String: String] = [:]
-        for pair in body.split(separator: UInt8(ascii: "&")) {
-            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, let name = Self.decode(parts[0]), let value = Self.decode(parts[1]) else {
-                return nil
-            }
-            guard form.updateValue(value, forKey: name) == nil else { return nil }
-        }
-        return form
-    }
-
-    private static func decode(_ bytes: ArraySlice<UInt8>) -> String? {
-        var text: [UInt8] = []
-        var index = bytes.startIndex
-        while index < bytes.endIndex {
-            switch bytes[index] {
-            case UInt8(ascii: "+"): text.append(0x20)
-            case UInt8(ascii: "%"):
-                guard index + 2 < bytes.endIndex else { return nil }
-                let digits = String(decoding: bytes[index + 1...index + 2], as: UTF8.self)
-                guard let byte = Hexadecimal.decode(digits)?.first else { return nil }
-                text.append(byte)
-                index += 2
-            default: text.append(bytes[index])
-            }
-            index += 1
-        }
-        return String(validating: text, as: UTF8.self)
     }
 }

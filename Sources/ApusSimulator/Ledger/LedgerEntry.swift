@@ -15,7 +15,8 @@ public struct LedgerEntry: Hashable, Sendable {
     public let id: String?
     /// The send that the payload names.
     public let send: String?
-    /// 0 when it was never answered.
+    /// What the provider decided; 0 when it did not look at the request. Whether the answer got through, the fault says:
+    /// after `silence` and `drop` nobody heard it.
     public let status: Int
     /// The fault that struck it.
     public let fault: String?
@@ -70,47 +71,5 @@ extension TokenDigest: CustomStringConvertible {
             for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(word >> UInt64(shift) & 0xff)) }
         }
         return Hexadecimal.encode(bytes)
-    }
-}
-
-/// UUIDs between text and two words, big endian.
-enum UUIDText {
-    /// 8-4-4-4-12 digits in lower case.
-    static func text(_ high: UInt64, _ low: UInt64) -> String {
-        let digits = Array(TokenDigest(high: high, low: low).description)
-        let parts = [digits[0..<8], digits[8..<12], digits[12..<16], digits[16..<20], digits[20..<32]]
-        return parts.map { String($0) }.joined(separator: "-")
-    }
-
-    /// The words of 36 characters; nil if they are not in that form.
-    static func words(_ text: Span<UInt8>) -> (UInt64, UInt64)? {
-        guard text.count == 36 else { return nil }
-        var high: UInt64 = 0
-        var low: UInt64 = 0
-        for index in text.indices {
-            let byte = text[index]
-            if index == 8 || index == 13 || index == 18 || index == 23 {
-                guard byte == 0x2d else { return nil }
-                continue
-            }
-            let digit: UInt8
-            switch byte {
-            case 0x30...0x39: digit = byte - 0x30
-            case 0x61...0x66: digit = byte - 0x61 + 10
-            case 0x41...0x46: digit = byte - 0x41 + 10
-            default: return nil
-            }
-            if index < 18 { high = high << 4 | UInt64(digit) } else { low = low << 4 | UInt64(digit) }
-        }
-        return (high, low)
-    }
-}
-
-/// The last part of an FCM message's name.
-enum MessageName {
-    /// "0:" and 16 digits.
-    static func text(number: UInt64) -> String {
-        let digits = String(number, radix: 16)
-        return "0:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 }

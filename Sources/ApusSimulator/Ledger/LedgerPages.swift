@@ -7,7 +7,7 @@ struct LedgerPages {
     private(set) var current: [PackedEntry] = []
     private(set) var sends = SendTable()
     private var arena = ByteArena()
-    /// Requests by route and status; status 0: never answered.
+    /// Requests by route and status; status 0: not looked at.
     private var statusCounts = [UInt64](repeating: 0, count: 4 * LedgerPages.statuses)
     /// Requests by fault.
     private var faultCounts = [UInt64](repeating: 0, count: 9)

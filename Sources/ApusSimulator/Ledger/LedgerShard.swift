@@ -22,7 +22,7 @@ package final class LedgerShard: Sendable {
     /// - Parameters:
     ///   - route: not `oauth`: that is only counted.
     ///   - token: raw bytes if `isRaw`, else text.
-    ///   - status: 0 when it is never answered.
+    ///   - status: 0 when it is not looked at.
     ///   - time: nanoseconds since 1970.
     package func record(
         _ route: FaultRoute,

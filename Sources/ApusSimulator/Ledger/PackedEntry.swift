@@ -24,10 +24,11 @@ struct PackedEntry {
     var id: (UInt64, UInt64) = (0, 0)
     /// Number of the send in the shard's table; 0: none.
     var send: UInt32 = 0
-    /// 0: never answered. The upper bits hold the provider.
+    /// Ten bits of status, six of route.
     private var outcome: UInt16 = 0
-    /// A little more than five bits for flags and the token's length share what is left.
+    /// Five bits of flags; the upper three belong to the token's length.
     var flags = Flags()
+    /// Three bits of the token's length, five of the fault.
     private var lengthAndFault: UInt8 = 0
 
     init() {}
@@ -38,13 +39,13 @@ struct PackedEntry {
         set { self.outcome = self.outcome & 0x3ff | UInt16(newValue) << 10 }
     }
 
-    /// 200...599, or 0.
+    /// 200...599, or 0 when the provider did not look at it.
     var status: Int {
         get { Int(self.outcome & 0x3ff) }
         set { self.outcome = self.outcome & ~0x3ff | UInt16(newValue) }
     }
 
-    /// Bytes of a token that fits in: 0...32. (33 values need six bits, two bits short of a byte with the fault.)
+    /// Bytes of a token that fits in: 0...32.
     var tokenLength: Int {
         get { Int(self.flags.rawValue >> 5) << 3 | Int(self.lengthAndFault & 7) }
         set {
