@@ -173,7 +173,9 @@ struct BlindDesk {
         case .oauth: return []
         case .fcm:
             let range = PayloadReader.token(in: body)
-            return range.map { body[$0] }
+            var token: [UInt8] = []
+            token.append(span: body.extracting(range))
+            return token
         case .apns:
             guard !request.hasToken else { return HexWords.bytes(request.token) }
             let text = request.path.drop { $0 != 0x2f }.split(separator: 0x2f).last ?? []

@@ -89,12 +89,12 @@ package struct BlindSession: ~Copyable {
         self.desk.begin(nanoseconds: nanoseconds)
         if self.pending.isEmpty {
             let used = self.readFrames(bytes, &out)
-            for index in used..<bytes.count { self.pending.append(bytes[index]) }
+            self.pending.append(span: bytes.extracting(used..<bytes.count))
         } else {
             var joined = self.pending
             self.pending = []
             joined.reserveCapacity(joined.count + bytes.count)
-            for index in bytes.indices { joined.append(bytes[index]) }
+            joined.append(span: bytes)
             let used = self.readFrames(joined.span, &out)
             self.pending.append(contentsOf: joined[used...])
         }
@@ -224,7 +224,7 @@ package struct BlindSession: ~Copyable {
         }
         self.blockStream = frame.streamID
         self.blockEndsStream = endsStream
-        for index in content { self.block.append(payload[index]) }
+        self.block.append(span: payload.extracting(content))
     }
 
     private mutating func readContinuation(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
@@ -234,7 +234,7 @@ package struct BlindSession: ~Copyable {
         guard self.block.count + payload.count <= SimulatorLimits.headerBlockBytesMax else {
             return self.violate(ErrorCode.calm)
         }
-        for index in payload.indices { self.block.append(payload[index]) }
+        self.block.append(span: payload)
         guard frame.has(BlindFrames.Flags.endHeaders) else { return }
         let block = self.block
         self.block = []
@@ -286,7 +286,7 @@ package struct BlindSession: ~Copyable {
         if request.body.isEmpty {
             verdict = self.desk.judge(request, body: bytes)
         } else {
-            for index in bytes.indices { request.body.append(bytes[index]) }
+            request.body.append(span: bytes)
             verdict = self.desk.judge(request, body: request.body.span)
         }
         switch verdict.action {

@@ -47,7 +47,7 @@ struct BlindStreams {
 
     private static func append(_ bytes: Span<UInt8>, to body: inout [UInt8]) -> Bool {
         guard body.count + bytes.count <= SimulatorLimits.requestBodyBytesMax else { return false }
-        for index in bytes.indices { body.append(bytes[index]) }
+        body.append(span: bytes)
         return true
     }
 

@@ -156,7 +156,7 @@ package struct HeaderDecoder {
 
     private mutating func append(_ text: Text, of block: Span<UInt8>) -> Bool {
         guard !text.isCoded else { return HuffmanDecoder.decode(block, text.range, into: &self.scratch) }
-        for index in text.range { self.scratch.append(block[index]) }
+        self.scratch.append(span: block.extracting(text.range))
         return true
     }
 

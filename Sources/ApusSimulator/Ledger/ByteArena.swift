@@ -14,7 +14,7 @@ struct ByteArena {
         }
         if self.current.capacity == 0 { self.current.reserveCapacity(Self.pageBytes) }
         let place = UInt64(self.full.count) << 36 | UInt64(self.current.count) << 18 | UInt64(bytes.count)
-        for index in bytes.indices { self.current.append(bytes[index]) }
+        self.current.append(span: bytes)
         return place
     }
 
