@@ -83,7 +83,7 @@ public final class Simulator: Sendable {
         )
     }
 
-    /// Closes every connection and listener; nothing of it is left afterwards.
+    /// Closes every connection and listener; nothing of it is left afterwards. To be called once, by whoever started it.
     public func stop() async { await self.listeners.stop() }
 
     /// The certificate to trust, in PEM.
