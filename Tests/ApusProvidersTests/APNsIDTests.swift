@@ -38,6 +38,16 @@ struct APNsIDTests {
         }
     }
 
+    @Test("a row of a table gives the same words as the place that it stands for")
+    func words() {
+        let device = APNsID.words(send: 77, partition: 5, ordinal: 6, generation: 7)
+        let place = APNsID(sendDigest: 77, partition: 5, ordinal: 6, generation: 7)
+        #expect(device.0 == place.high && device.1 == place.low)
+        let row = APNsID.words(send: 77, partition: .max, ordinal: 6, generation: 7)
+        let address = APNsID(sendDigest: 77, place: .address(6))
+        #expect(row.0 == address.high && row.1 == address.low)
+    }
+
     @Test("the same place of the same send has the same id; any other has another")
     func distinct() {
         let base = DeviceReference(partition: 1, ordinal: 2, generation: 3)

@@ -302,15 +302,24 @@ package struct ConnectionPool: Sendable {
     /// Connections and requests of the moment.
     package struct Census: Hashable, Sendable {
         /// Attempts under way.
-        package var connecting = 0
+        package var connecting: Int
         /// Connections that take requests.
-        package var open = 0
+        package var open: Int
         /// Connections that wait for their last answers.
-        package var draining = 0
+        package var draining: Int
         /// Requests on the wire.
-        package var inFlight = 0
+        package var inFlight: Int
         /// Requests that may be on the wire at a time.
-        package var streamsLimit = 0
+        package var streamsLimit: Int
+
+        /// Counts; for what a caller expects.
+        package init(connecting: Int = 0, open: Int = 0, draining: Int = 0, inFlight: Int = 0, streamsLimit: Int = 0) {
+            self.connecting = connecting
+            self.open = open
+            self.draining = draining
+            self.inFlight = inFlight
+            self.streamsLimit = streamsLimit
+        }
     }
 
     /// Counts.

@@ -72,8 +72,10 @@ final class ProviderConnection: HTTP2ClientDelegate {
         case .pingAcknowledged: break
         case .closed(let reason):
             precondition(self.slots.count == 0, "every request has had its end")
-            self.gateway.closed(self, reason)
+            // It may end before the gateway knows that it began; then the attempt has failed.
+            guard self.handler != nil else { return }
             self.handler = nil
+            self.gateway.closed(self, reason)
         }
     }
 

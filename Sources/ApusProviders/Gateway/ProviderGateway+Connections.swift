@@ -32,7 +32,8 @@ extension ProviderGateway {
 
     func finishDrain() {
         guard self.phase == .draining, !self.hasLocalAnswers else { return }
-        guard self.connections.allSatisfy({ $0 == nil }) else { return }
+        // An attempt that still runs is not waited for: its connection closes as soon as it is made.
+        guard self.connections.allSatisfy({ $0?.handler == nil }) else { return }
         self.phase = .drained
         self.drained?.succeed(())
     }
@@ -96,6 +97,7 @@ extension ProviderGateway {
     }
 
     private func connected(_ connection: ProviderConnection, _ handler: HTTP2ClientHandler) {
+        guard handler.isOpen else { return self.connectFailed(connection, ChannelError.ioOnClosedChannel) }
         let now = Self.now()
         self.counts.handshakes += 1
         connection.attach(handler, now: now)

@@ -67,6 +67,7 @@ extension ProviderGateway {
 
     func endHoldOff() {
         self.heldUntil = nil
+        self.pool.doubt()
         if self.authorization == nil { self.askForCredential() }
         self.roomMayHaveChanged()
     }

@@ -68,6 +68,20 @@ final class Traffic: ProviderGatewayDelegate {
         }
     }
 
+    /// Nobody waits for the end any more.
+    func stop() { self.finished.succeed(()) }
+
+    /// Submits one more, whatever `total` says; false: there was no room.
+    func submit(_ tag: UInt64, token: [UInt8]? = nil, lane: Lane? = nil) -> Bool {
+        let token = token ?? self.token
+        let isTaken = self.gateway.submit(self.message, token: token.span, id: nil, tag: tag, lane: lane ?? self.lane)
+        if isTaken {
+            self.submissions += 1
+            self.open.insert(tag)
+        }
+        return isTaken
+    }
+
     func gateway(
         _ gateway: ProviderGateway,
         answered tag: UInt64,
@@ -162,7 +176,10 @@ struct TestGateway {
 
     func drain() async throws {
         let box = self.box
-        try await self.loop.flatSubmit { box.value.gateway.drain() }.get()
+        try await self.loop.flatSubmit {
+            box.value.stop()
+            return box.value.gateway.drain()
+        }.get()
     }
 
     static func apnsMessage() throws -> PreparedMessage {

@@ -1,0 +1,240 @@
+import ApusCore
+import ApusProviders
+import Testing
+
+/// The pool as traces: what it was told, and what it says then.
+@Suite struct ConnectionPoolTests {
+    private static let backoff = ConnectBackoff(base: 100, cap: 1_000, stableAfter: 10_000)
+
+    private func pool(
+        bulkMin: Int = 1,
+        bulkMax: Int = 2,
+        startsWithOneStream: Bool = false,
+    ) -> ConnectionPool {
+        ConnectionPool(
+            ConnectionPool.Limits(
+                bulkMin: bulkMin,
+                bulkMax: bulkMax,
+                startsWithOneStream: startsWithOneStream,
+                backoff: Self.backoff,
+                idleAfter: 1_000,
+                timeoutsMax: 3,
+            )
+        )
+    }
+
+    /// With an express connection at place 0 and a bulk connection at place 1.
+    private func open(_ pool: inout ConnectionPool, streamsMax: Int = 10, now: UInt64 = 0) {
+        #expect(pool.nextStep(now: now) == .connect(0))
+        pool.connected(0, streamsMax: streamsMax, now: now)
+        #expect(pool.nextStep(now: now) == .connect(1))
+        pool.connected(1, streamsMax: streamsMax, now: now)
+        #expect(pool.nextStep(now: now) == .rest)
+    }
+
+    @Test("one attempt at a time: express first, then bulk up to the minimum")
+    func opening() {
+        var pool = self.pool(bulkMin: 2)
+        #expect(pool.nextStep(now: 0) == .connect(0))
+        #expect(pool.nextStep(now: 0) == .rest)
+        pool.connected(0, streamsMax: 10, now: 0)
+        #expect(pool.nextStep(now: 0) == .connect(1))
+        #expect(pool.nextStep(now: 0) == .rest)
+        pool.connected(1, streamsMax: 10, now: 0)
+        #expect(pool.nextStep(now: 0) == .connect(2))
+        pool.connected(2, streamsMax: 10, now: 0)
+        #expect(pool.nextStep(now: 0) == .rest)
+        #expect(pool.census == .init(open: 3, streamsLimit: 30))
+    }
+
+    @Test("no attempt before the wait after a failure is over, and the waits double up to the cap")
+    func backingOff() {
+        var pool = self.pool()
+        var now: UInt64 = 0
+        for wait: UInt64 in [50, 100, 200, 400, 500, 500] {
+            #expect(pool.nextStep(now: now) == .connect(0))
+            pool.connectFailed(0, now: now, draw: 0)
+            #expect(pool.nextStep(now: now) == .wait(until: now + wait))
+            #expect(pool.nextStep(now: now + wait - 1) == .wait(until: now + wait))
+            now += wait
+        }
+    }
+
+    @Test("a connection that lives shortly counts as a failure; one that lived long is replaced at once")
+    func shortLife() {
+        var pool = self.pool()
+        self.open(&pool)
+        pool.closed(1, now: 9_999, draw: 0)
+        #expect(pool.nextStep(now: 9_999) == .wait(until: 10_049))
+        #expect(pool.nextStep(now: 10_049) == .connect(1))
+        pool.connected(1, streamsMax: 10, now: 10_049)
+        pool.closed(1, now: 20_049, draw: 0)
+        #expect(pool.nextStep(now: 20_049) == .connect(1))
+    }
+
+    @Test("one request until the first is answered, then as many as the peer allows")
+    func firstStream() {
+        var pool = self.pool(startsWithOneStream: true)
+        self.open(&pool)
+        #expect(pool.choose(.bulk) == 1)
+        pool.submitted(1)
+        #expect(pool.choose(.bulk) == nil)
+        pool.answered(1, now: 1)
+        pool.proved(1)
+        for _ in 0..<10 {
+            #expect(pool.choose(.bulk) == 1)
+            pool.submitted(1)
+        }
+        #expect(pool.choose(.bulk) == nil)
+        pool.streamsChanged(1, max: 5)
+        pool.answered(1, now: 2)
+        #expect(pool.choose(.bulk) == nil)
+        for _ in 0..<5 { pool.answered(1, now: 2) }
+        #expect(pool.choose(.bulk) == 1)
+    }
+
+    @Test("doubt leaves one request at a time everywhere")
+    func doubt() {
+        var pool = self.pool()
+        self.open(&pool)
+        pool.submitted(1)
+        #expect(pool.choose(.bulk) == 1)
+        pool.doubt()
+        #expect(pool.choose(.bulk) == nil)
+        #expect(pool.choose(.express) == 0)
+    }
+
+    @Test("express borrows from bulk; bulk never takes from express while it has its own")
+    func lanes() {
+        var pool = self.pool()
+        self.open(&pool, streamsMax: 2)
+        for _ in 0..<2 {
+            #expect(pool.choose(.bulk) == 1)
+            pool.submitted(1)
+        }
+        #expect(pool.choose(.bulk) == nil)
+        for _ in 0..<2 {
+            #expect(pool.choose(.express) == 0)
+            pool.submitted(0)
+        }
+        #expect(pool.choose(.express) == nil)
+        pool.answered(1, now: 1)
+        #expect(pool.choose(.express) == 1)
+    }
+
+    @Test("without a connection of its own, bulk has half of the express one")
+    func spare() {
+        var pool = self.pool()
+        self.open(&pool, streamsMax: 10)
+        pool.closed(1, now: 20_000, draw: 0)
+        for _ in 0..<5 {
+            #expect(pool.choose(.bulk) == 0)
+            pool.submitted(0)
+        }
+        #expect(pool.choose(.bulk) == nil)
+        #expect(pool.choose(.express) == 0)
+    }
+
+    @Test("grows when all are full, up to the maximum, and shrinks after idling")
+    func growth() {
+        var pool = self.pool()
+        self.open(&pool, streamsMax: 1)
+        pool.saturated()
+        #expect(pool.nextStep(now: 0) == .rest, "there is room")
+        pool.submitted(1)
+        #expect(pool.choose(.bulk) == nil)
+        pool.saturated()
+        pool.saturated()
+        #expect(pool.nextStep(now: 0) == .connect(2))
+        pool.connected(2, streamsMax: 1, now: 0)
+        #expect(pool.choose(.bulk) == 2)
+        pool.submitted(2)
+        pool.saturated()
+        #expect(pool.nextStep(now: 0) == .rest, "the maximum")
+        pool.answered(1, now: 100)
+        pool.answered(2, now: 200)
+        #expect(pool.takeIdle(now: 1_099) == nil)
+        #expect(pool.takeIdle(now: 1_100) == 1)
+        #expect(pool.takeIdle(now: 9_000) == nil, "the minimum stays")
+        pool.closed(1, now: 9_000, draw: 0)
+        #expect(pool.nextStep(now: 9_000) == .rest)
+    }
+
+    @Test("after GOAWAY nothing new goes there, its answers are awaited, and another takes its place")
+    func goAway() {
+        var pool = self.pool()
+        self.open(&pool)
+        pool.submitted(1)
+        pool.retired(1, now: 20_000, draw: 0)
+        #expect(pool.nextStep(now: 20_000) == .connect(2))
+        pool.connected(2, streamsMax: 10, now: 20_000)
+        #expect(pool.choose(.bulk) == 2)
+        #expect(pool.census == .init(open: 2, draining: 1, inFlight: 1, streamsLimit: 20))
+        pool.answered(1, now: 20_001)
+        pool.closed(1, now: 20_001, draw: 0)
+        #expect(pool.census == .init(open: 2, streamsLimit: 20))
+    }
+
+    @Test("a connection that stopped answering is given up after so many in a row")
+    func eviction() {
+        var pool = self.pool()
+        self.open(&pool)
+        for _ in 0..<6 { pool.submitted(1) }
+        let before = (0..<2).map { _ in pool.timedOut(1, now: 1) }
+        pool.answered(1, now: 1)
+        let after = (0..<3).map { _ in pool.timedOut(1, now: 2) }
+        #expect(before == [false, false])
+        #expect(after == [false, false, true])
+    }
+
+    @Test("whoever turned a request away is asked again only after it says so")
+    func blocked() {
+        var pool = self.pool()
+        self.open(&pool)
+        pool.blocked(1)
+        #expect(pool.choose(.bulk) == nil)
+        pool.unblocked(1)
+        #expect(pool.choose(.bulk) == 1)
+    }
+
+    @Test("requests go to the connection with the fewest, a burst at a time")
+    func balance() {
+        var pool = self.pool(bulkMin: 2)
+        self.open(&pool, streamsMax: 100, upTo: 2)
+        var counts = [0, 0, 0]
+        for _ in 0..<96 {
+            guard let place = pool.choose(.bulk) else { break }
+            pool.submitted(place)
+            counts[place] += 1
+        }
+        #expect(counts == [0, 64, 32])
+    }
+
+    private func open(_ pool: inout ConnectionPool, streamsMax: Int, upTo last: Int) {
+        for place in 0...last {
+            #expect(pool.nextStep(now: 0) == .connect(place))
+            pool.connected(place, streamsMax: streamsMax, now: 0)
+        }
+    }
+
+    @Test("a held pool waits, and a draining one opens nothing")
+    func holdAndDrain() {
+        var pool = self.pool()
+        pool.hold(until: 500)
+        #expect(pool.nextStep(now: 0) == .wait(until: 500))
+        #expect(pool.nextStep(now: 500) == .connect(0))
+        pool.connected(0, streamsMax: 1, now: 500)
+        pool.drain()
+        #expect(pool.nextStep(now: 501) == .rest)
+        #expect(pool.choose(.express) == nil)
+    }
+
+    @Test("waits lie between a half and the whole, and never beyond the cap")
+    func waits() {
+        let backoff = ConnectBackoff(base: 100, cap: 150, stableAfter: 1)
+        #expect(backoff.wait(failures: 1, draw: 0) == 50)
+        #expect(backoff.wait(failures: 1, draw: 0.5) == 75)
+        #expect(backoff.wait(failures: 2, draw: 0) == 75)
+        #expect(backoff.wait(failures: 1_000, draw: 0.999) < 150)
+    }
+}

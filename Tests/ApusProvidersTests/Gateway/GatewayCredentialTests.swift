@@ -1,0 +1,282 @@
+import ApusCore
+import ApusHTTP2
+import ApusProviders
+import ApusTLS
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+/// Credentials and gateways together.
+@Suite(.timeLimit(.minutes(2))) struct GatewayCredentialTests {
+    /// Holds one token, as Redis does, and counts.
+    final class Store: SharedTokenStore {
+        let token: Mutex<String?>
+        let writes = Tally()
+
+        init(_ token: String? = nil) { self.token = Mutex(token) }
+
+        func read(_ key: String) async -> String? {
+            #expect(key == "apus:jwt:DEF123GHIJ:ABC123DEFG")
+            return self.token.withLock { $0 }
+        }
+
+        func write(_ key: String, _ token: String, milliseconds: Int64) async {
+            #expect((1...3_600_000).contains(milliseconds))
+            self.writes.add()
+            self.token.withLock { $0 = token }
+        }
+    }
+
+    private static func key() throws -> APNsProviderKey {
+        try APNsProviderKey(keyID: "ABC123DEFG", teamID: "DEF123GHIJ", key: .generate(.p256))
+    }
+
+    private static func credential(_ key: APNsProviderKey, _ store: Store) -> APNsCredential {
+        APNsCredential(key: key, store: store, clock: TestClock(), logger: quiet)
+    }
+
+    @Test("one token for all event loops, left where other dispatchers find it")
+    func oneToken() async throws {
+        let seen = Mutex(Set<String>())
+        let provider = try await FakeProvider.start { connection, request in
+            _ = seen.withLock { $0.insert(request.value(of: "authorization") ?? "") }
+            connection.respond(request, 200)
+        }
+        let store = Store()
+        let credential = try Self.credential(Self.key(), store)
+        var gateways: [TestGateway] = []
+        for _ in 0..<4 {
+            gateways.append(try await TestGateway.start(provider, credential: credential, total: 50))
+        }
+        for gateway in gateways {
+            try await gateway.finished.get()
+            try await gateway.look { #expect($0.isExact && $0.count(.accepted) == 50) }
+            try await gateway.drain()
+        }
+        let shared = try #require(store.token.withLock { $0 })
+        #expect(seen.withLock { $0 } == ["bearer \(shared)"])
+        #expect(store.writes.count == 1)
+        try await provider.stop()
+    }
+
+    @Test("a token that another dispatcher signed is used, and none is signed")
+    func sharedToken() async throws {
+        let key = try Self.key()
+        let shared = try key.sign(issuedAt: TestClock().now().advanced(byMilliseconds: -60_000)).text
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.value(of: "authorization") == "bearer \(shared)" ? 200 : 400)
+        }
+        let store = Store(shared)
+        let gateway = try await TestGateway.start(provider, credential: Self.credential(key, store), total: 10)
+        try await gateway.finished.get()
+        try await gateway.look { #expect($0.count(.accepted) == 10 && $0.isExact) }
+        #expect(store.writes.count == 0)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D10: a hundred answers ExpiredProviderToken on many loops bring one new token, and all is sent again")
+    func expired() async throws {
+        let key = try Self.key()
+        let old = try key.sign(issuedAt: TestClock().now().advanced(byMilliseconds: -1_300_000)).text
+        let expired = Tally()
+        let seen = Mutex(Set<String>())
+        let provider = try await FakeProvider.start { connection, request in
+            let header = request.value(of: "authorization") ?? ""
+            _ = seen.withLock { $0.insert(header) }
+            guard header == "bearer \(old)" else { return connection.respond(request, 200) }
+            // The first ones are accepted, so that many are on the wire when the token expires.
+            guard connection.requests > 1 else { return connection.respond(request, 200) }
+            expired.add()
+            connection.respond(request, 403, #"{"reason":"ExpiredProviderToken"}"#)
+        }
+        let store = Store(old)
+        let credential = Self.credential(key, store)
+        var gateways: [TestGateway] = []
+        for _ in 0..<4 { gateways.append(try await TestGateway.start(provider, credential: credential, total: 200)) }
+        for gateway in gateways {
+            try await gateway.finished.get()
+            try await gateway.look { #expect($0.count(.accepted) == 200 && $0.isExact) }
+            try await gateway.drain()
+        }
+        #expect(expired.count >= 100)
+        #expect(store.writes.count == 1)
+        #expect(seen.withLock { $0.count } == 2)
+        try await provider.stop()
+    }
+
+    @Test("D11: a fresh token called expired pauses the key: no second one, and no storm")
+    func expiredAgain() async throws {
+        let requests = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            requests.add()
+            connection.respond(request, 403, #"{"reason":"ExpiredProviderToken"}"#)
+        }
+        let store = Store()
+        let gateway = try await TestGateway.start(
+            provider,
+            credential: try Self.credential(Self.key(), store),
+            total: 3_000
+        )
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(.misconfigured(.credential)) == 3_000)
+            #expect(traffic.isExact)
+            #expect(traffic.gateway.status.isHeldOff)
+            #expect(traffic.gateway.status.counts.answeredLocally >= 2_990)
+        }
+        #expect(store.writes.count == 1)
+        #expect(requests.count <= 10)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D12: a refused key is held off, and tried with one request when that is over")
+    func refusedKey() async throws {
+        let isMended = Atomic(false)
+        let refused = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            if isMended.load(ordering: .acquiring) { return connection.respond(request, 200) }
+            refused.add()
+            connection.respond(request, 403, #"{"reason":"InvalidProviderToken"}"#)
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 500) {
+            $0.holdOff = .milliseconds(200)
+        }
+        try await gateway.finished.get()
+        try await gateway.look { #expect($0.count(.misconfigured(.credential)) == 500 && $0.isExact) }
+        #expect(refused.count <= 4)
+        isMended.store(true, ordering: .releasing)
+        try await gateway.until { !$0.gateway.status.isHeldOff && $0.gateway.hasRoom(.bulk) }
+        try await gateway.look { #expect($0.submit(1_000)) }
+        try await gateway.until { $0.outcomes[1_000] == .accepted }
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    // MARK: FCM
+
+    private static func account(tokenPort: Int) throws -> ServiceAccount {
+        let key = Vectors.rsaKey.replacing("\n", with: "\\n")
+        let json = """
+            {"type":"service_account","project_id":"example-project","private_key_id":"test-key-1",\
+            "private_key":"\(key)","client_email":"push@example-project.iam.gserviceaccount.com",\
+            "token_uri":"https://127.0.0.1:\(tokenPort)/token"}
+            """
+        return try ServiceAccount(json: Array(json.utf8))
+    }
+
+    private static func credential(_ tokens: FakeProvider) throws -> FCMCredential {
+        let account = try Self.account(tokenPort: tokens.port)
+        let address = try #require(HTTPSAddress(account.tokenURI))
+        let client = AccessTokenClient(
+            address: address,
+            eventLoop: MultiThreadedEventLoopGroup.singleton.next(),
+            tls: tokens.trust,
+            logger: quiet,
+        )
+        return FCMCredential(account: account, source: client, clock: TestClock(), logger: quiet)
+    }
+
+    @Test("D75: a thousand waiting requests on many loops bring one question to the token endpoint")
+    func singleFlight() async throws {
+        let questions = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/token" else {
+                let isRight = request.value(of: "authorization") == "Bearer ya29.token"
+                return connection.respond(request, isRight ? 200 : 401)
+            }
+            questions.add()
+            #expect(request.value(of: "content-type") == "application/x-www-form-urlencoded")
+            let body = Array(#"{"access_token":"ya29.token","expires_in":3599,"token_type":"Bearer"}"#.utf8)
+            connection.handler?.respond(
+                to: request.streamID,
+                HTTP2Response(status: 200, body: body),
+                after: .milliseconds(50),
+            )
+        }
+        let credential = try Self.credential(provider)
+        var gateways: [TestGateway] = []
+        for _ in 0..<4 {
+            gateways.append(try await TestGateway.start(provider, credential: credential, total: 250, as: .fcm))
+        }
+        for gateway in gateways {
+            try await gateway.finished.get()
+            try await gateway.look { #expect($0.count(.accepted) == 250 && $0.isExact) }
+            try await gateway.drain()
+        }
+        #expect(questions.count == 1)
+        try await provider.stop()
+    }
+
+    @Test("D58: UNAUTHENTICATED brings one new token; a second time it pauses")
+    func unauthenticated() async throws {
+        let questions = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/token" else {
+                return connection.respond(request, 401, #"{"error":{"code":401,"status":"UNAUTHENTICATED"}}"#)
+            }
+            connection.respond(request, 200, #"{"access_token":"t\#(questions.add())","expires_in":3599}"#)
+        }
+        let gateway = try await TestGateway.start(
+            provider,
+            credential: try Self.credential(provider),
+            total: 500,
+            as: .fcm,
+        )
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(.misconfigured(.credential)) == 500)
+            #expect(traffic.isExact)
+        }
+        #expect(questions.count == 2)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D76: an account that the token endpoint refuses is paused")
+    func refusedAccount() async throws {
+        let questions = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            questions.add()
+            connection.respond(
+                request,
+                400,
+                #"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#,
+            )
+        }
+        let gateway = try await TestGateway.start(
+            provider,
+            credential: try Self.credential(provider),
+            total: 50,
+            as: .fcm,
+        )
+        try await gateway.finished.get()
+        try await gateway.look { #expect($0.count(.misconfigured(.credential)) == 50 && $0.isExact) }
+        #expect(questions.count == 1)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("a token endpoint in trouble is asked again, and requests wait for it")
+    func tokenTrouble() async throws {
+        let questions = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/token" else { return connection.respond(request, 200) }
+            guard questions.add() > 1 else { return connection.respond(request, 503, "<html>") }
+            connection.respond(request, 200, #"{"access_token":"t","expires_in":3599}"#)
+        }
+        let gateway = try await TestGateway.start(
+            provider,
+            credential: try Self.credential(provider),
+            total: 20,
+            as: .fcm,
+        )
+        try await gateway.finished.get()
+        try await gateway.look { #expect($0.count(.accepted) == 20 && $0.isExact) }
+        #expect(questions.count == 2)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+}
