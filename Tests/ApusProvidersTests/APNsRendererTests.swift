@@ -25,7 +25,8 @@ struct APNsRendererTests {
             message.body.text
                 == #"{"aps":{"alert":{"title":"Flight \"AB\"","subtitle":"Gate 4","body":"Boards\nnow é"},"#
                 + #""badge":3,"sound":"default","thread-id":"flights","category":"boarding","#
-                + #""interruption-level":"time-sensitive","relevance-score":0.5},"a":"2","z":"1"}"#
+                + #""interruption-level":"time-sensitive","relevance-score":0.5},"a":"2","z":"1","#
+                + #""apus.send":"send-1"}"#
         )
         #expect(
             message.headers.map { "\($0.name): \($0.value)" } == [
@@ -58,23 +59,26 @@ struct APNsRendererTests {
                 == #"{"aps":{"alert":{"title-loc-key":"T","title-loc-args":["a","b"],"subtitle-loc-key":"S","#
                 + #""loc-key":"B","launch-image":"L"},"sound":{"critical":1,"name":"siren","volume":1},"#
                 + #""content-available":1,"mutable-content":1,"target-content-id":"W","filter-criteria":"F"},"#
-                + #""image":"https://example.com/i.png"}"#
+                + #""image":"https://example.com/i.png","apus.send":"send-1"}"#
         )
     }
 
     @Test("D23 4,096 bytes of an alert and 5,120 of a call are sent, one more is refused")
     func sizes() throws {
+        // The send's id counts too: "apus.send" is there in all of them.
+        let alertFrame = #"{"aps":{"alert":"x"},"k":"","apus.send":"send-1"}"#.utf8.count
+        let callFrame = #"{"aps":{},"k":"","l":"","apus.send":"send-1"}"#.utf8.count
         func alert(bytes: Int) -> Notification {
             notification {
                 $0.apnsJSON = #"{"aps":{"alert":"x"}}"#
-                $0.data = ["k": String(repeating: "a", count: bytes - #"{"aps":{"alert":"x"},"k":""}"#.utf8.count)]
+                $0.data = ["k": String(repeating: "a", count: bytes - alertFrame)]
             }
         }
         func call(bytes: Int) -> Notification {
             notification(.voip) {
                 $0.data = [
                     "k": String(repeating: "a", count: 4_000),
-                    "l": String(repeating: "a", count: bytes - 4_000 - #"{"aps":{},"k":"","l":""}"#.utf8.count),
+                    "l": String(repeating: "a", count: bytes - 4_000 - callFrame),
                 ]
             }
         }
@@ -86,7 +90,7 @@ struct APNsRendererTests {
 
     @Test("D24 the limit counts bytes, not characters")
     func multiByteSizes() throws {
-        let frame = #"{"aps":{"alert":{"body":""}}}"#.utf8.count
+        let frame = #"{"aps":{"alert":{"body":""}},"apus.send":"send-1"}"#.utf8.count
         func alert(characters: Int) -> Notification {
             notification { $0.body = String(repeating: "é", count: characters) }
         }
@@ -111,7 +115,7 @@ struct APNsRendererTests {
         #expect(message.header("apns-priority") == "5")
         #expect(message.header("apns-push-type") == "background")
         #expect(message.header("apns-collapse-id") == nil)
-        #expect(message.body.text == #"{"aps":{"content-available":1}}"#)
+        #expect(message.body.text == #"{"aps":{"content-available":1},"apus.send":"send-1"}"#)
         #expect(try renderAPNs(notification(.background) { $0.priority = .normal }).priority.rawValue == 5)
         for priority in [Notification.Priority.high, .low] {
             let refused = notification(.background) { $0.priority = priority }
@@ -156,7 +160,8 @@ struct APNsRendererTests {
 
     @Test("what each push type asks for by itself")
     func defaults() throws {
-        #expect(try renderAPNs(notification(.widgets)).body.text == #"{"aps":{"content-changed":true}}"#)
+        let widgets = #"{"aps":{"content-changed":true},"apus.send":"send-1"}"#
+        #expect(try renderAPNs(notification(.widgets)).body.text == widgets)
         #expect(try renderAPNs(notification(.widgets)).header("apns-priority") == "5")
         #expect(try renderAPNs(notification(.mdm) { $0.data = ["mdm": "magic"] }).body.text == #"{"mdm":"magic"}"#)
         #expect(refusal { _ = try renderAPNs(notification(.mdm)) } == "missing_value notification.data[mdm]")
@@ -216,7 +221,7 @@ struct APNsRendererTests {
         #expect(
             message.body.text == #"{"aps":{"timestamp":1700000000,"event":"start","content-state":{"score":0},"#
                 + #""attributes-type":"Game","attributes":{"teams":["A","B"]},"input-push-token":1,"#
-                + #""alert":{"title":"Game","body":"Game","sound":"default"}}}"#
+                + #""alert":{"title":"Game","body":"Game","sound":"default"}},"apus.send":"send-1"}"#
         )
         #expect(message.header("apns-priority") == "10")
         let field = "notification.live_activity"
@@ -274,7 +279,10 @@ struct APNsRendererTests {
                 $0.apnsJSON = #"{"aps":{"alert":{"title":null,"action":"Go"},"x":[1]},"a":{"b":2}}"#
             }
         )
-        #expect(message.body.text == #"{"aps":{"alert":{"body":"Hello","action":"Go"},"x":[1]},"a":{"b":2}}"#)
+        #expect(
+            message.body.text
+                == #"{"aps":{"alert":{"body":"Hello","action":"Go"},"x":[1]},"a":{"b":2},"apus.send":"send-1"}"#
+        )
         for text in ["[]", "{", "1", #"{"a":1,"a":2}"#] {
             #expect(
                 refusal { _ = try renderAPNs(notification { $0.apnsJSON = text }) }
@@ -295,7 +303,7 @@ struct APNsRendererTests {
         let body = try renderAPNs(notification { $0.badge = .increment(1) }).body
         #expect(body.needsBadge)
         #expect(body.constant == nil)
-        #expect(body.text == #"{"aps":{"alert":{"body":"Hello"},"badge":7}}"#)
+        #expect(body.text == #"{"aps":{"alert":{"body":"Hello"},"badge":7},"apus.send":"send-1"}"#)
         #expect(body.bytesMax == body.text.utf8.count - 1 + 10)
         let overridden = notification {
             $0.badge = .increment(1)
@@ -324,6 +332,23 @@ struct APNsRendererTests {
         let json = try message.body.json()
         #expect(json["aps"]?["alert"]?["body"]?.string == hostile)
         #expect(json[hostile]?.string == hostile)
-        #expect(json.object?.count == 2)
+        #expect(json.object?.count == 3)
+    }
+
+    @Test(
+        "every payload carries the send's id, whatever the publisher writes there; device management's alone does not"
+    )
+    func sendID() throws {
+        let overridden = notification { $0.apnsJSON = #"{"apus.send":null,"apus_send":"x"}"# }
+        #expect(try renderAPNs(overridden).body.json()["apus.send"] == "send-1")
+        for kind in [Notification.Kind.background, .voip, .location, .controls, .pushToTalk] {
+            #expect(try renderAPNs(notification(kind)).body.json()["apus.send"] == "send-1")
+        }
+        let management = try renderAPNs(notification(.mdm) { $0.data = ["mdm": "magic"] })
+        #expect(try management.body.json()["apus.send"] == nil)
+        for key in ["apus.send", "apus_send"] {
+            let refused = notification { $0.data = [key: "mine"] }
+            #expect(refusal { _ = try renderAPNs(refused) } == "reserved_name notification.data[\(key)]")
+        }
     }
 }

@@ -20,7 +20,8 @@ struct FCMRendererTests {
         )
         #expect(
             message.body.text
-                == #"{"message":{"token":"TOKEN","data":{"k":"v"},"notification":{"title":"T","body":"Hello"},"#
+                == #"{"message":{"token":"TOKEN","data":{"k":"v","apus_send":"send-1"},"#
+                + #""notification":{"title":"T","body":"Hello"},"#
                 + ##""android":{"priority":"HIGH","notification":{"color":"#a1B2c3","sound":"default","tag":"send-1","##
                 + #""channel_id":"news"}},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","#
                 + #""apns-collapse-id":"send-1"},"payload":{"aps":{"sound":"default"}}},"#
@@ -50,6 +51,7 @@ struct FCMRendererTests {
         let android: JSONValue = [
             "title": "mine", "body": "Hello", "image": "https://example.com/i.png", "body_loc_key": "B",
             "body_loc_args": "[\"1\"]", "tag": "send-1", "click_action": "OPEN", "badge": "2", "k": "v",
+            "apus_send": "send-1",
         ]
         #expect(json?["android"]?["data"] == android)
         #expect(json?["android"]?["notification"] == nil)
@@ -67,8 +69,12 @@ struct FCMRendererTests {
             }
         ).body.json()["message"]
         #expect(json?["apns"]?["headers"] == ["apns-push-type": "background", "apns-priority": "5"])
-        #expect(json?["apns"]?["payload"] == ["aps": ["content-available": 1], "body": "Hello", "tag": "send-1"])
-        #expect(json?["webpush"]?["data"] == ["body": "Hello", "tag": "send-1"])
+        let data: JSONValue = ["body": "Hello", "tag": "send-1", "apus_send": "send-1"]
+        let payload: JSONValue = [
+            "aps": ["content-available": 1], "body": "Hello", "tag": "send-1", "apus_send": "send-1",
+        ]
+        #expect(json?["apns"]?["payload"] == payload)
+        #expect(json?["webpush"]?["data"] == data)
         #expect(json?["android"]?["notification"]?["body"] == "Hello")
     }
 
@@ -76,7 +82,8 @@ struct FCMRendererTests {
     func background() throws {
         let message = try renderFCM(notification(.background) { $0.data = ["k": "v"] })
         #expect(
-            message.body.text == #"{"message":{"token":"TOKEN","data":{"k":"v"},"android":{"priority":"NORMAL"},"#
+            message.body.text
+                == #"{"message":{"token":"TOKEN","data":{"k":"v","apus_send":"send-1"},"android":{"priority":"NORMAL"},"#
                 + #""apns":{"headers":{"apns-push-type":"background","apns-priority":"5"},"#
                 + #""payload":{"aps":{"content-available":1}}},"webpush":{"headers":{"Urgency":"normal"}}}}"#
         )
@@ -98,7 +105,7 @@ struct FCMRendererTests {
     @Test("a call reaches Android as urgent data; what only Apple has is refused")
     func kinds() throws {
         let json = try renderFCM(notification(.voip) { $0.title = "Ann" }).body.json()["message"]
-        #expect(json?["android"] == ["priority": "HIGH", "data": ["title": "Ann"]])
+        #expect(json?["android"] == ["priority": "HIGH", "data": ["title": "Ann", "apus_send": "send-1"]])
         #expect(json?["apns"] == nil)
         for kind in [Notification.Kind.complication, .fileProvider, .mdm, .location, .pushToTalk, .widgets, .controls] {
             #expect(refusal { _ = try renderFCM(notification(kind)) } == "unsupported_by_provider notification.kind")
@@ -169,10 +176,12 @@ struct FCMRendererTests {
 
     @Test("D70 data of 4,096 bytes goes to a token and 2,048 to a topic; one more is refused")
     func sizes() throws {
+        let sendBytes = "apus_send".utf8.count + "send-1".utf8.count
         func data(bytes: Int) -> Notification {
             notification(.background) {
                 $0.data = [
-                    "k": String(repeating: "é", count: 1_000), "l": String(repeating: "a", count: bytes - 2_002),
+                    "k": String(repeating: "é", count: 1_000),
+                    "l": String(repeating: "a", count: bytes - 2_002 - sendBytes),
                 ]
             }
         }
@@ -181,6 +190,21 @@ struct FCMRendererTests {
         #expect(refusal { _ = try renderFCM(data(bytes: 4_097)) } == "payload_too_large notification")
         #expect(try renderFCM(data(bytes: 2_048), target: topic).payloadBytes == 2_048)
         #expect(refusal { _ = try renderFCM(data(bytes: 2_049), target: topic) } == "payload_too_large notification")
+    }
+
+    @Test("every message carries the send's id, also where the publisher's JSON brings data of its own")
+    func sendID() throws {
+        let plain = try renderFCM(notification()).body.json()["message"]
+        #expect(plain?["data"] == ["apus_send": "send-1"])
+        let own = notification {
+            $0.androidJSON = #"{"data":{"k":"v"}}"#
+            $0.webpushJSON = #"{"data":{"apus_send":null,"k":"v"}}"#
+        }
+        let json = try renderFCM(own).body.json()["message"]
+        #expect(json?["android"]?["data"] == ["k": "v", "apus_send": "send-1"])
+        #expect(json?["webpush"]?["data"] == ["k": "v", "apus_send": "send-1"])
+        let topic = FCMTarget.topic(try TopicName("news"))
+        #expect(try renderFCM(notification(), target: topic).body.json()["message"]?["data"] == ["apus_send": "send-1"])
     }
 
     @Test("what is shown counts too, and iOS has a limit of its own")

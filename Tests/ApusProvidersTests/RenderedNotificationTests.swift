@@ -34,8 +34,10 @@ struct RenderedNotificationTests {
     func words() throws {
         let rendered = try self.rendered(["fr"])
         #expect(rendered.variants.count == 2)
-        #expect(rendered[locale: "fr-FR"].body.text == #"{"aps":{"alert":{"title":"Hi in fr","body":"Hello"}}}"#)
-        #expect(rendered[locale: "de"].body.text == #"{"aps":{"alert":{"title":"Hi","body":"Hello"}}}"#)
+        let french = #"{"aps":{"alert":{"title":"Hi in fr","body":"Hello"}},"apus.send":"send-1"}"#
+        let own = #"{"aps":{"alert":{"title":"Hi","body":"Hello"}},"apus.send":"send-1"}"#
+        #expect(rendered[locale: "fr-FR"].body.text == french)
+        #expect(rendered[locale: "de"].body.text == own)
     }
 
     @Test("a variant's text replaces a localisation key of the same place")

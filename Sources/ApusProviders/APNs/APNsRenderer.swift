@@ -13,7 +13,7 @@ package struct APNsRenderer: Sendable {
 
     /// Checks every rule and writes every language.
     ///
-    /// The body is `aps`, then the data, then `apns_json` merged in (RFC 7396). The sizes of the finished bodies are
+    /// The body is `aps`, then the data, then `apns_json` merged in (RFC 7396), then the send's id. The sizes of the finished bodies are
     /// checked, a badge that is counted per device with its longest number.
     package func render(
         _ notification: Notification,
@@ -43,7 +43,7 @@ package struct APNsRenderer: Sendable {
         field: String,
     ) throws(Problem) -> RenderedAPNsMessage {
         let pushType = APNsPushType(notification.kind)
-        let payload = try Self.payload(notification, override: override, now: context.now)
+        let payload = try Self.payload(notification, override: override, context: context)
         var places: [RenderedBody.Place] = []
         if case .increment = notification.badge, override?["aps"]?["badge"] == nil, payload["aps"]?["badge"] != nil {
             places = [RenderedBody.Place(["aps", "badge"], .badge)]
@@ -69,9 +69,9 @@ package struct APNsRenderer: Sendable {
     private static func payload(
         _ notification: Notification,
         override: JSONObject?,
-        now: UnixMilliseconds,
+        context: RenderContext,
     ) throws(Problem) -> JSONObject {
-        let aps = try APNsPayload.aps(notification, now: now)
+        let aps = try APNsPayload.aps(notification, now: context.now)
         // Device management has a payload of its own: {"mdm":"…"}.
         var payload: JSONObject = notification.kind == .mdm && aps.isEmpty ? [:] : ["aps": .object(aps)]
         if !notification.image.isEmpty { payload["image"] = .string(notification.image) }
@@ -81,6 +81,8 @@ package struct APNsRenderer: Sendable {
             merged.merge(.object(override))
             payload = merged.object ?? payload
         }
+        // Not to device management: its payload is Apple's to the last member.
+        if notification.kind != .mdm { payload[RenderContext.apnsSendKey] = .string(context.send.text) }
         try Self.checkFinished(payload, kind: notification.kind)
         return payload
     }

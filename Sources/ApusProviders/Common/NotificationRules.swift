@@ -96,6 +96,9 @@ package enum NotificationRules {
             guard key != "aps" else {
                 throw Problem(.reserved, "notification.data[aps]", "is Apple's own: use apns_json")
             }
+            guard key != RenderContext.apnsSendKey, key != RenderContext.fcmSendKey else {
+                throw Problem(.reserved, FieldRules.path("notification.data", key), "carries the send's id")
+            }
         }
     }
 

@@ -10,6 +10,11 @@ package struct RenderContext: Hashable, Sendable {
     /// When it is rendered: FCM is told how long is left, and a Live Activity when it was sent.
     package let now: UnixMilliseconds
 
+    /// The member of an APNs payload that carries the send's id, so that apps can tell what became of it.
+    package static let apnsSendKey = "apus.send"
+    /// The same in FCM's data, where no dot should stand.
+    package static let fcmSendKey = "apus_send"
+
     /// A context.
     package init(send: SendID, publishedAt: UnixMilliseconds, now: UnixMilliseconds) {
         self.send = send

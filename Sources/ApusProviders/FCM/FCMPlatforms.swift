@@ -32,9 +32,12 @@ struct FCMPlatforms {
         return words
     }
 
-    /// `data`: what the publisher hands to the app.
+    /// `data`: what the publisher hands to the app, and the send's id.
     var data: JSONObject {
-        self.notification.data.sorted { $0.key < $1.key }.reduce(into: [:]) { $0[$1.key] = .string($1.value) }
+        var data: JSONObject = [:]
+        for (key, value) in self.notification.data.sorted(by: { $0.key < $1.key }) { data[key] = .string(value) }
+        data[RenderContext.fcmSendKey] = .string(self.context.send.text)
+        return data
     }
 
     /// `android`.

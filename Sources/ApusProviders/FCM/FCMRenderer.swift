@@ -64,14 +64,13 @@ package enum FCMRenderer {
         field: String,
     ) throws(Problem) -> RenderedFCMMessage {
         let platforms = FCMPlatforms(notification, context: context)
-        let android = Self.merged(platforms.android, overrides.android)
-        let webpush = Self.merged(platforms.webpush, overrides.webpush)
+        let android = Self.withSend(Self.merged(platforms.android, overrides.android), context)
+        let webpush = Self.withSend(Self.merged(platforms.webpush, overrides.webpush), context)
         try FCMRules.checkFinished(android: android, webpush: webpush)
         let apns = try platforms.apns(override: overrides.apns)
 
         var message: JSONObject = [target.memberName: Self.value(of: target)]
-        let data = platforms.data
-        if !data.isEmpty { message["data"] = .object(data) }
+        message["data"] = .object(platforms.data)
         if let shared = platforms.shared { message["notification"] = .object(shared) }
         if let android { message["android"] = .object(android) }
         if let apns { message["apns"] = .object(apns) }
@@ -104,6 +103,14 @@ package enum FCMRenderer {
         var merged = JSONValue.object(object ?? [:])
         merged.merge(.object(override))
         return merged.object
+    }
+
+    /// A platform's own data takes the place of everybody's: it must carry the send's id too.
+    private static func withSend(_ platform: JSONObject?, _ context: RenderContext) -> JSONObject? {
+        guard var platform, var data = platform["data"]?.object else { return platform }
+        data[RenderContext.fcmSendKey] = .string(context.send.text)
+        platform["data"] = .object(data)
+        return platform
     }
 
     private static func checkSize(
