@@ -11,6 +11,8 @@ struct Apus: AsyncParsableCommand {
             the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
             """,
         version: "0.1.0",
-        subcommands: [Init.self, Send.self, Watch.self, Device.self, Lag.self, Dead.self, Simulate.self],
+        subcommands: [
+            Init.self, Send.self, Watch.self, Device.self, Lag.self, Dead.self, Simulate.self, Demo.self,
+        ],
     )
 }

@@ -1,0 +1,60 @@
+package import ApusCore
+package import ApusSimulator
+
+/// One request in the simulator's ledger, as its control listener tells it.
+package struct LedgerLine: Hashable, Sendable {
+    private static let bytesMax = 16 * 1_024
+
+    /// When it was judged: nanoseconds since 1970.
+    package var timeNanoseconds: Int64
+    /// Who got it.
+    package var provider: Provider
+    /// The token's digest.
+    package var digest: TokenDigest
+    /// The send that the payload names.
+    package var send: String?
+    /// 0: never answered.
+    package var status: Int
+
+    /// A request.
+    package init(timeNanoseconds: Int64, provider: Provider, digest: TokenDigest, send: String?, status: Int) {
+        self.timeNanoseconds = timeNanoseconds
+        self.provider = provider
+        self.digest = digest
+        self.send = send
+        self.status = status
+    }
+
+    /// Reads a line; nil when it is not one of a ledger.
+    package init?(json line: some Sequence<UInt8>) {
+        guard let value = try? JSONValue(parsing: Array(line), bytesMax: Self.bytesMax),
+            let time = value["time"]?.int64, let status = value["status"]?.int64, let token = value["token"]?.string,
+            let provider = value["provider"]?.string.flatMap({ Provider(name: $0) })
+        else { return nil }
+        self.timeNanoseconds = time
+        self.provider = provider
+        self.digest = TokenDigest(token, provider: provider)
+        self.send = value["send"]?.string
+        self.status = Int(status)
+    }
+}
+
+/// Cuts pieces of text into lines.
+package struct LineSplitter: Sendable {
+    private var rest: [UInt8] = []
+
+    /// Nothing read yet.
+    package init() {}
+
+    /// Takes the next piece, and hands out the lines that end in it.
+    package mutating func take(_ bytes: some Sequence<UInt8>, _ line: ([UInt8]) -> Void) {
+        for byte in bytes {
+            if byte == 0x0a {
+                if !self.rest.isEmpty { line(self.rest) }
+                self.rest.removeAll(keepingCapacity: true)
+            } else {
+                self.rest.append(byte)
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+package import ApusCore
+internal import Histogram
+
+/// A distribution of latencies: HdrHistogram, 1 µs to 1 h in three digits.
+package struct LatencySummary: Sendable {
+    private static let microsecondsMax: UInt64 = 3_600_000_000
+
+    private var histogram = Histogram<UInt64>(
+        lowestDiscernibleValue: 1,
+        highestTrackableValue: Self.microsecondsMax,
+        numberOfSignificantValueDigits: .three,
+    )
+    /// Latencies in it.
+    package private(set) var count = 0
+
+    /// Nothing measured yet.
+    package init() {}
+
+    /// Adds one; below 0 counts as 0, above an hour as an hour.
+    package mutating func record(nanoseconds: Int64) {
+        let microseconds = UInt64(max(0, (nanoseconds + 500) / 1_000))
+        if self.histogram.record(min(microseconds, Self.microsecondsMax)) { self.count += 1 }
+    }
+
+    /// The latency that so many percent are not above, in milliseconds; nil without any.
+    package func milliseconds(percentile: Double) -> Double? {
+        self.count == 0 ? nil : Double(self.histogram.valueAtPercentile(percentile)) / 1_000
+    }
+
+    /// Percentiles that are told, by name.
+    package static let percentiles: [(name: String, value: Double)] = [
+        ("p50", 50), ("p90", 90), ("p99", 99), ("p99_9", 99.9), ("max", 100),
+    ]
+
+    /// As JSON, in milliseconds.
+    package var json: JSONObject {
+        var object: JSONObject = ["count": .integer(self.count)]
+        for percentile in Self.percentiles {
+            let number = self.milliseconds(percentile: percentile.value).flatMap { JSONNumber($0) }
+            object[percentile.name] = number.map { .number($0) } ?? .null
+        }
+        return object
+    }
+}

@@ -1,0 +1,109 @@
+package import ApusCore
+package import ApusMessages
+package import ApusPublisher
+
+/// Publishes sends at a constant rate, in an open loop.
+package struct LoadTest: Sendable {
+    /// Publications that wait for Redis at once; what is due beyond them is given up and counted.
+    package static let inFlightMax = 10_000
+
+    /// What became of one publication.
+    package struct Publication: Hashable, Sendable {
+        /// The send's id.
+        package var send: String
+        /// Its position in the plan.
+        package var index: Int
+        /// When it was due: nanoseconds since 1970.
+        package var dueNanoseconds: Int64
+        /// When it was written into the mailbox, as far as the publisher knows.
+        package var acknowledgedNanoseconds: Int64
+        /// Why it could not be published; nil: it was.
+        package var problem: String?
+
+        /// A publication.
+        package init(
+            send: String,
+            index: Int,
+            dueNanoseconds: Int64,
+            acknowledgedNanoseconds: Int64,
+            problem: String? = nil,
+        ) {
+            self.send = send
+            self.index = index
+            self.dueNanoseconds = dueNanoseconds
+            self.acknowledgedNanoseconds = acknowledgedNanoseconds
+            self.problem = problem
+        }
+    }
+
+    private let plan: LoadPlan
+    private let publisher: Publisher
+    private let lane: Lane
+    private let clock: any WallClock
+    private let command: @Sendable (Int) -> SendCommand
+
+    /// A test.
+    ///
+    /// - Parameter command: the send of each position; its id says which it is.
+    package init(
+        _ plan: LoadPlan,
+        publisher: Publisher,
+        lane: Lane,
+        clock: any WallClock,
+        command: @escaping @Sendable (Int) -> SendCommand,
+    ) {
+        self.plan = plan
+        self.publisher = publisher
+        self.lane = lane
+        self.clock = clock
+        self.command = command
+    }
+
+    /// Publishes all of the plan, and waits until each has been acknowledged.
+    ///
+    /// - Parameter progress: told how many were started, now and then.
+    /// - Returns: what became of each, in the order of the plan.
+    package func run(progress: (Int) -> Void = { _ in }) async throws -> [Publication] {
+        let start = self.clock.nanosecondsSince1970()
+        return try await withThrowingTaskGroup(of: Publication.self) { group in
+            var done: [Publication] = []
+            done.reserveCapacity(self.plan.count)
+            var started = 0
+            var inFlight = 0
+            while started < self.plan.count {
+                let due = self.plan.dueCount(at: self.clock.nanosecondsSince1970() - start)
+                while started < due {
+                    let index = started
+                    started += 1
+                    let dueAt = start + self.plan.due(index)
+                    if inFlight - done.count >= Self.inFlightMax, let one = try await group.next() { done.append(one) }
+                    inFlight += 1
+                    group.addTask { await self.publish(index, due: dueAt) }
+                }
+                progress(started)
+                guard started < self.plan.count else { break }
+                let pause = start + self.plan.due(started) - self.clock.nanosecondsSince1970()
+                if pause > 0 { try await Task.sleep(for: .nanoseconds(pause), tolerance: .zero) }
+            }
+            for try await one in group { done.append(one) }
+            return done.sorted { $0.index < $1.index }
+        }
+    }
+
+    private func publish(_ index: Int, due: Int64) async -> Publication {
+        let command = self.command(index)
+        var problem: String?
+        do throws(PublisherError) {
+            _ = try await self.publisher.publish(command, lane: self.lane)
+        } catch {
+            problem = error.description
+        }
+        return Publication(
+            send: command.id,
+            index: index,
+            dueNanoseconds: due,
+            acknowledgedNanoseconds: self.clock.nanosecondsSince1970(),
+            problem: problem,
+        )
+    }
+}
