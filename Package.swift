@@ -122,7 +122,7 @@ let package = Package(
 
         library(
             "ApusInstallation",
-            ["ApusCore", "ApusRedis", "ApusStore", "ApusStreams", logging]
+            ["ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", logging]
         ),
 
         // 4 Services
@@ -206,8 +206,8 @@ let package = Package(
         tests(
             "ApusStreamsTests",
             [
-                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTestKit", "ApusInstallation", nioCore,
-                nioPosix, logging,
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStreams", "ApusTestKit", "ApusInstallation",
+                nioCore, nioPosix, logging,
             ]
         ),
         tests(
@@ -255,7 +255,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusProviders", "ApusService",
                 "ApusPublisher", "ApusSimulator", "ApusTestKit", nioCore, nioPosix,
-                "ApusInstallation", "apus-dispatcher", "apus-feedback", "apus-registration", logging,
+                "ApusInstallation", "ApusTLS", "apus-dispatcher", "apus-feedback", "apus-registration", logging,
             ],
         ),
         tests("ArchitectureTests", []),

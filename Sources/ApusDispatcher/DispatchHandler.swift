@@ -22,7 +22,10 @@ struct DispatchHandler: Sendable {
 
     /// Handles one entry. Throwing leaves it pending.
     func handle(_ entry: StreamEntry, isStopping: @escaping @Sendable () -> Bool) async throws {
-        guard entry.deliveries < StreamLimits.deliveriesMax else { return try await self.bury(entry) }
+        guard entry.deliveries < StreamLimits.deliveriesMax else {
+            let detail = "delivered \(entry.deliveries) times without progress"
+            return try await self.bury(entry, .poison, Problem(code: "poison", detail: detail))
+        }
         if entry.stream == self.keys.plan {
             try await self.plan(entry, isStopping)
         } else if self.keys.route(ofWork: entry.stream) != nil {
@@ -223,7 +226,8 @@ struct DispatchHandler: Sendable {
     private func work(_ entry: StreamEntry, _ isStopping: @escaping @Sendable () -> Bool) async throws {
         let unit: WorkUnit
         do throws(MessageError) { unit = try WorkUnit.decode(entry.message) } catch {
-            return try await self.bury(entry)
+            let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
+            return try await self.bury(entry, .malformed, problem)
         }
         guard let send = try await self.book.context(of: unit.send, tag: self.keys.tag) else {
             // Its send has ended: whatever it carried has its outcome.
@@ -264,16 +268,12 @@ struct DispatchHandler: Sendable {
         self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
     }
 
-    /// Delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
-    private func bury(_ entry: StreamEntry) async throws {
-        let problem = Problem(
-            code: "poison",
-            detail: "delivered \(entry.deliveries) times without progress, or not to be decoded",
-        )
+    /// Not to be decoded, or delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
+    private func bury(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
         var letter = DeadLetter(
             stream: entry.stream,
             entry: entry.id,
-            cause: .poison,
+            cause: cause,
             problem: problem,
             payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: self.clock.now(),
@@ -287,7 +287,7 @@ struct DispatchHandler: Sendable {
         }
         self.logger.error(
             "buried an entry",
-            metadata: ["entry": "\(entry.origin)", "deliveries": "\(entry.deliveries)"]
+            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)", "deliveries": "\(entry.deliveries)"]
         )
         _ = try await self.streams.refuse(
             entry,

@@ -27,11 +27,29 @@ package struct Dispatcher: Service {
         let client = try RedisClient(
             common.redis,
             clientName: self.context.name.programName,
+            metrics: self.context.commonMetrics.redis,
+            shared: self.context.registry.shared,
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
         let installation = try await Installation.waiting(client, clock: clock, logger: logger)
         let routes = try await RouteBook(common.apps, streams: installation.streams)
+        let counts = StreamCounts(
+            self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            vanished: self.context.metrics.entriesVanished,
+            groupsLost: self.context.metrics.groupsLost,
+        )
+        let census = StreamCensus(
+            installation.streams,
+            labels: self.context.name.streams,
+            routes: routes.numbers,
+            metrics: self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            clock: clock,
+            logger: logger,
+        )
+        self.context.registry.addCollector { await census.collect() }
         let instruments = DispatcherInstruments(
             metrics: self.context.metrics,
             common: self.context.commonMetrics,
@@ -48,7 +66,7 @@ package struct Dispatcher: Service {
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             let handler = DispatchHandler(
                 keys: installation.streams.keys(shard: shard),
-                streams: installation.streams,
+                streams: installation.streams.observed(by: counts),
                 store: installation.store,
                 book: book,
                 routes: routes,
@@ -59,7 +77,7 @@ package struct Dispatcher: Service {
                 clock: clock,
                 logger: logger,
             )
-            return DispatchedShard(handler: handler, routes: routes.numbers, instruments: instruments, logger: logger)
+            return DispatchedShard(handler: handler, routes: routes.numbers, observer: counts, logger: logger)
         }
         logger.notice(
             "dispatching",
@@ -125,7 +143,7 @@ struct DispatchedShard: Sendable {
     private let consumer: ShardConsumer
     private let logger: Logger
 
-    init(handler: DispatchHandler, routes: [RouteNumber], instruments: DispatcherInstruments, logger: Logger) {
+    init(handler: DispatchHandler, routes: [RouteNumber], observer: any StreamObserver, logger: Logger) {
         let keys = handler.keys
         let settings = handler.settings
         self.handler = handler
@@ -145,7 +163,7 @@ struct DispatchedShard: Sendable {
             consumer: handler.consumer,
             feeds: feeds,
             leaseMilliseconds: settings.leaseMilliseconds,
-            observer: DispatcherObserver(keys: keys, instruments: instruments),
+            observer: observer,
             logger: logger,
         ) { entry in
             try await handler.handle(entry, isStopping: { stopFlag.isSet })

@@ -22,16 +22,33 @@ package struct Feedback: Service {
         let client = try RedisClient(
             settings.common.redis,
             clientName: self.context.name.programName,
+            metrics: self.context.commonMetrics.redis,
+            shared: self.context.registry.shared,
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
         let installation = try await Installation.waiting(client, clock: clock, logger: logger)
+        let counts = StreamCounts(
+            self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            vanished: self.context.metrics.entriesVanished,
+            groupsLost: self.context.metrics.groupsLost,
+        )
+        let census = StreamCensus(
+            installation.streams,
+            labels: self.context.name.streams,
+            metrics: self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            clock: clock,
+            logger: logger,
+        )
+        self.context.registry.addCollector { await census.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             let handler = OutcomeHandler(
                 keys: installation.streams.keys(shard: shard),
-                streams: installation.streams,
+                streams: installation.streams.observed(by: counts),
                 store: installation.store,
                 consumer: consumer,
                 settings: settings.own,
@@ -46,7 +63,7 @@ package struct Feedback: Service {
                 consumer: consumer,
                 feeds: [.init([handler.keys.outcomes], inHandMax: settings.own.batchesInHandMax, countPerRead: 16)],
                 leaseMilliseconds: settings.own.leaseMilliseconds,
-                observer: FeedbackObserver(context: self.context),
+                observer: counts,
                 logger: logger,
             ) { entry in
                 try await handler.handle(entry)
@@ -63,29 +80,5 @@ package struct Feedback: Service {
         }
         await client.close()
         logger.notice("drained")
-    }
-}
-
-/// Counts what happens to the outcome streams.
-private struct FeedbackObserver: StreamObserver {
-    let context: ServiceContext<FeedbackSettings, FeedbackMetrics>
-
-    func entriesRead(_ count: Int, stream: String) {
-        let counter = self.context.commonMetrics.streams.entriesRead[GroupedStream(.outcomes)]
-        self.context.registry.shared.add(Int64(count), to: counter)
-    }
-
-    func entryClaimed(stream: String) {
-        self.context.registry.shared.add(
-            to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.outcomes)]
-        )
-    }
-
-    func entriesVanished(_ count: Int, stream: String) {
-        self.context.registry.shared.add(Int64(count), to: self.context.metrics.entriesVanished)
-    }
-
-    func groupLost() {
-        self.context.registry.shared.add(to: self.context.metrics.groupsLost)
     }
 }

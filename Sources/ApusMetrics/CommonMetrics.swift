@@ -106,7 +106,7 @@ public struct RedisMetrics: Sendable {
     public let commands: CounterBy2<RedisCommandLabel, RedisOutcomeLabel>
     /// From sending to the answer, in nanoseconds; blocking reads excluded.
     public let commandDuration: HistogramBy<RedisCommandLabel>
-    /// Open connections that answer.
+    /// 1 while a connection is there, else 0.
     public let connected: Gauge
     /// Connections made again after a loss.
     public let reconnects: Counter
@@ -133,7 +133,8 @@ public struct RedisMetrics: Sendable {
     }
 }
 
-/// The streams that a service reads, and the dead letters that it writes.
+/// The streams that a service reads, and the dead letters that it writes. The gauges are absent while nobody can tell: Redis
+/// is away, or was not asked yet.
 public struct StreamMetrics: Sendable {
     /// Entries read.
     public let entriesRead: CounterBy<GroupedStream>
@@ -186,28 +187,37 @@ public struct StreamMetrics: Sendable {
             by: plain,
             .all,
         )
-        self.length = catalogue.gauge("apus_stream_length_entries", "Entries in the stream.", by: plain)
+        self.length = catalogue.gauge(
+            "apus_stream_length_entries",
+            "Entries in the stream.",
+            by: plain,
+            startsAbsent: true,
+        )
         self.backlog = catalogue.gauge(
             "apus_stream_backlog_entries",
             "Entries that no consumer has read yet.",
             by: grouped,
+            startsAbsent: true,
         )
         self.pending = catalogue.gauge(
             "apus_stream_pending_entries",
             "Entries read and not acknowledged.",
             by: grouped,
+            startsAbsent: true,
         )
         self.oldestUnread = catalogue.gauge(
             "apus_stream_oldest_unread_timestamp_seconds",
             "When the oldest unread entry was written, or 0 when there is none.",
             by: grouped,
             scale: .thousandths,
+            startsAbsent: true,
         )
         self.oldestPending = catalogue.gauge(
             "apus_stream_oldest_pending_timestamp_seconds",
             "When the oldest pending entry was written, or 0 when there is none.",
             by: grouped,
             scale: .thousandths,
+            startsAbsent: true,
         )
     }
 }

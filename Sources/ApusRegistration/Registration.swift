@@ -29,11 +29,22 @@ package struct Registration: Service {
         let client = try RedisClient(
             settings.common.redis,
             clientName: self.context.name.programName,
+            metrics: self.context.commonMetrics.redis,
+            shared: self.context.registry.shared,
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
         let installation = try await Installation.waiting(client, clock: SystemClock(), logger: logger)
+        let census = StreamCensus(
+            installation.streams,
+            labels: self.context.name.streams,
+            metrics: self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            clock: SystemClock(),
+            logger: logger,
+        )
+        self.context.registry.addCollector { await census.collect() }
         let shards = self.shards(installation, settings.own)
         let server = self.server(installation, settings.own)
         let updates = self.context.settings.updates()
@@ -103,14 +114,19 @@ package struct Registration: Service {
         _ consumer: StreamConsumer,
     ) -> ShardConsumer {
         let credentials = self.credentials
+        let counts = StreamCounts(
+            self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            vanished: self.context.metrics.entriesVanished,
+            groupsLost: self.context.metrics.groupsLost,
+        )
         let handler = CommandHandler(
             keys: installation.streams.keys(shard: shard),
-            streams: installation.streams,
+            streams: installation.streams.observed(by: counts),
             store: installation.store,
             consumer: consumer,
             authenticator: { credentials.authenticator },
             metrics: self.context.metrics,
-            streamMetrics: self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
             clock: SystemClock(),
             logger: self.context.logger,
@@ -122,34 +138,10 @@ package struct Registration: Service {
             // One entry at a time: commands for one device keep their order.
             feeds: [ShardConsumer.Feed([handler.keys.register], inHandMax: 1, countPerRead: 1)],
             leaseMilliseconds: settings.leaseMilliseconds,
-            observer: RegistrationObserver(context: self.context),
+            observer: counts,
             logger: self.context.logger,
         ) { entry in
             try await handler.handle(entry)
         }
-    }
-}
-
-/// Counts what happens to the register streams.
-private struct RegistrationObserver: StreamObserver {
-    let context: ServiceContext<RegistrationSettings, RegistrationMetrics>
-
-    func entriesRead(_ count: Int, stream: String) {
-        let counter = self.context.commonMetrics.streams.entriesRead[GroupedStream(.register)]
-        self.context.registry.shared.add(Int64(count), to: counter)
-    }
-
-    func entryClaimed(stream: String) {
-        self.context.registry.shared.add(
-            to: self.context.commonMetrics.streams.entriesClaimed[GroupedStream(.register)]
-        )
-    }
-
-    func entriesVanished(_ count: Int, stream: String) {
-        self.context.registry.shared.add(Int64(count), to: self.context.metrics.entriesVanished)
-    }
-
-    func groupLost() {
-        self.context.registry.shared.add(to: self.context.metrics.groupsLost)
     }
 }

@@ -40,9 +40,13 @@ extension SendStreams {
             arguments: arguments,
         )
         switch reply.root[0].text {
-        case "ok": return .ok
+        case "ok":
+            self.observer?.entriesAcknowledged(1, stream: entry.stream)
+            return .ok
         case "lost": return .lost
-        case "gone": return .gone
+        case "gone":
+            self.observer?.entriesAcknowledged(1, stream: entry.stream)
+            return .gone
         case "final":
             guard let ledger = SendLedger(fields: Self.pairs(reply.root[1])) else { return .gone }
             return .final(ledger)

@@ -81,7 +81,9 @@ extension SendStreams {
         )
         let answer = reply.root
         switch answer[0].text {
-        case "ok": return .ok
+        case "ok":
+            if step.isLast { self.observer?.entriesAcknowledged(1, stream: keys.plan) }
+            return .ok
         case "lost": return .lost
         case "moved": return .moved(cursor: answer[1].text)
         case "full": return .full(stream: answer[1].text)
@@ -158,6 +160,7 @@ extension SendStreams {
             keys: [entry.stream, StreamKeys(tag: tag).send(send)],
             arguments: arguments,
         )
+        if finish, reply.root.text != "lost" { self.observer?.entriesAcknowledged(1, stream: entry.stream) }
         switch reply.root.text {
         case "running", "done": return .running
         case "paused": return .paused
@@ -201,14 +204,20 @@ extension SendStreams {
 
     /// Moves what is due to its streams; how many, and how long until the next (nil: none waits).
     package func moveDue(tag: HashTag) async throws -> (moved: Int, nextMilliseconds: Int64?) {
+        let due = StreamKeys(tag: tag).due
         let reply = try await self.client.call(
             "apus1_due",
             on: tag,
-            keys: [StreamKeys(tag: tag).due],
+            keys: [due],
             arguments: [.integer(Int64(StreamLimits.dueBatchMax))],
         )
+        let moved = Int(reply.root[0].number)
+        if moved > 0 {
+            self.observer?.entriesRead(moved, stream: due)
+            self.observer?.entriesAcknowledged(moved, stream: due)
+        }
         let wait = reply.root[1].number
-        return (Int(reply.root[0].number), wait < 0 ? nil : wait)
+        return (moved, wait < 0 ? nil : wait)
     }
 
     /// What a take-over brought.

@@ -10,11 +10,23 @@ public struct SendStreams: Sendable {
     public let client: RedisClient
     /// Which shard and partition an id belongs to.
     public let keyspace: Keyspace
+    /// Who is told which entries came to their end.
+    let observer: (any StreamObserver)?
 
     /// The functions over that client.
     public init(client: RedisClient, keyspace: Keyspace) {
+        self.init(client: client, keyspace: keyspace, observer: nil)
+    }
+
+    private init(client: RedisClient, keyspace: Keyspace, observer: (any StreamObserver)?) {
         self.client = client
         self.keyspace = keyspace
+        self.observer = observer
+    }
+
+    /// The same functions; the observer is told of every entry that one of them acknowledges or puts aside.
+    package func observed(by observer: any StreamObserver) -> SendStreams {
+        SendStreams(client: self.client, keyspace: self.keyspace, observer: observer)
     }
 
     /// The keys of a shard by its number.
@@ -114,7 +126,12 @@ public struct SendStreams: Sendable {
                 .text(consumer.group), .text(entry.id),
             ],
         )
-        return (try Self.admission(reply.root, function: "apus1_accept"), isHome)
+        let admission = try Self.admission(reply.root, function: "apus1_accept")
+        switch admission {
+        case .new, .again: if isHome { self.observer?.entriesAcknowledged(1, stream: entry.stream) }
+        case .duplicate, .conflict: break
+        }
+        return (admission, isHome)
     }
 
     private static func admission(_ answer: RESPNode, function: String) throws -> Admission {
@@ -137,7 +154,9 @@ public struct SendStreams: Sendable {
         var arguments: [RedisArgument] = [.text(consumer.group), .text(consumer.name), .text(entry.id)]
         for batch in batches { arguments.append(.bytes(try batch.encode())) }
         let reply = try await self.client.call("apus1_conclude", on: tag, keys: [entry.stream], arguments: arguments)
-        return reply.root.number == 1
+        guard reply.root.number == 1 else { return false }
+        self.observer?.entriesAcknowledged(1, stream: entry.stream)
+        return true
     }
 
     /// Puts an entry aside. False: another owns it now.
@@ -158,7 +177,10 @@ public struct SendStreams: Sendable {
                 .bytes(try receipt?.encode() ?? []), .bytes(try outcomes?.encode() ?? []),
             ],
         )
-        return reply.root.number == 1
+        guard reply.root.number == 1 else { return false }
+        self.observer?.entriesAcknowledged(1, stream: entry.stream)
+        if let letter { self.observer?.deadLetterWritten(letter.cause, stream: entry.stream) }
+        return true
     }
 
     /// Acknowledges entries of one stream; the number that still were this consumer's.
@@ -174,7 +196,9 @@ public struct SendStreams: Sendable {
             keys: [stream],
             arguments: [.text(consumer.group), .text(consumer.name)] + entries.map { .text($0) },
         )
-        return Int(reply.root.number)
+        let count = Int(reply.root.number)
+        if count > 0 { self.observer?.entriesAcknowledged(count, stream: stream) }
+        return count
     }
 
     // MARK: Reading back

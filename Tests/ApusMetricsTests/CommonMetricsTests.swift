@@ -40,6 +40,9 @@ private func makeRegistry() -> (CommonMetrics, MetricRegistry) {
     registry.shared.observe(12_345, in: metrics.redis.commandDuration[.fcallReadOnly])
     registry.shared.set(metrics.configurationReloadSuccess, to: 1_700_000_000_123)
     registry.shared.set(metrics.process.openDescriptors, to: 12)
+    for stream in [StreamLabel.inExpress, .inBulk, .plan, .work] {
+        registry.shared.set(metrics.streams.backlog[GroupedStream(stream)], to: 0)
+    }
     return (metrics, registry)
 }
 

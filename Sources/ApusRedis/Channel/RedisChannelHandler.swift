@@ -12,7 +12,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private static let outboundKeptBytesMax = 1_024 * 1_024
 
     private let eventLoop: any EventLoop
-    private var pipeline: RedisPipeline<EventLoopPromise<RESPReply>>
+    private let observer: (any RedisObserver)?
+    private var pipeline: RedisPipeline<SentCommand>
     private var parser = RESPParser()
     private var context: ChannelHandlerContext?
     private var outbound = ByteBuffer()
@@ -23,8 +24,13 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private var wakeUpAt = NIODeadline.distantFuture
     private var closeReason: RedisError?
 
-    init(limits: RedisPipeline<EventLoopPromise<RESPReply>>.Limits, eventLoop: any EventLoop) {
+    init(
+        limits: RedisPipeline<SentCommand>.Limits,
+        eventLoop: any EventLoop,
+        observer: (any RedisObserver)?,
+    ) {
         self.eventLoop = eventLoop
+        self.observer = observer
         self.pipeline = RedisPipeline(limits: limits, now: eventLoop.now)
     }
 
@@ -35,14 +41,17 @@ final class RedisChannelHandler: ChannelInboundHandler {
     var pendingCount: Int { self.pipeline.pendingCount }
 
     /// Sends a command; the answer, or the error that the server answered, comes with the future.
-    func submit(_ command: RedisCommand, timeout: TimeAmount) -> EventLoopFuture<RESPReply> {
+    func submit(_ command: RedisCommand, timeout: TimeAmount, mayBlock: Bool) -> EventLoopFuture<RESPReply> {
         self.eventLoop.assertInEventLoop()
         guard self.isOpen else {
             return self.eventLoop.makeFailedFuture(RedisError(.notConnected, "the connection is closed"))
         }
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
         let byteCount = command.encoded.readableBytes
-        switch self.pipeline.submit(promise, byteCount: byteCount, deadline: self.eventLoop.now + timeout) {
+        let now = self.eventLoop.now
+        let name = self.observer == nil ? "" : command.name
+        let sent = SentCommand(promise: promise, name: name, at: mayBlock ? nil : now)
+        switch self.pipeline.submit(sent, byteCount: byteCount, deadline: now + timeout) {
         case .write:
             self.write(command.encoded)
             self.scheduleWakeUp()
@@ -81,7 +90,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
         let bytes = self.unwrapInboundIn(data)
         guard self.closeReason == nil else { return }
         self.isReading = true
-        self.pipeline.heard(now: self.eventLoop.now)
+        let now = self.eventLoop.now
+        self.pipeline.heard(now: now)
         var violation: RedisError?
         do throws(RedisError) {
             try self.parser.receive(bytes.readableBytesUInt8Span)
@@ -90,7 +100,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         }
         while let reply = self.parser.nextReply() {
             switch self.pipeline.replyReceived() {
-            case .complete(let promise): Self.complete(promise, with: reply)
+            case .complete(let command): self.complete(command, with: reply, now: now)
             case .drop: break
             case .violation(let error): violation = violation ?? error
             }
@@ -104,12 +114,20 @@ final class RedisChannelHandler: ChannelInboundHandler {
         context.fireChannelReadComplete()
     }
 
-    private static func complete(_ promise: EventLoopPromise<RESPReply>, with reply: RESPReply) {
+    private func complete(_ command: SentCommand, with reply: RESPReply, now: NIODeadline) {
         do throws(RedisError) {
-            promise.succeed(try reply.checked())
+            let answer = try reply.checked()
+            self.tell(command, .answered, now)
+            command.promise.succeed(answer)
         } catch {
-            promise.fail(error)
+            self.tell(command, .refused, now)
+            command.promise.fail(error)
         }
+    }
+
+    private func tell(_ command: SentCommand, _ ending: RedisCommandEnding, _ now: NIODeadline) {
+        guard let observer = self.observer else { return }
+        observer.commandEnded(command.name, ending, nanoseconds: command.at.map { (now - $0).nanoseconds })
     }
 
     /// The channel is gone: everyone who waits hears of it.
@@ -120,7 +138,11 @@ final class RedisChannelHandler: ChannelInboundHandler {
         self.wakeUp = nil
         let reason = self.closeReason ?? RedisError(.disconnected, "the server closed the connection")
         self.closeReason = reason
-        for promise in self.pipeline.closed() { promise.fail(Self.told(reason)) }
+        let now = self.eventLoop.now
+        for command in self.pipeline.closed() {
+            self.tell(command, RedisCommandEnding(closedBecause: reason), now)
+            command.promise.fail(Self.told(reason))
+        }
     }
 
     /// What a command hears that was taken and has no answer.
@@ -198,6 +220,15 @@ final class RedisChannelHandler: ChannelInboundHandler {
             break
         }
     }
+}
+
+/// A command whose answer is awaited.
+struct SentCommand {
+    let promise: EventLoopPromise<RESPReply>
+    /// Empty when nobody observes.
+    let name: String
+    /// When it was sent; nil: it may block, so its time is not measured.
+    let at: NIODeadline?
 }
 
 extension ChannelHandlerContext {

@@ -34,7 +34,13 @@ public final class RedisConnection: Sendable {
     ) -> EventLoopFuture<RedisConnection> {
         do throws(RedisError) {
             let security = try RedisSecurity(configuration)
-            return Self.connect(to: endpoint, configuration: configuration, security: security, on: eventLoop)
+            return Self.connect(
+                to: endpoint,
+                configuration: configuration,
+                security: security,
+                observer: nil,
+                on: eventLoop,
+            )
         } catch {
             return eventLoop.makeFailedFuture(error)
         }
@@ -44,6 +50,7 @@ public final class RedisConnection: Sendable {
         to endpoint: RedisEndpoint,
         configuration: RedisConfiguration,
         security: RedisSecurity,
+        observer: (any RedisObserver)?,
         on eventLoop: any EventLoop,
     ) -> EventLoopFuture<RedisConnection> {
         let requestTimeout = TimeAmount(configuration.requestTimeout)
@@ -54,7 +61,8 @@ public final class RedisConnection: Sendable {
                     try security.addHandler(to: channel, host: endpoint.host)
                     let handler = RedisChannelHandler(
                         limits: configuration.pipelineLimits,
-                        eventLoop: channel.eventLoop
+                        eventLoop: channel.eventLoop,
+                        observer: observer,
                     )
                     try channel.pipeline.syncOperations.addHandler(handler)
                 }
@@ -86,9 +94,17 @@ public final class RedisConnection: Sendable {
     /// - Returns: the answer. Fails with a `RedisError`: what the server answered, `full` when the queue is at its limit,
     ///   `notConnected` when it was not sent, `disconnected` or `timedOut` when it was and nobody knows more.
     public func send(_ command: RedisCommand, timeout: TimeAmount? = nil) -> EventLoopFuture<RESPReply> {
-        let timeout = timeout ?? self.requestTimeout
-        if self.eventLoop.inEventLoop { return self.handler.value.submit(command, timeout: timeout) }
-        return self.eventLoop.flatSubmit { self.handler.value.submit(command, timeout: timeout) }
+        self.submit(command, timeout: timeout ?? self.requestTimeout, mayBlock: false)
+    }
+
+    /// Sends a command; of one that may block, observers are not told how long it took.
+    func submit(_ command: RedisCommand, timeout: TimeAmount, mayBlock: Bool) -> EventLoopFuture<RESPReply> {
+        if self.eventLoop.inEventLoop {
+            return self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock)
+        }
+        return self.eventLoop.flatSubmit {
+            self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock)
+        }
     }
 
     /// Sends commands as one transaction: all are executed with nothing between them, or none.

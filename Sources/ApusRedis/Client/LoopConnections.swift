@@ -5,14 +5,22 @@ internal import NIOCore
 final class LoopConnections {
     private let configuration: RedisConfiguration
     private let security: RedisSecurity
+    private let observer: (any RedisObserver)?
     private let eventLoop: any EventLoop
     private let logger: Logger
     private var connections: [RedisEndpoint: ReconnectingConnection] = [:]
     private var isClosed = false
 
-    init(_ configuration: RedisConfiguration, security: RedisSecurity, eventLoop: any EventLoop, logger: Logger) {
+    init(
+        _ configuration: RedisConfiguration,
+        security: RedisSecurity,
+        observer: (any RedisObserver)?,
+        eventLoop: any EventLoop,
+        logger: Logger,
+    ) {
         self.configuration = configuration
         self.security = security
+        self.observer = observer
         self.eventLoop = eventLoop
         self.logger = logger
     }
@@ -61,6 +69,7 @@ final class LoopConnections {
             endpoint: endpoint,
             configuration: self.configuration,
             security: self.security,
+            observer: self.observer,
             eventLoop: self.eventLoop,
             logger: self.logger,
         )

@@ -19,6 +19,7 @@ final class ReconnectingConnection {
     private let endpoint: RedisEndpoint
     private let configuration: RedisConfiguration
     private let security: RedisSecurity
+    private let observer: (any RedisObserver)?
     private let eventLoop: any EventLoop
     private let logger: Logger
     private var state: State = .idle
@@ -29,17 +30,21 @@ final class ReconnectingConnection {
     private var loggedCode: RedisError.Code?
     /// When the trouble began: for one line when it is over, instead of one for each attempt.
     private var lostAt: NIODeadline?
+    /// Whether one was there and was lost, for whoever counts.
+    private var wasLost = false
 
     init(
         endpoint: RedisEndpoint,
         configuration: RedisConfiguration,
         security: RedisSecurity,
+        observer: (any RedisObserver)?,
         eventLoop: any EventLoop,
         logger: Logger,
     ) {
         self.endpoint = endpoint
         self.configuration = configuration
         self.security = security
+        self.observer = observer
         self.eventLoop = eventLoop
         self.logger = logger
     }
@@ -104,6 +109,7 @@ final class ReconnectingConnection {
             return promise.futureResult.map { _ in }.recover { _ in }
         case .open(let connection, _):
             self.state = .closed
+            self.observer?.connectionEnded()
             return connection.close()
         }
         return self.eventLoop.makeSucceededVoidFuture()
@@ -131,6 +137,7 @@ final class ReconnectingConnection {
             to: self.endpoint,
             configuration: self.configuration,
             security: self.security,
+            observer: self.observer,
             on: self.eventLoop,
         ).assumeIsolated().whenComplete { result in
             switch result {
@@ -159,6 +166,7 @@ final class ReconnectingConnection {
             self.loggedCode = nil
         }
         self.state = .open(connection, since: now)
+        self.observer?.connectionMade(isAgain: self.wasLost)
         connection.closeFuture.assumeIsolated().whenComplete { _ in self.lost(connection, since: now) }
         promise.succeed(connection)
     }
@@ -189,6 +197,8 @@ final class ReconnectingConnection {
         self.failures = livedLong ? 1 : self.failures + 1
         self.lastError = RedisError(.notConnected, "the connection was lost")
         self.lostAt = now
+        self.wasLost = true
+        self.observer?.connectionEnded()
         self.logger.warning("redis connection lost", metadata: ["server": "\(self.endpoint)"])
         self.state = .idle
     }

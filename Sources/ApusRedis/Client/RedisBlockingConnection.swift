@@ -14,6 +14,7 @@ public final class RedisBlockingConnection: Sendable {
         endpoint: RedisEndpoint,
         configuration: RedisConfiguration,
         security: RedisSecurity,
+        observer: (any RedisObserver)?,
         eventLoop: any EventLoop,
         logger: Logger,
     ) {
@@ -23,6 +24,7 @@ public final class RedisBlockingConnection: Sendable {
             endpoint: endpoint,
             configuration: configuration,
             security: security,
+            observer: observer,
             eventLoop: eventLoop,
             logger: logger,
         )
@@ -42,7 +44,7 @@ public final class RedisBlockingConnection: Sendable {
         do {
             return try await self.eventLoop.flatSubmit {
                 self.connection.value.connection(notAfter: .distantFuture).flatMap {
-                    $0.send(command, timeout: timeout)
+                    $0.submit(command, timeout: timeout, mayBlock: blocking > .zero)
                 }
             }.get()
         } catch {

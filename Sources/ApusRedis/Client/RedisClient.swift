@@ -38,6 +38,7 @@ public final class RedisClient: Sendable {
 
     private let loops: [ObjectIdentifier: NIOLoopBoundBox<LoopConnections>]
     private let security: RedisSecurity
+    private let observer: (any RedisObserver)?
     private let logger: Logger
 
     /// A client; it connects when it is first used.
@@ -47,22 +48,31 @@ public final class RedisClient: Sendable {
     ///   - topology: nil: the one server of the configuration's address.
     ///   - eventLoopGroup: where its connections live. Not shut down by the client.
     ///   - logger: one line when a server is lost and one when it is back.
+    ///   - observer: who counts; nil: nobody.
     /// - Throws: `tls` when the trusted certificates cannot be read.
     public init(
         configuration: RedisConfiguration,
         topology: (any RedisTopology)? = nil,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
+        observer: (any RedisObserver)? = nil,
     ) throws(RedisError) {
         self.configuration = configuration
         self.topology = topology ?? SingleServerTopology(configuration.endpoint)
         self.eventLoopGroup = eventLoopGroup
         self.logger = logger
+        self.observer = observer
         let security = try RedisSecurity(configuration)
         self.security = security
         var loops: [ObjectIdentifier: NIOLoopBoundBox<LoopConnections>] = [:]
         for eventLoop in eventLoopGroup.makeIterator() {
-            let connections = LoopConnections(configuration, security: security, eventLoop: eventLoop, logger: logger)
+            let connections = LoopConnections(
+                configuration,
+                security: security,
+                observer: observer,
+                eventLoop: eventLoop,
+                logger: logger,
+            )
             loops[ObjectIdentifier(eventLoop)] = .makeBoxSendingValue(connections, eventLoop: eventLoop)
         }
         self.loops = loops
@@ -151,6 +161,7 @@ public final class RedisClient: Sendable {
             endpoint: self.topology.endpoint(forSlot: tag.slot),
             configuration: self.configuration,
             security: self.security,
+            observer: self.observer,
             eventLoop: self.eventLoopGroup.next(),
             logger: self.logger,
         )

@@ -85,7 +85,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
 
 extension RedisConfiguration {
     /// The bounds of a connection's pipeline.
-    var pipelineLimits: RedisPipeline<EventLoopPromise<RESPReply>>.Limits {
+    var pipelineLimits: RedisPipeline<SentCommand>.Limits {
         RedisPipeline.Limits(
             pendingMax: self.pendingCommandsMax,
             outboundBytesMax: RedisLimits.outboundBytesMax,

@@ -13,7 +13,6 @@ struct CommandHandler: Sendable {
     let consumer: StreamConsumer
     let authenticator: @Sendable () -> Authenticator
     let metrics: RegistrationMetrics
-    let streamMetrics: StreamMetrics
     let shared: SharedMetrics
     let clock: any WallClock
     let logger: Logger
@@ -22,7 +21,6 @@ struct CommandHandler: Sendable {
     func handle(_ entry: StreamEntry) async throws {
         let command: RegistrationCommand
         do throws(MessageError) { command = try RegistrationCommand.decode(entry.message) } catch {
-            self.shared.add(to: self.streamMetrics.entriesMalformed[.register])
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
             return try await self.bury(entry, nil, .malformed, problem)
         }
@@ -114,13 +112,12 @@ struct CommandHandler: Sendable {
 
     private func acknowledge(_ entry: StreamEntry, _ command: RegistrationCommand) async throws {
         try await self.reply(entry, command, problem: nil)
-        let done = try await self.streams.done(
+        _ = try await self.streams.done(
             stream: entry.stream,
             entries: [entry.id],
             by: self.consumer,
             tag: self.keys.tag,
         )
-        self.shared.add(Int64(done), to: self.streamMetrics.entriesAcknowledged[GroupedStream(.register)])
     }
 
     private func bury(
@@ -147,7 +144,6 @@ struct CommandHandler: Sendable {
         )
         guard try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
         else { return }
-        self.shared.add(to: self.streamMetrics.deadLetters[.register, cause.label])
         self.shared.add(to: self.metrics.rejected[cause == .malformed ? .malformed : .validation])
     }
 
@@ -175,18 +171,6 @@ extension ProblemDetails.Part {
             } else {
                 field += field.isEmpty ? String(step) : ".\(step)"
             }
-        }
-    }
-}
-
-extension DeadLetter.Cause {
-    /// As metrics count it.
-    fileprivate var label: DeadLetterLabel {
-        switch self {
-        case .malformed: .malformed
-        case .invalid: .invalid
-        case .poison: .poison
-        case .conflict: .conflict
         }
     }
 }

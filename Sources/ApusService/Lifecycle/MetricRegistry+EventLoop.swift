@@ -1,3 +1,4 @@
+internal import ApusCore
 public import ApusMetrics
 public import NIOCore
 

@@ -1,15 +1,25 @@
+public import ApusMetrics
 public import ApusRedis
 internal import Foundation
 public import Logging
 public import NIOCore
 
 extension RedisClient {
-    /// The client that a configuration asks for. Connects at the first command.
+    /// The client that a configuration asks for, counted. Connects at the first command.
     ///
+    /// - Parameters:
+    ///   - settings: the section `redis`.
+    ///   - clientName: what `CLIENT LIST` shows.
+    ///   - metrics: what is counted.
+    ///   - shared: where.
+    ///   - eventLoopGroup: where its connections live.
+    ///   - logger: what is said about lost servers.
     /// - Throws: `configuration` for an address that is none or a password file that cannot be read.
     public convenience init(
         _ settings: RedisSettings,
         clientName: String,
+        metrics: RedisMetrics,
+        shared: SharedMetrics,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
     ) throws(RedisError) {
@@ -27,7 +37,12 @@ extension RedisClient {
                 serverName: configuration.tls?.serverName,
             )
         }
-        try self.init(configuration: configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        try self.init(
+            configuration: configuration,
+            eventLoopGroup: eventLoopGroup,
+            logger: logger,
+            observer: RedisCounts(metrics: metrics, shared: shared),
+        )
     }
 }
 

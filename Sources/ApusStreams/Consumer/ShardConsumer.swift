@@ -2,18 +2,6 @@ package import ApusRedis
 package import Logging
 internal import Synchronization
 
-/// What a consumer of streams tells whoever counts.
-package protocol StreamObserver: Sendable {
-    /// New entries were read.
-    func entriesRead(_ count: Int, stream: String)
-    /// An entry was taken over from an owner that had fallen silent.
-    func entryClaimed(stream: String)
-    /// Entries vanished before they were acknowledged: their work is lost.
-    func entriesVanished(_ count: Int, stream: String)
-    /// A stream or its group vanished and was made again from `0`.
-    func groupLost()
-}
-
 /// Runs one queue shard for one consumer: reads its streams, keeps what is in hand, takes over what others left.
 ///
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its streams are not read. An entry whose

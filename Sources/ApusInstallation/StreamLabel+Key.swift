@@ -1,0 +1,39 @@
+internal import ApusCore
+package import ApusMetrics
+package import ApusStreams
+
+extension StreamLabel {
+    /// The label of a stream by its key, as `StreamKeys` writes them: `{q7}in:express`; work streams are all that no other name is.
+    package init(streamKey key: String) {
+        let name = key.drop { $0 != "}" }.dropFirst()
+        self =
+            switch name {
+            case "in:express": .inExpress
+            case "in:bulk": .inBulk
+            case "plan": .plan
+            case "due": .due
+            case "register": .register
+            case "outcomes": .outcomes
+            case "events": .events
+            case "receipts": .receipts
+            case "dead": .dead
+            default: .work
+            }
+    }
+
+    /// The keys of one shard that count under this label.
+    package func keys(_ keys: StreamKeys, routes: [RouteNumber]) -> [String] {
+        switch self {
+        case .inExpress: [keys.mailbox(.express)]
+        case .inBulk: [keys.mailbox(.bulk)]
+        case .plan: [keys.plan]
+        case .work: routes.flatMap { route in Lane.allCases.map { keys.work(route, $0) } }
+        case .due: [keys.due]
+        case .register: [keys.register]
+        case .outcomes: [keys.outcomes]
+        case .events: [keys.events]
+        case .receipts: [keys.receipts]
+        case .dead: [keys.dead]
+        }
+    }
+}

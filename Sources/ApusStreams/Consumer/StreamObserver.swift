@@ -1,0 +1,17 @@
+package import ApusMessages
+
+/// What a consumer of streams tells whoever counts.
+package protocol StreamObserver: Sendable {
+    /// New entries were read.
+    func entriesRead(_ count: Int, stream: String)
+    /// An entry was taken over from an owner that had fallen silent.
+    func entryClaimed(stream: String)
+    /// Entries came to their end: they are acknowledged and gone from the stream.
+    func entriesAcknowledged(_ count: Int, stream: String)
+    /// An entry of that stream was put aside as a dead letter.
+    func deadLetterWritten(_ cause: DeadLetter.Cause, stream: String)
+    /// Entries vanished before they were acknowledged: their work is lost.
+    func entriesVanished(_ count: Int, stream: String)
+    /// A stream or its group vanished and was made again from `0`.
+    func groupLost()
+}
