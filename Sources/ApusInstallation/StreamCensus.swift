@@ -1,6 +1,6 @@
 package import ApusCore
 package import ApusMetrics
-package import ApusRedis
+internal import ApusRedis
 package import ApusStreams
 package import Logging
 internal import Synchronization

@@ -1,6 +1,6 @@
 package import ApusMessages
 package import ApusMetrics
-package import ApusStreams
+internal import ApusStreams
 
 /// Counts what a service's consumers do with its streams.
 package struct StreamCounts: StreamObserver {

@@ -1,4 +1,4 @@
-internal import ApusCore
+package import ApusCore
 package import ApusMetrics
 package import ApusStreams
 

@@ -79,11 +79,19 @@ final class Fleet: Sendable {
 
     // MARK: Services
 
-    func configuration(lease: String = "10s") -> String {
+    /// A server that stands in for Apple's, other than the simulator.
+    struct AppleStandIn {
+        var port: Int
+        var caFile: String
+    }
+
+    func configuration(lease: String = "10s", apple: AppleStandIn? = nil) -> String {
+        let apple =
+            apple ?? AppleStandIn(port: self.simulator.addresses.apnsPort ?? 0, caFile: "\(self.folder)/ca.pem")
         let apps = self.simulatedApps.map { app in
             """
               \(app.app.name):
-                apns: {team_id: \(app.app.teamID), key_id: \(app.app.keyID), key_file: "\(app.keyFile ?? "")", topic: \(app.app.bundleID ?? ""), environments: [production], host: 127.0.0.1, port: \(self.simulator.addresses.apnsPort ?? 0), ca_file: "\(self.folder)/ca.pem"}
+                apns: {team_id: \(app.app.teamID), key_id: \(app.app.keyID), key_file: "\(app.keyFile ?? "")", topic: \(app.app.bundleID ?? ""), environments: [production], host: 127.0.0.1, port: \(apple.port), ca_file: "\(apple.caFile)"}
                 fcm: {project_id: \(app.app.projectID ?? ""), service_account_file: "\(app.serviceAccountFile ?? "")", base_url: "https://127.0.0.1:\(self.simulator.addresses.fcmPort ?? 0)", ca_file: "\(self.folder)/ca.pem"}
             """
         }
@@ -92,6 +100,7 @@ final class Fleet: Sendable {
             event_loops: 1
             dispatcher: {lease: \(lease)}
             feedback: {lease: \(lease)}
+            registration: {lease: \(lease), listen: "127.0.0.1:0"}
             apps:
             \(apps.joined(separator: "\n"))
             """
@@ -101,8 +110,12 @@ final class Fleet: Sendable {
         (try? self.simulator.writeCredentials(to: self.folder).apps) ?? []
     }
 
-    func startDispatcher(lease: String = "10s") async throws -> ServiceProcess {
-        try await ServiceProcess.start("apus-dispatcher", configuration: self.configuration(lease: lease))
+    func startDispatcher(lease: String = "10s", apple: AppleStandIn? = nil) async throws -> ServiceProcess {
+        try await ServiceProcess.start("apus-dispatcher", configuration: self.configuration(lease: lease, apple: apple))
+    }
+
+    func startRegistration() async throws -> ServiceProcess {
+        try await ServiceProcess.start("apus-registration", configuration: self.configuration())
     }
 
     func startFeedback(lease: String = "10s") async throws -> ServiceProcess {

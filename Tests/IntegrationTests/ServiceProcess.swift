@@ -46,11 +46,13 @@ final class ServiceProcess: Sendable {
     }
 
     /// Asks an admin endpoint.
-    func get(_ path: String) async throws -> (status: Int, body: String) {
+    func get(_ path: String, accept: String? = nil) async throws -> (status: Int, body: String) {
         let port = try String(contentsOfFile: "\(self.directory)/port", encoding: .utf8)
             .trimmingCharacters(in: .whitespacesAndNewlines)
         guard let url = URL(string: "http://127.0.0.1:\(port)/\(path)") else { throw URLError(.badURL) }
-        let (data, response) = try await URLSession.shared.data(from: url)
+        var request = URLRequest(url: url)
+        if let accept { request.setValue(accept, forHTTPHeaderField: "Accept") }
+        let (data, response) = try await URLSession.shared.data(for: request)
         return ((response as? HTTPURLResponse)?.statusCode ?? 0, String(decoding: data, as: UTF8.self))
     }
 
