@@ -163,8 +163,8 @@ let package = Package(
         library(
             "ApusLoadTest",
             [
-                "ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusStreams", "ApusStore", nioCore, nioPosix,
-                histogram,
+                "ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusInstallation", "ApusStreams", "ApusStore",
+                nioCore, nioPosix, histogram,
             ],
         ),
         library(

@@ -15,6 +15,8 @@ package struct LoadTest: Sendable {
         package var index: Int
         /// When it was due: nanoseconds since 1970.
         package var dueNanoseconds: Int64
+        /// When the publisher began to write it; as `due` when it could not.
+        package var publishedNanoseconds: Int64
         /// When it was written into the mailbox, as far as the publisher knows.
         package var acknowledgedNanoseconds: Int64
         /// Why it could not be published; nil: it was.
@@ -25,12 +27,14 @@ package struct LoadTest: Sendable {
             send: String,
             index: Int,
             dueNanoseconds: Int64,
+            publishedNanoseconds: Int64,
             acknowledgedNanoseconds: Int64,
             problem: String? = nil,
         ) {
             self.send = send
             self.index = index
             self.dueNanoseconds = dueNanoseconds
+            self.publishedNanoseconds = publishedNanoseconds
             self.acknowledgedNanoseconds = acknowledgedNanoseconds
             self.problem = problem
         }
@@ -93,8 +97,9 @@ package struct LoadTest: Sendable {
     private func publish(_ index: Int, due: Int64) async -> Publication {
         let command = self.command(index)
         var problem: String?
+        var published = due
         do throws(PublisherError) {
-            _ = try await self.publisher.publish(command, lane: self.lane)
+            published = try await self.publisher.publish(command, lane: self.lane).publishedAtNanoseconds
         } catch {
             problem = error.description
         }
@@ -102,6 +107,7 @@ package struct LoadTest: Sendable {
             send: command.id,
             index: index,
             dueNanoseconds: due,
+            publishedNanoseconds: published,
             acknowledgedNanoseconds: self.clock.nanosecondsSince1970(),
             problem: problem,
         )

@@ -12,7 +12,7 @@ struct Apus: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            Init.self, Send.self, Watch.self, Device.self, Lag.self, Dead.self, Simulate.self, Demo.self,
+            Init.self, Send.self, Watch.self, Device.self, Lag.self, Dead.self, Simulate.self, Demo.self, LoadTest.self,
         ],
     )
 }

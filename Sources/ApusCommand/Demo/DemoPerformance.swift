@@ -193,7 +193,7 @@ struct DemoPerformance {
         }
         let accepted = try await self.acceptances(of: plan.count, since: start)
         self.report.latencies = publications.filter { plan.isMeasured($0.index) }
-            .compactMap { publication in accepted[publication.send].map { $0 - publication.dueNanoseconds } }
+            .compactMap { publication in accepted[publication.send].map { $0 - publication.publishedNanoseconds } }
             .map { max(0, $0) }
             .sorted()
     }

@@ -62,7 +62,7 @@ package struct DemoPopulation: Sendable {
     private static func device(_ index: Int, seed: UInt64, dead: DeadShare) -> DemoDevice {
         var generator = SeededGenerator(seed: seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
         let provider: Provider = index.isMultiple(of: 2) ? .apns : .fcm
-        let token = provider == .apns ? Self.appleToken(&generator) : Self.googleToken(&generator)
+        let token = provider == .apns ? SampleToken.apple(&generator) : SampleToken.google(&generator)
         let topics = Self.topics.filter { topic in
             Double(generator.next() >> 11) / 0x1p53 < topic.share
         }
@@ -77,24 +77,5 @@ package struct DemoPopulation: Sendable {
             digest: digest,
             isDead: dead.contains(digest),
         )
-    }
-
-    private static func appleToken(_ generator: inout SeededGenerator) -> String {
-        var bytes: [UInt8] = []
-        for _ in 0..<4 {
-            let word = generator.next()
-            for shift in stride(from: UInt64(0), to: 64, by: 8) {
-                bytes.append(UInt8(truncatingIfNeeded: word >> shift))
-            }
-        }
-        return Hexadecimal.encode(bytes)
-    }
-
-    /// "dGhpc0lzTm8:APA91b…": 152 characters.
-    private static func googleToken(_ generator: inout SeededGenerator) -> String {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-        func draw(_ count: Int) -> [UInt8] { (0..<count).map { _ in alphabet[Int(generator.next() >> 58)] } }
-        let instance = draw(11)
-        return String(decoding: instance + Array(":APA91b".utf8) + draw(134), as: UTF8.self)
     }
 }

@@ -142,10 +142,7 @@ package struct DemoReport: Hashable, Sendable {
             "latency_ms": .object(latency),
             "simulator": .string(self.isStrict ? "strict" : "blind"),
             "build": .string(self.isOptimised ? "release" : "debug"),
-            "machine": [
-                "processor": .string(self.machine.processor), "cores": .integer(self.machine.cores),
-                "memory_bytes": .integer(self.machine.memoryBytes), "kernel": .string(self.machine.kernel),
-            ],
+            "machine": .object(self.machine.json),
             "complaints": .array(self.complaints.map { .string($0) }),
         ]
     }

@@ -1,0 +1,117 @@
+package import ApusCore
+package import ApusLoadTest
+
+/// What a load test found. Every latency counts from when the send was due.
+package struct LoadReport: Sendable {
+    /// The rate that must be reached, as a share of the planned one: below, the figures are of another load.
+    package static let rateShareMin = 0.98
+
+    /// Sends per second that were planned.
+    package let plannedRate: Double
+    /// Sends per second that Redis acknowledged.
+    package let achievedRate: Double
+    /// Sends that were measured.
+    package let sends: Int
+    /// Of them, those that could not be published, and the first reason.
+    package let failures: Int
+    /// The first reason.
+    package let firstFailure: String?
+    /// Of them, those without a final receipt.
+    package let withoutReceipt: Int
+    /// Due to acknowledgement by Redis.
+    package private(set) var published = LatencySummary()
+    /// Due to acceptance by the provider; nil: nobody was asked.
+    package private(set) var accepted: LatencySummary?
+    /// Due to the final receipt.
+    package private(set) var receipts = LatencySummary()
+
+    /// Adds it up.
+    ///
+    /// - Parameters:
+    ///   - receipts: when the final receipt of each send arrived.
+    ///   - accepted: when each send was accepted; nil: not known.
+    package init(
+        _ plan: LoadPlan,
+        _ publications: [LoadTest.Publication],
+        receipts: [String: Int64],
+        accepted: [String: Int64]?,
+    ) {
+        let measured = publications.filter { plan.isMeasured($0.index) }
+        let successful = measured.filter { $0.problem == nil }
+        self.plannedRate = plan.ratePerSecond
+        self.sends = measured.count
+        self.failures = measured.count - successful.count
+        self.firstFailure = measured.compactMap(\.problem).first
+        self.withoutReceipt = successful.count { receipts[$0.send] == nil }
+        if accepted != nil { self.accepted = LatencySummary() }
+        for publication in successful {
+            self.published.record(nanoseconds: publication.acknowledgedNanoseconds - publication.dueNanoseconds)
+            if let time = receipts[publication.send] {
+                self.receipts.record(nanoseconds: time - publication.dueNanoseconds)
+            }
+            if let time = accepted?[publication.send] {
+                self.accepted?.record(nanoseconds: time - publication.dueNanoseconds)
+            }
+        }
+        // From the first that is due to the last acknowledgement, and the interval that the last one stands for.
+        let first = measured.map(\.dueNanoseconds).min() ?? 0
+        let last = successful.map(\.acknowledgedNanoseconds).max() ?? first
+        let planned = Double(measured.count) / plan.ratePerSecond
+        let seconds = max(planned, Double(last - first) / 1e9)
+        self.achievedRate = Double(successful.count) / seconds
+    }
+
+    /// What is wrong with the run, in sentences.
+    package var complaints: [String] {
+        var complaints: [String] = []
+        if self.achievedRate < self.plannedRate * Self.rateShareMin {
+            complaints.append(
+                "the rate was \(NumberText.rate(self.achievedRate))/s, not \(NumberText.rate(self.plannedRate))/s: these "
+                    + "latencies are of another load"
+            )
+        }
+        if self.failures > 0 {
+            let reason = self.firstFailure.map { " (\($0))" } ?? ""
+            complaints.append("\(NumberText.grouped(self.failures)) sends could not be published\(reason)")
+        }
+        if self.withoutReceipt > 0 {
+            complaints.append("\(NumberText.grouped(self.withoutReceipt)) sends got no final receipt")
+        }
+        return complaints
+    }
+
+    /// As JSON.
+    package var json: JSONObject {
+        let machine = Machine.current
+        var object: JSONObject = [
+            "planned_rate": DemoReport.number(self.plannedRate, 1),
+            "achieved_rate": DemoReport.number(self.achievedRate, 1),
+            "sends": .integer(self.sends), "failures": .integer(self.failures),
+            "without_receipt": .integer(self.withoutReceipt),
+            "publish_ms": .object(self.published.json), "receipt_ms": .object(self.receipts.json),
+        ]
+        if let accepted { object["accept_ms"] = .object(accepted.json) }
+        object["machine"] = .object(machine.json)
+        object["complaints"] = .array(self.complaints.map { .string($0) })
+        return object
+    }
+
+    /// For the screen.
+    package var lines: [String] {
+        var table = TextTable(["DUE UNTIL"] + LatencySummary.percentiles.map { ">" + $0.name } + [">SENDS"])
+        func add(_ name: String, _ summary: LatencySummary) {
+            let cells = LatencySummary.percentiles.map { percentile in
+                summary.milliseconds(percentile: percentile.value).map { NumberText.decimal($0, 2) } ?? "-"
+            }
+            table.add([name] + cells + [NumberText.grouped(summary.count)])
+        }
+        add("published", self.published)
+        if let accepted { add("accepted", accepted) }
+        add("receipt", self.receipts)
+        return table.lines + [
+            "",
+            "\(NumberText.rate(self.achievedRate))/s of \(NumberText.rate(self.plannedRate))/s planned; milliseconds; warm-up "
+                + "not counted",
+        ]
+    }
+}

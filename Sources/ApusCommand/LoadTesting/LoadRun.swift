@@ -1,0 +1,97 @@
+package import ApusCore
+internal import ApusLoadTest
+internal import ApusMessages
+package import ApusPublisher
+internal import Synchronization
+
+/// `apus loadtest`: single sends at a constant rate to devices of a simulator, and how long each took.
+package struct LoadRun: Sendable {
+    /// What is wanted.
+    package struct Options: Hashable, Sendable {
+        /// The app; the simulator's, with a route to APNs.
+        package var app = "demo"
+        /// Sends per second.
+        package var ratePerSecond = 1_000.0
+        /// Seconds that are measured.
+        package var seconds = 10.0
+        /// Seconds before, which are not.
+        package var warmUpSeconds = 2.0
+        /// Seconds to wait for the last receipts.
+        package var patienceSeconds = 10.0
+        /// What tokens are drawn from.
+        package var seed: UInt64 = 1
+        /// The lane.
+        package var lane = Lane.express
+
+        /// The usual test.
+        package init() {}
+    }
+
+    private let options: Options
+    private let publisher: Publisher
+    private let simulator: SimulatorControl?
+    private let clock = CommandClock()
+
+    /// A run.
+    ///
+    /// - Parameter simulator: nil: acceptances are not looked up, only receipts are.
+    package init(_ options: Options, publisher: Publisher, simulator: SimulatorControl?) {
+        self.options = options
+        self.publisher = publisher
+        self.simulator = simulator
+    }
+
+    /// Runs it.
+    package func run(_ display: ProgressDisplay) async throws -> LoadReport {
+        let plan = LoadPlan(
+            ratePerSecond: self.options.ratePerSecond,
+            warmUp: Int(self.options.ratePerSecond * self.options.warmUpSeconds),
+            measured: max(1, Int(self.options.ratePerSecond * self.options.seconds)),
+        )
+        let start = self.clock.nanosecondsSince1970()
+        // Sends of earlier runs have other ids: each id is a send of its own for a day.
+        let name = "loadtest-\(String(start, radix: 36))"
+        let collector = ReceiptCollector(self.publisher, name: name, clock: self.clock)
+        let test = LoadTest(plan, publisher: self.publisher, lane: self.options.lane, clock: self.clock) { index in
+            self.command(index, name: name, replyTo: collector.stream)
+        }
+        let deadline = Mutex<Int64>(.max)
+        async let receipts = collector.collect(plan.count) {
+            self.clock.nanosecondsSince1970() > deadline.withLock { $0 }
+        }
+        var display = display
+        let publications = try await test.run { started in
+            let time = Double(self.clock.nanosecondsSince1970() - start) / 1e9
+            display.show("\(NumberText.grouped(started))/\(NumberText.grouped(plan.count))", at: time)
+        }
+        display.finish("\(NumberText.grouped(plan.count))/\(NumberText.grouped(plan.count))")
+        let end = self.clock.nanosecondsSince1970() + Int64(self.options.patienceSeconds * 1e9)
+        deadline.withLock { $0 = end }
+        let arrivals = try await receipts
+        let accepted = try await self.acceptances(since: start)
+        return LoadReport(plan, publications, receipts: arrivals, accepted: accepted)
+    }
+
+    private func command(_ index: Int, name: String, replyTo: String) -> SendCommand {
+        var generator = SeededGenerator(seed: self.options.seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
+        var notification = Notification()
+        notification.title = "Load test"
+        notification.body = "Send \(index)"
+        let address = Address(provider: .apns, token: SampleToken.apple(&generator))
+        var command = SendCommand(app: self.options.app, target: .addresses([address]), notification: notification)
+        command.id = "\(name)-\(index)"
+        command.replyTo = replyTo
+        return command
+    }
+
+    /// When each send was first accepted; nil without a simulator to ask.
+    private func acceptances(since start: Int64) async throws -> [String: Int64]? {
+        guard let simulator else { return nil }
+        let accepted = Mutex<[String: Int64]>([:])
+        try await simulator.readLedger(since: start) { line in
+            guard let send = line.send, line.status == 200 else { return }
+            accepted.withLock { $0[send] = min($0[send] ?? .max, line.timeNanoseconds) }
+        }
+        return accepted.withLock { $0 }
+    }
+}
