@@ -49,23 +49,28 @@ package struct Registration: Service {
         let server = self.server(installation, settings.own)
         let updates = self.context.settings.updates()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
-        try await withGracefulShutdownHandler {
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for shard in shards { group.addTask { await shard.run() } }
-                group.addTask {
-                    await cancelWhenGracefulShutdown { await self.credentials.follow(updates, logger: logger) }
+        let stop: @Sendable () -> Void = { for shard in shards { shard.stop() } }
+        try await withTaskCancellationHandler {
+            try await withGracefulShutdownHandler {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for shard in shards { group.addTask { await shard.run() } }
+                    group.addTask {
+                        await cancelWhenGracefulShutdown { await self.credentials.follow(updates, logger: logger) }
+                    }
+                    group.addTask { try await server.run() }
+                    do {
+                        while try await group.next() != nil {}
+                    } catch {
+                        stop()
+                        group.cancelAll()
+                        throw error
+                    }
                 }
-                group.addTask { try await server.run() }
-                do {
-                    while try await group.next() != nil {}
-                } catch {
-                    for shard in shards { shard.stop() }
-                    group.cancelAll()
-                    throw error
-                }
+            } onGracefulShutdown: {
+                stop()
             }
-        } onGracefulShutdown: {
-            for shard in shards { shard.stop() }
+        } onCancel: {
+            stop()
         }
         await client.close()
         logger.notice("drained")

@@ -30,12 +30,15 @@ struct Fixture: Sendable {
     static let secret = "0123456789abcdef0123456789abcdef"
     static let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
 
+    var store: DeviceStore { self.installation.store }
+
     /// The address of a device.
     static func path(_ device: String, app: String = "shop") -> String { "/v1/apps/\(app)/devices/\(device)" }
 
     /// Runs `body` with a service of its own, which drains afterwards.
     static func with(
         settings: String = "",
+        tls: Bool = false,
         prepare: (TemporaryFolder) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Fixture) async throws -> Void,
     ) async throws {
@@ -51,26 +54,29 @@ struct Fixture: Sendable {
             )
             try await Installation.initialize(client, keyspace: Self.keyspace)
             let installation = try await Installation(client, clock: SystemClock())
-            let service = try Self.service(redis, folder, settings)
+            let files = "certificate_file: \(folder.path)/certificate.pem, key_file: \(folder.path)/key.pem"
+            let service = try Self.service(redis, folder, tls ? "  tls: {\(files)}" : settings)
             let services = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await services.run() }
-                let fixture = Fixture(
-                    redis: redis,
-                    client: client,
-                    installation: installation,
-                    folder: folder,
-                    port: try await Self.port(folder, "port"),
-                    adminPort: try await Self.port(folder, "admin-port"),
-                )
+                let outcome: Result<Void, any Error>
                 do {
-                    try await body(fixture)
+                    let fixture = Fixture(
+                        redis: redis,
+                        client: client,
+                        installation: installation,
+                        folder: folder,
+                        port: try await Self.port(folder, "port"),
+                        adminPort: try await Self.port(folder, "admin-port"),
+                    )
+                    outcome = .success(try await body(fixture))
                 } catch {
-                    await services.triggerGracefulShutdown()
-                    throw error
+                    outcome = .failure(error)
                 }
+                // In order also when the test failed: a cancelled service does not drain.
                 await services.triggerGracefulShutdown()
                 try await tasks.waitForAll()
+                try outcome.get()
             }
             await client.close()
         }

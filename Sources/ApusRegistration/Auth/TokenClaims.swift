@@ -20,7 +20,7 @@ struct TokenClaims: Hashable {
             return nil
         }
         switch object["aud"] {
-        case nil: self.audiences = []
+        case .none: self.audiences = []
         case .string(let audience)?: self.audiences = [audience]
         case .array(let elements)?:
             let texts = elements.compactMap(\.string)

@@ -132,9 +132,8 @@ struct DeviceAPI: Sendable {
 
     private func delete(_ call: Call, _ device: DeviceID) async throws -> APIResponse {
         let result = try await self.guarded(call, device, try call.request.condition()) {
-            condition throws(StoreError) in
-            // For a caller who found nothing there is nothing to remove, and nothing that it might lose.
-            try await self.store.delete(call.app, device, condition: condition == .absent ? .none : condition)
+            condition throws(StoreError) -> DeviceStore.DeleteResult in
+            try await self.store.delete(call.app, device, condition: condition)
         }
         if case .deleted(let last) = result { self.count(.deleted, last) }
         return .done
@@ -160,8 +159,7 @@ struct DeviceAPI: Sendable {
         if case .user(let own) = call.caller, own != user { throw Self.foreignUser }
         let result = try await self.guarded(call, device, .none) {
             condition throws(StoreError) -> DeviceStore.ChangeResult in
-            guard condition != .absent else { return .missing }
-            return try await self.store.patch(call.app, device, user: user.text, condition: condition)
+            try await self.store.patch(call.app, device, user: user.text, condition: condition)
         }
         guard self.counted(result) != nil else { throw Self.missing }
         return .done

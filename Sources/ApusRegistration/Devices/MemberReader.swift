@@ -21,7 +21,8 @@ struct MemberReader {
         let camelName = Self.camelCase(name)
         let camel = camelName == name ? nil : self.object[camelName]
         if snake != nil, camel != nil { self.note(name, "is given twice, as \(name) and as \(camelName)") }
-        return (snake ?? camel).flatMap { $0.isNull ? nil : $0 }
+        guard let value = snake ?? camel, !value.isNull else { return .none }
+        return value
     }
 
     /// Whether the member is there, be it `null`.

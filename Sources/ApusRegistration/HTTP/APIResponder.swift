@@ -107,7 +107,11 @@ struct APIResponder: HTTPResponder {
 
     private static func answer(_ problem: ProblemDetails, requestID: String) -> APIResponse {
         var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
-        if problem.kind == .unauthorized { headers[.wwwAuthenticate] = "Bearer realm=\"apus\"" }
+        if problem.kind == .unauthorized {
+            // RFC 6750 §3.1: without credentials there is no error to name.
+            let hadNone = problem.authenticationCause == .missing
+            headers[.wwwAuthenticate] = "Bearer realm=\"apus\"" + (hadNone ? "" : ", error=\"invalid_token\"")
+        }
         if !problem.allowed.isEmpty { headers[.allow] = problem.allowed.joined(separator: ", ") }
         if problem.acceptsPatches, let name = Self.acceptPatchName { headers[name] = MediaType.mergePatch.name }
         if let seconds = problem.retryAfterSeconds { headers[.retryAfter] = String(seconds) }
@@ -118,8 +122,8 @@ struct APIResponder: HTTPResponder {
         let hasBody = answer.status != .noContent && answer.status != .notModified
         let body = hasBody ? ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)) : ResponseBody()
         var response = Response(status: answer.status, headers: answer.headers, body: body)
-        // RFC 9110 §8.6: no Content-Length in a 204.
-        if answer.status == .noContent { response.headers[.contentLength] = nil }
+        // RFC 9110 §8.6: none in a 204, and in a 304 only that of the 200.
+        if !hasBody { response.headers[.contentLength] = nil }
         return isHead ? response.createHeadResponse() : response
     }
 

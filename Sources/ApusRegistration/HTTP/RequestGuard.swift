@@ -13,6 +13,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     private let metrics: RegistrationMetrics
     private let shared: SharedMetrics
     private var isArriving = false
+    private var isCut = false
     private var bodyBytes = 0
     private var timer: Scheduled<Void>?
 
@@ -57,6 +58,8 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func cut(_ context: ChannelHandlerContext) {
+        guard !self.isCut else { return }
+        self.isCut = true
         self.shared.add(to: self.metrics.connectionsCut)
         context.close(promise: nil)
     }

@@ -1,0 +1,189 @@
+import ApusCore
+import ApusRegistration
+import ApusService
+import ApusTLS
+import Testing
+
+private let now = UnixMilliseconds(seconds: 1_800_000_000)
+private let ecKey = try? PrivateKey.generate(.p256)
+private let rsaKey = try? PrivateKey.generate(.rsa2048)
+private let secret = Array("0123456789abcdef0123456789abcdef".utf8)
+
+/// Who was told, or why nobody.
+private enum Verdict: Equatable {
+    case backend(String)
+    case user(String)
+    case refused(AuthenticationCause)
+}
+
+private struct Book {
+    let authenticator: Authenticator
+    let ec: PrivateKey
+    let rsa: PrivateKey
+
+    init() throws {
+        self.ec = try #require(ecKey)
+        self.rsa = try #require(rsaKey)
+        let keys = [
+            AppCredentials.Key(name: "backend", sha256: SHA256.hash(utf8: "register-key"), role: .register),
+            AppCredentials.Key(name: "operator", sha256: SHA256.hash(utf8: "admin-key"), role: .admin),
+            AppCredentials.Key(name: "sender", sha256: SHA256.hash(utf8: "publish-key"), role: .publish),
+        ]
+        func issuer(_ algorithm: JWSAlgorithm, _ key: VerificationKey) -> AppCredentials.Issuer {
+            AppCredentials.Issuer(algorithm: algorithm, key: key, audience: "app", name: "https://id.example")
+        }
+        self.authenticator = Authenticator([
+            try AppID("ec"): AppCredentials(keys: keys, issuer: issuer(.es256, .publicKey(self.ec.publicKey))),
+            try AppID("rsa"): AppCredentials(keys: [], issuer: issuer(.rs256, .publicKey(self.rsa.publicKey))),
+            try AppID("hs"): AppCredentials(keys: [], issuer: issuer(.hs256, .sharedSecret(secret))),
+            try AppID("keys"): AppCredentials(keys: keys),
+        ])
+    }
+
+    func verdict(_ authorization: String?, app: String) -> Verdict {
+        do throws(AuthenticationFailure) {
+            switch try self.authenticator.authenticate(authorization, app: app, now: now).caller {
+            case .backend(let key): return .backend(key)
+            case .user(let user): return .user(user.text)
+            }
+        } catch {
+            return .refused(error.cause)
+        }
+    }
+
+    func failure(_ authorization: String?, app: String) throws -> AuthenticationFailure {
+        do throws(AuthenticationFailure) {
+            _ = try self.authenticator.authenticate(authorization, app: app, now: now)
+        } catch {
+            return error
+        }
+        throw TLSTestError.wasAccepted
+    }
+}
+
+private enum TLSTestError: Error { case wasAccepted }
+
+private func claims(
+    sub: String = #""anna""#,
+    aud: String = #""app""#,
+    iss: String = #""https://id.example""#,
+    exp: String? = "1800000600",
+    nbf: String? = nil,
+) -> String {
+    var members = [#""sub":\#(sub)"#, #""aud":\#(aud)"#, #""iss":\#(iss)"#]
+    if let exp { members.append(#""exp":\#(exp)"#) }
+    if let nbf { members.append(#""nbf":\#(nbf)"#) }
+    return "{\(members.joined(separator: ","))}"
+}
+
+private func sign(_ payload: String, _ key: SigningKey) throws -> String {
+    "Bearer "
+        + (try JWS.sign(header: #"{"alg":"\#(key.algorithm.rawValue)","typ":"JWT"}"#, payload: payload, with: key))
+}
+
+@Suite struct AuthenticatorTests {
+    @Test func keysOpenOnlyTheirAppAndOnlyForTheirRole() throws {
+        let book = try Book()
+        let table: [(String?, String, Verdict)] = [
+            ("Bearer register-key", "keys", .backend("backend")),
+            ("bearer register-key", "keys", .backend("backend")),
+            ("Bearer admin-key", "ec", .backend("operator")),
+            ("Bearer publish-key", "keys", .refused(.role)),
+            ("Bearer register-key", "hs", .refused(.key)),
+            ("Bearer register-ke", "keys", .refused(.key)),
+            ("Bearer register-keyy", "keys", .refused(.key)),
+            ("Bearer register-key", "nowhere", .refused(.unknownApp)),
+            ("Bearer register-key", "No Such App", .refused(.unknownApp)),
+            (nil, "keys", .refused(.missing)),
+            (nil, "nowhere", .refused(.missing)),
+            ("", "keys", .refused(.malformed)),
+            ("Bearer", "keys", .refused(.malformed)),
+            ("Bearer ", "keys", .refused(.malformed)),
+            ("Basic register-key", "keys", .refused(.malformed)),
+            ("Bearer register-key, Bearer register-key", "keys", .refused(.malformed)),
+            ("Bearer " + String(repeating: "a", count: 16 * 1_024), "keys", .refused(.key)),
+            ("Bearer " + String(repeating: "a", count: 16 * 1_024 + 1), "keys", .refused(.malformed)),
+        ]
+        for (authorization, app, expected) in table {
+            #expect(book.verdict(authorization, app: app) == expected, "\(authorization ?? "none") for \(app)")
+        }
+    }
+
+    @Test func aTokenOfTheIdentityProviderNamesItsUser() throws {
+        let book = try Book()
+        #expect(book.verdict(try sign(claims(), .privateKey(book.ec)), app: "ec") == .user("anna"))
+        #expect(book.verdict(try sign(claims(), .privateKey(book.rsa)), app: "rsa") == .user("anna"))
+        #expect(book.verdict(try sign(claims(), .sharedSecret(secret)), app: "hs") == .user("anna"))
+    }
+
+    @Test func claimsDecide() throws {
+        let book = try Book()
+        let table: [(String, Verdict)] = [
+            (claims(aud: #"["other","app"]"#), .user("anna")),
+            (claims(aud: #""other""#), .refused(.audience)),
+            (claims(aud: #"["other"]"#), .refused(.audience)),
+            (claims(aud: "[]"), .refused(.audience)),
+            (claims(aud: #"["app",1]"#), .refused(.malformed)),
+            (claims(iss: #""https://evil.example""#), .refused(.issuer)),
+            (claims(iss: "7"), .refused(.malformed)),
+            (#"{"sub":"anna","aud":"app","exp":1800000600}"#, .refused(.issuer)),
+            (claims(exp: nil), .refused(.expired)),
+            (claims(exp: "1799999940"), .refused(.expired)),
+            (claims(exp: "1799999940.5"), .user("anna")),
+            (claims(exp: "1799999941"), .user("anna")),
+            (claims(exp: #""1800000600""#), .refused(.malformed)),
+            (claims(exp: "1e400"), .refused(.malformed)),
+            (claims(nbf: "1800000060"), .user("anna")),
+            (claims(nbf: "1800000061"), .refused(.notYetValid)),
+            (claims(sub: #""""#), .refused(.subject)),
+            (claims(sub: #""an na""#), .refused(.subject)),
+            (claims(sub: #""\#(String(repeating: "u", count: 129))""#), .refused(.subject)),
+            (claims(sub: #""\#(String(repeating: "u", count: 128))""#), .user(String(repeating: "u", count: 128))),
+            (claims(sub: "null"), .refused(.malformed)),
+            (#"{"aud":"app","iss":"https://id.example","exp":1800000600}"#, .refused(.subject)),
+            (#"["sub"]"#, .refused(.malformed)),
+            ("sub", .refused(.malformed)),
+        ]
+        for (payload, expected) in table {
+            #expect(book.verdict(try sign(payload, .sharedSecret(secret)), app: "hs") == expected, "\(payload)")
+        }
+    }
+
+    @Test func theConfigurationFixesTheAlgorithmNeverTheToken() throws {
+        let book = try Book()
+        func text(_ json: String) -> String { Base64URL.encode(Array(json.utf8)) }
+        let none = "Bearer \(text(#"{"alg":"none"}"#)).\(text(claims()))."
+        for app in ["ec", "rsa", "hs"] { #expect(book.verdict(none, app: app) == .refused(.algorithm)) }
+        #expect(book.verdict(none, app: "keys") == .refused(.key))
+        let noneInDisguise = "Bearer \(text(#"{"alg":"ES256"}"#)).\(text(claims()))."
+        #expect(book.verdict(noneInDisguise, app: "ec") == .refused(.signature))
+        // Key confusion: the public key, which everybody may have, as the secret of an HMAC.
+        for (key, app) in [(book.ec, "ec"), (book.rsa, "rsa")] {
+            let forged = try sign(claims(), .sharedSecret(Array(key.publicKey.pem.utf8)))
+            #expect(book.verdict(forged, app: app) == .refused(.algorithm))
+        }
+        #expect(book.verdict(try sign(claims(), .privateKey(book.rsa)), app: "ec") == .refused(.algorithm))
+        let stranger = try PrivateKey.generate(.p256)
+        #expect(book.verdict(try sign(claims(), .privateKey(stranger)), app: "ec") == .refused(.signature))
+        let genuine = try sign(claims(), .privateKey(book.ec))
+        let parts = genuine.split(separator: ".")
+        let swapped = "\(parts[0]).\(text(claims(sub: #""bert""#))).\(parts[2])"
+        #expect(book.verdict(swapped, app: "ec") == .refused(.signature))
+        #expect(book.verdict(genuine + ".x", app: "ec") == .refused(.malformed))
+        #expect(book.verdict(genuine + "=", app: "ec") == .refused(.malformed))
+    }
+
+    @Test func whatProvesNothingLearnsNothing() throws {
+        let book = try Book()
+        let unknown = try book.failure("Bearer register-kex", app: "nowhere").detail
+        let stranger = try sign(claims(), .privateKey(try PrivateKey.generate(.p256)))
+        #expect(try book.failure("Bearer register-kex", app: "keys").detail == unknown)
+        #expect(try book.failure(stranger, app: "ec").detail == unknown)
+        #expect(try book.failure(stranger, app: "rsa").detail == unknown)
+        #expect(try book.failure(stranger, app: "nowhere").detail == unknown)
+        #expect(try book.failure(nil, app: "keys") == book.failure(nil, app: "nowhere"))
+        // Who holds a genuine token may know what is wrong with it.
+        let expired = try sign(claims(exp: "1"), .privateKey(book.ec))
+        #expect(try book.failure(expired, app: "ec").detail == "the token has expired")
+    }
+}

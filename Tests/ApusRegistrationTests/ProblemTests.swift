@@ -1,0 +1,193 @@
+import ApusCore
+import ApusStore
+import ApusTestKit
+import Testing
+
+private let body = #"{"provider":"fcm","token":"t1"}"#
+
+private struct Row: Sendable {
+    let method: String
+    let target: String
+    var json: String?
+    var key: String? = Fixture.shopKey
+    var headers: [(String, String)] = []
+    let status: Int
+    let type: String
+    var title: String?
+}
+
+@Suite struct ProblemTests {
+    private static let device = "/v1/apps/shop/devices/d1"
+    private static let table = [
+        Row(method: "GET", target: "/", status: 404, type: "not-found"),
+        Row(method: "GET", target: "/v1/apps/shop/devices", status: 404, type: "not-found"),
+        Row(method: "GET", target: "/v1/apps/shop/devices/", status: 404, type: "not-found"),
+        Row(method: "GET", target: "\(device)/x", status: 404, type: "not-found"),
+        Row(method: "GET", target: "\(device)/topics/", status: 404, type: "not-found"),
+        Row(method: "GET", target: "/v1/apps/shop/devices/%zz", status: 404, type: "not-found"),
+        Row(method: "GET", target: "/v1/apps/shop/devices/%ff", status: 404, type: "not-found"),
+        Row(method: "GET", target: "/v2/apps/shop/devices/d1", status: 404, type: "not-found"),
+        Row(method: "GET", target: device, status: 404, type: "not-found", title: "There is no such resource"),
+        Row(method: "POST", target: device, status: 405, type: "method-not-allowed"),
+        Row(method: "OPTIONS", target: device, status: 405, type: "method-not-allowed"),
+        Row(method: "GET", target: "\(device)/topics/a", status: 405, type: "method-not-allowed"),
+        Row(method: "PATCH", target: "/v1/apps/shop/users/u/devices/d", status: 405, type: "method-not-allowed"),
+        Row(method: "PUT", target: device, json: body, key: nil, status: 401, type: "unauthorized"),
+        Row(method: "PUT", target: device, json: body, key: "wrong", status: 401, type: "unauthorized"),
+        Row(method: "PUT", target: device, json: body, key: Fixture.newsKey, status: 401, type: "unauthorized"),
+        Row(method: "PUT", target: device, json: body, key: Fixture.publishKey, status: 403, type: "forbidden"),
+        Row(method: "PUT", target: device, json: "{", status: 400, type: "malformed-request"),
+        Row(method: "PUT", target: device, json: "", status: 400, type: "malformed-request"),
+        Row(method: "PUT", target: device, json: #"{"a":1,"a":2}"#, status: 400, type: "malformed-request"),
+        Row(
+            method: "PUT",
+            target: "/v1/apps/shop/devices/a%20b",
+            json: body,
+            status: 400,
+            type: "malformed-request"
+        ),
+        Row(
+            method: "PUT",
+            target: "/v1/apps/shop/devices/\(String(repeating: "d", count: 129))",
+            json: body,
+            status: 400,
+            type: "malformed-request"
+        ),
+        Row(
+            method: "PUT",
+            target: device,
+            json: body,
+            headers: [("if-match", "*"), ("if-none-match", "*")],
+            status: 400,
+            type: "malformed-request"
+        ),
+        Row(
+            method: "PUT",
+            target: device,
+            json: body,
+            headers: [("content-type", "text/plain")],
+            status: 415,
+            type: "unsupported-media-type"
+        ),
+        Row(
+            method: "PUT",
+            target: device,
+            json: body,
+            headers: [("content-type", "application/json; charset=latin1")],
+            status: 415,
+            type: "unsupported-media-type"
+        ),
+        Row(
+            method: "PUT",
+            target: device,
+            json: body,
+            headers: [("content-type", "application/json"), ("content-encoding", "gzip")],
+            status: 415,
+            type: "unsupported-media-type"
+        ),
+    ]
+
+    @Test func everyProblemHasItsTypeStatusAndTitle() async throws {
+        try await Fixture.with { fixture in
+            var titles: [String: JSONValue] = [:]
+            for row in Self.table {
+                let answer = try await fixture.ask(row.method, row.target, row.json, key: row.key, row.headers)
+                let what = "\(row.method) \(row.target) \(row.json ?? "") \(answer.text)"
+                #expect(answer.status == row.status, "\(what)")
+                #expect(answer.header("content-type") == "application/problem+json", "\(what)")
+                #expect(try member(answer, "type") == .string("urn:apus:problem:\(row.type)"), "\(what)")
+                #expect(try member(answer, "status") == .integer(row.status), "\(what)")
+                let id = try #require(answer.header("x-request-id"))
+                #expect(try member(answer, "instance") == .string("/requests/\(id)"))
+                let title = try #require(try member(answer, "title"))
+                #expect(titles[row.type] ?? title == title, "a title is the same each time")
+                titles[row.type] = title
+                #expect((answer.header("www-authenticate") != nil) == (row.status == 401))
+                #expect((answer.header("allow") != nil) == (row.status == 405))
+            }
+        }
+    }
+
+    @Test func anAppThatIsNotThereLooksLikeOneThatIs() async throws {
+        try await Fixture.with { fixture in
+            let id = ("x-request-id", "same")
+            for key in ["wrong", Fixture.newsKey, try Fixture.token("anna", expiresIn: -600) + "x"] {
+                let there = try await fixture.ask("GET", Fixture.path("d"), key: key, [id])
+                let notThere = try await fixture.ask("GET", Fixture.path("d", app: "nowhere"), key: key, [id])
+                #expect(there.status == 401)
+                #expect(there.text == notThere.text)
+                #expect(there.headers.map(\.name) == notThere.headers.map(\.name))
+                #expect(there.header("www-authenticate") == notThere.header("www-authenticate"))
+            }
+            let metrics = try await fixture.metrics
+            #expect(metrics.contains("apus_registration_auth_failures_total{cause=\"unknown_app\"} 3\n"))
+            #expect(metrics.contains("apus_registration_auth_failures_total{cause=\"key\"} 2\n"))
+            #expect(metrics.contains("apus_registration_auth_failures_total{cause=\"signature\"} 1\n"))
+        }
+    }
+
+    @Test func aBodyHasALimit() async throws {
+        try await Fixture.with { fixture in
+            let limit = 16 * 1_024
+            func padded(_ count: Int) -> String {
+                #"{"provider":"fcm","token":"t1","future":""# + String(repeating: "x", count: count - 43) + #""}"#
+            }
+            #expect(padded(limit).utf8.count == limit)
+            #expect(try await fixture.ask("PUT", Fixture.path("d1"), padded(limit)).status == 201)
+            let tooLarge = try await fixture.ask("PUT", Fixture.path("d1"), padded(limit + 1))
+            #expect(tooLarge.status == 413)
+            #expect(try member(tooLarge, "type") == "urn:apus:problem:content-too-large")
+
+            // Without saying how much will come; the connection goes on afterwards.
+            let connection = try await fixture.connect()
+            let chunked = try await connection.ask(
+                "PUT",
+                Fixture.path("d1"),
+                [
+                    ("authorization", "Bearer \(Fixture.shopKey)"), ("content-type", "application/json"),
+                    ("x-request-id", "mine-1"),
+                ],
+                body: Array(padded(limit + 1).utf8),
+            )
+            #expect(chunked.status == 413)
+            #expect(chunked.header("x-request-id") == "mine-1")
+            let next = try await connection.ask(
+                "GET",
+                Fixture.path("d1"),
+                [("authorization", "Bearer \(Fixture.shopKey)")]
+            )
+            #expect(next.status == 200)
+            await connection.close()
+        }
+    }
+
+    @Test func whoeverSendsTooSlowlyOrTooMuchIsCutOff() async throws {
+        try await Fixture.with(settings: "  request_timeout: 200ms") { fixture in
+            let head = "PUT \(Fixture.path("d1")) HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
+            let slow = try await fixture.connect()
+            try await slow.write(raw: head + "content-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+            try await slow.waitUntilClosed()
+            let endless = try await fixture.connect()
+            try await endless.write(raw: head + "content-length: 10000000\r\n\r\n")
+            let part = String(repeating: "x", count: 64 * 1_024)
+            for _ in 0..<8 { try? await endless.write(raw: part) }
+            try await endless.waitUntilClosed()
+            #expect(try await fixture.metrics.contains("apus_http_connections_cut_total 2\n"))
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
+    @Test func withoutRedisTheAnswerIsLater() async throws {
+        try await Fixture.with { fixture in
+            await fixture.redis.kill()
+            let answer = try await fixture.ask("GET", Fixture.path("d1"))
+            #expect(answer.status == 503)
+            #expect(try member(answer, "type") == "urn:apus:problem:unavailable")
+            #expect(answer.header("retry-after") == "2")
+            #expect(!answer.text.lowercased().contains("redis"))
+            let admin = try await HTTPConnection.open(port: fixture.adminPort)
+            #expect(try await admin.ask("GET", "/readyz").status == 503)
+            await admin.close()
+        }
+    }
+}
