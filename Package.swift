@@ -163,7 +163,8 @@ let package = Package(
         library(
             "ApusLoadTest",
             [
-                "ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusInstallation", "ApusStreams", "ApusStore",
+                "ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusInstallation", "ApusStreams",
+                "ApusStore",
                 nioCore, nioPosix, histogram,
             ],
         ),
@@ -187,7 +188,8 @@ let package = Package(
         program(
             "apus",
             [
-                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusPublisher",
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
+                "ApusPublisher",
                 "ApusSimulator", "ApusCommand", argumentParser,
             ],
         ),
@@ -206,7 +208,8 @@ let package = Package(
         tests(
             "ApusStreamsTests",
             [
-                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStreams", "ApusTestKit", "ApusInstallation",
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStreams", "ApusTestKit",
+                "ApusInstallation",
                 nioCore, nioPosix, logging,
             ]
         ),
@@ -233,7 +236,13 @@ let package = Package(
             "ApusDispatcherTests",
             ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher", "ApusStore", "ApusRedis"]
         ),
-        tests("ApusFeedbackTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusFeedback"]),
+        tests(
+            "ApusFeedbackTests",
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusService", "ApusStore", "ApusStreams",
+                "ApusInstallation", "ApusFeedback", "ApusTestKit", nioPosix, logging,
+            ],
+        ),
         tests("ApusSimulatorTests", ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", nioCore, nioPosix]),
         tests(
             "ApusPublisherTests",

@@ -9,6 +9,14 @@ package struct FeedbackSettings: ServiceSettings {
     /// How long the ledger of an ended send is kept.
     package var ledgerMilliseconds: Int64
 
+    /// Settings.
+    package init(leaseMilliseconds: Int64, batchesInHandMax: Int, ledgerMilliseconds: Int64) {
+        precondition(batchesInHandMax > 0 && ledgerMilliseconds > 0)
+        self.leaseMilliseconds = leaseMilliseconds
+        self.batchesInHandMax = batchesInHandMax
+        self.ledgerMilliseconds = ledgerMilliseconds
+    }
+
     /// Reads them from `feedback.…`; mistakes are noted with the reader.
     package init(_ reader: SettingsReader) {
         let lease = reader.duration("feedback.lease", default: .seconds(10), in: .milliseconds(400) ... .seconds(600))

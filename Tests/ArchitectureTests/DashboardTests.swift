@@ -85,10 +85,12 @@ import Testing
         for panel in panels {
             let name: Comment = "\(panel.dashboard): \(panel.title)"
             #expect(!panel.title.isEmpty, name)
-            #expect(!(panel.object["description"] as? String ?? "").isEmpty, name)
+            let description = panel.object["description"] as? String
+            #expect(description?.isEmpty == false, name)
             let fields = panel.object["fieldConfig"] as? [String: Any]
             let defaults = fields?["defaults"] as? [String: Any]
-            #expect(!(defaults?["unit"] as? String ?? "").isEmpty, name)
+            let unit = defaults?["unit"] as? String
+            #expect(unit?.isEmpty == false, name)
             #expect(!panel.expressions.isEmpty, name)
             let place = try #require(panel.object["gridPos"] as? [String: Int])
             #expect(places.insert("\(panel.dashboard) \(place["x"] ?? -1) \(place["y"] ?? -1)").inserted, name)

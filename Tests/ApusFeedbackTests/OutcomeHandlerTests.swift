@@ -1,0 +1,153 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusMetrics
+import ApusRedis
+import ApusService
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Logging
+import NIOPosix
+import Testing
+
+@testable import ApusFeedback
+
+@Suite struct OutcomeHandlerTests {
+    /// A redis-server with an installation, one registered device, and a handler that is not bound to a service.
+    private func with(
+        _ body: (Installation, RedisClient, OutcomeHandler, StoredDevice) async throws -> Void
+    ) async throws {
+        try await RedisServer.with { server in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
+            )
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            let installation = try await Installation(client, clock: SystemClock())
+            let registration = DeviceRegistration(
+                device: "d",
+                provider: .apns,
+                token: String(repeating: "ab", count: 32)
+            )
+            let device = try await installation.store.register(try AppID("shop"), registration).device
+            var catalogue = MetricCatalogue()
+            let build = BuildInformation(service: "test", version: "0", revision: "0", swiftVersion: "6")
+            let common = CommonMetrics(&catalogue, build: build, reading: [.outcomes])
+            let metrics = FeedbackMetrics(&catalogue)
+            let handler = OutcomeHandler(
+                keys: installation.streams.keys(shard: 0),
+                streams: installation.streams,
+                store: installation.store,
+                consumer: StreamConsumer(group: StreamGroup.feedback, name: "f"),
+                settings: FeedbackSettings(leaseMilliseconds: 10_000, batchesInHandMax: 4, ledgerMilliseconds: 60_000),
+                metrics: metrics,
+                shared: MetricRegistry(catalogue).shared,
+                clock: SystemClock(),
+                logger: logger,
+            )
+            _ = common
+            try await body(installation, client, handler, device)
+            await client.close()
+        }
+    }
+
+    private func batch(_ device: StoredDevice, asOf: UnixMilliseconds, token: [UInt8]? = nil) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+        batch.counts = [OutcomeCount(provider: .apns, outcome: .unregistered, reason: .unregistered, count: 1)]
+        batch.unregistered = [
+            TokenVerdict(
+                place: .device(device.reference),
+                tokenDigest: DeviceToken.digest(token ?? device.record.token),
+                asOf: asOf,
+                reason: .unregistered,
+                providerReason: "Unregistered",
+            )
+        ]
+        batch.isFinal = true
+        batch.planned = 1
+        return batch
+    }
+
+    /// Writes a batch and reads it as the handler's consumer.
+    private func deliver(
+        _ batch: OutcomeBatch,
+        _ client: RedisClient,
+        _ handler: OutcomeHandler
+    ) async throws -> StreamEntry {
+        let keys = handler.keys
+        let reader = StreamReader(client: client, tag: keys.tag, consumer: handler.consumer)
+        try await reader.ensure([keys.outcomes])
+        _ = try await client.send(
+            .init("XADD", .text(keys.outcomes), "*", "m", .bytes(try batch.encode())),
+            on: keys.tag
+        )
+        let connection = client.blockingConnection(for: keys.tag)
+        let entries = try await reader.read([keys.outcomes], count: 1, blockMilliseconds: 100, on: connection)
+        await connection.close()
+        return try #require(entries.first)
+    }
+
+    private func receipts(_ client: RedisClient, _ handler: OutcomeHandler) async throws -> [SendReceipt] {
+        let reply = try await client.send(.init("XRANGE", .text(handler.keys.receipts), "-", "+"), on: handler.keys.tag)
+        return try reply.root.children.map { try SendReceipt.decode($0[1][1].bytes ?? []) }
+    }
+
+    @Test func `D16 A token that the provider calls dead is pruned, and its receipt says how many`() async throws {
+        try await self.with { installation, client, handler, device in
+            let batch = self.batch(device, asOf: device.registeredAt.advanced(byMilliseconds: 1))
+            let entry = try await self.deliver(batch, client, handler)
+            try await handler.handle(entry)
+            let gone = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
+            #expect(gone == nil)
+            let receipts = try await self.receipts(client, handler)
+            #expect(receipts.map(\.kind) == [.final] && receipts.first?.counts == batch.counts)
+            let left = try await client.send(.init("XLEN", .text(handler.keys.outcomes)), on: handler.keys.tag)
+            #expect(left.root.integer == 0)
+        }
+    }
+
+    @Test func `D17 A token registered again since stays`() async throws {
+        try await self.with { installation, client, handler, device in
+            let batch = self.batch(device, asOf: device.registeredAt.advanced(byMilliseconds: -1))
+            try await handler.handle(try await self.deliver(batch, client, handler))
+            let kept = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
+            #expect(kept?.record.token == device.record.token)
+        }
+    }
+
+    @Test func `Another token than the one that was sent to stays`() async throws {
+        try await self.with { installation, client, handler, device in
+            let later = device.registeredAt.advanced(byMilliseconds: 60_000)
+            try await handler.handle(
+                try await self.deliver(self.batch(device, asOf: later, token: [1, 2, 3]), client, handler)
+            )
+            let kept = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
+            #expect(kept != nil)
+        }
+    }
+
+    @Test func `A suspect is marked and kept`() async throws {
+        try await self.with { installation, client, handler, device in
+            var batch = self.batch(device, asOf: device.registeredAt.advanced(byMilliseconds: 1))
+            batch.suspects = batch.unregistered
+            batch.unregistered = []
+            try await handler.handle(try await self.deliver(batch, client, handler))
+            let kept = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
+            #expect(kept?.record.suspicion?.reason == .unregistered)
+        }
+    }
+
+    @Test func `What is no batch becomes a dead letter and blocks nothing`() async throws {
+        try await self.with { _, client, handler, device in
+            let good = try await self.deliver(self.batch(device, asOf: device.registeredAt), client, handler)
+            let broken = StreamEntry(stream: good.stream, id: good.id, message: [0xff, 0xff])
+            try await handler.handle(broken)
+            let dead = try await client.send(.init("XRANGE", .text(handler.keys.dead), "-", "+"), on: handler.keys.tag)
+            let letter = try DeadLetter.decode(dead.root[0][1][1].bytes ?? [])
+            #expect(letter.cause == .malformed && letter.service == "feedback" && letter.payload == [0xff, 0xff])
+        }
+    }
+}
