@@ -23,8 +23,11 @@ final class HTTPConnection: Sendable {
     private init(_ channel: any Channel) { self.channel = channel }
 
     /// Connects; `prepare` puts something below HTTP, such as TLS.
+    ///
+    /// - Parameter isRaw: bytes are written as they are, and what comes back is thrown away.
     static func open(
         port: Int,
+        isRaw: Bool = false,
         prepare: @escaping @Sendable (any Channel) throws -> Void = { _ in },
     ) async throws -> HTTPConnection {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -32,6 +35,7 @@ final class HTTPConnection: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try prepare(channel)
+                    guard !isRaw else { return }
                     try channel.pipeline.syncOperations.addHTTPClientHandlers()
                     try channel.pipeline.syncOperations.addHandler(Answers())
                 }
@@ -57,17 +61,8 @@ final class HTTPConnection: Sendable {
         return try await promise.futureResult.get()
     }
 
-    /// Writes bytes as they are, past HTTP.
-    func write(raw text: String) async throws {
-        try await self.channel.pipeline.context(handlerType: HTTPRequestEncoder.self).flatMap { _ in
-            self.channel.eventLoop.makeSucceededVoidFuture()
-        }.get()
-        let buffer = ByteBuffer(string: text)
-        try await self.channel.eventLoop.submit {
-            let context = try self.channel.pipeline.syncOperations.context(handlerType: HTTPRequestEncoder.self)
-            context.writeAndFlush(NIOAny(buffer), promise: nil)
-        }.get()
-    }
+    /// Writes bytes on a raw connection.
+    func write(_ text: String) async throws { try await self.channel.writeAndFlush(ByteBuffer(string: text)) }
 
     /// Done when the other side has closed.
     func waitUntilClosed() async throws { try await self.channel.closeFuture.get() }

@@ -164,16 +164,39 @@ private struct Row: Sendable {
     @Test func whoeverSendsTooSlowlyOrTooMuchIsCutOff() async throws {
         try await Fixture.with(settings: "  request_timeout: 200ms") { fixture in
             let head = "PUT \(Fixture.path("d1")) HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
-            let slow = try await fixture.connect()
-            try await slow.write(raw: head + "content-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+            let slow = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+            try await slow.write(head + "content-type: application/json\r\ncontent-length: 100\r\n\r\n{")
             try await slow.waitUntilClosed()
-            let endless = try await fixture.connect()
-            try await endless.write(raw: head + "content-length: 10000000\r\n\r\n")
+            let endless = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+            try await endless.write(head + "content-length: 10000000\r\n\r\n")
             let part = String(repeating: "x", count: 64 * 1_024)
-            for _ in 0..<8 { try? await endless.write(raw: part) }
+            for _ in 0..<8 { try? await endless.write(part) }
             try await endless.waitUntilClosed()
             #expect(try await fixture.metrics.contains("apus_http_connections_cut_total 2\n"))
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
+    @Test func connectionsAndHeadersHaveLimits() async throws {
+        try await Fixture.with(settings: "  connections: 2") { fixture in
+            let key = ("authorization", "Bearer \(Fixture.shopKey)")
+            let first = try await fixture.connect()
+            let second = try await fixture.connect()
+            #expect(try await first.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            #expect(try await second.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            let third = try await fixture.connect()
+            async let waiting = third.ask("GET", Fixture.path("d1"), [key])
+            // The third one is not accepted before another one goes.
+            #expect(try await first.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            #expect(try await fixture.metrics.contains("apus_http_connections 2\n"))
+            await first.close()
+            #expect(try await waiting.status == 404)
+            let most = ("x-large", String(repeating: "x", count: 20 * 1_024))
+            #expect(try await second.ask("GET", Fixture.path("d1"), [key, most]).status == 404)
+            let tooMuch = ("x-large", String(repeating: "x", count: 20 * 1_024 + 1))
+            #expect(try await second.ask("GET", Fixture.path("d1"), [key, tooMuch]).status == 400)
+            try await second.waitUntilClosed()
+            await third.close()
         }
     }
 

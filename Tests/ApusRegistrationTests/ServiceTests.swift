@@ -118,6 +118,7 @@ import Testing
             try folder.write("certificate.pem", identity.certificateChainPEM)
             try folder.write("key.pem", identity.privateKeyPEM)
         }
+        let prepare = { (folder: TemporaryFolder) in try write(first, folder) }
         @Sendable func status(_ fixture: Fixture, trusting authority: CertificateAuthority) async throws -> Int {
             let context = try TLSContext.client(trust: .pem(authority.certificatePEM), alpn: ["http/1.1"])
             let connection = try await HTTPConnection.open(port: fixture.port) { channel in
@@ -134,7 +135,7 @@ import Testing
             await connection.close()
             return answer.status
         }
-        try await Fixture.with(tls: true, prepare: { try write(first, $0) }) { fixture in
+        try await Fixture.with(tls: true, prepare: prepare) { fixture in
             #expect(try await status(fixture, trusting: first) == 201)
             await #expect(throws: (any Error).self) { try await status(fixture, trusting: second) }
             try write(second, fixture.folder)
