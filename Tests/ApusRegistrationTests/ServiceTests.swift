@@ -171,6 +171,7 @@ import Testing
             process.arguments = ["--config", try Fixture.configuration(fixture.redis, folder, "")]
             process.standardOutput = FileHandle.nullDevice
             try process.run()
+            defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
             let port = try await Fixture.port(folder, "port")
             let idle = try await HTTPConnection.open(port: port)
             let busy = try await HTTPConnection.open(port: port)
