@@ -89,13 +89,13 @@ private let promtool = "/usr/bin/promtool"
             }
             try await self.write([0x00], to: \.events, fleet)
             try await fleet.send(.topic("news"), id: "news")
-            try await fleet.send(.topic("news"), id: "tomorrow") {
-                $0.notBefore = UnixMilliseconds($0.publishedAtNanoseconds / 1_000_000 + 86_400_000)
-            }
             let ledger = try await fleet.completion(of: "news")
             let dead = devices.filter { fleet.simulator.isDead($0.token, provider: $0.provider) }
             #expect(ledger.total(.unregistered) == UInt64(dead.count) && dead.count > 0)
             try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await fleet.send(.topic("news"), id: "tomorrow") {
+                $0.notBefore = UnixMilliseconds($0.publishedAtNanoseconds / 1_000_000 + 86_400_000)
+            }
 
             try await eventually("the dispatcher has counted") {
                 try await Samples(dispatcher.get("metrics").body).acknowledged("in_bulk") == 3
