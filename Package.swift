@@ -255,8 +255,8 @@ let package = Package(
         tests(
             "ApusCommandTests",
             [
-                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusSimulator", "ApusCommand", "ApusTestKit", nioPosix, logging,
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
+                "ApusPublisher", "ApusSimulator", "ApusCommand", "ApusTestKit",
             ]
         ),
         tests(

@@ -85,12 +85,12 @@ import Testing
         for panel in panels {
             let name: Comment = "\(panel.dashboard): \(panel.title)"
             #expect(!panel.title.isEmpty, name)
-            let description = panel.object["description"] as? String
-            #expect(description?.isEmpty == false, name)
+            let description = panel.object["description"] as? String ?? ""
+            #expect(!description.isEmpty, name)
             let fields = panel.object["fieldConfig"] as? [String: Any]
             let defaults = fields?["defaults"] as? [String: Any]
-            let unit = defaults?["unit"] as? String
-            #expect(unit?.isEmpty == false, name)
+            let unit = defaults?["unit"] as? String ?? ""
+            #expect(!unit.isEmpty, name)
             #expect(!panel.expressions.isEmpty, name)
             let place = try #require(panel.object["gridPos"] as? [String: Int])
             #expect(places.insert("\(panel.dashboard) \(place["x"] ?? -1) \(place["y"] ?? -1)").inserted, name)

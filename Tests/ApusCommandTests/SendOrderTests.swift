@@ -1,0 +1,101 @@
+import ApusCommand
+import ApusCore
+import ApusMessages
+import Testing
+
+@Suite struct SendOrderTests {
+    private func order(_ change: (inout SendOrder) -> Void) -> SendOrder {
+        var order = SendOrder()
+        order.app = "shop"
+        order.title = "Hello"
+        change(&order)
+        return order
+    }
+
+    private func misuse(_ order: SendOrder) -> String {
+        do {
+            _ = try order.command()
+            return ""
+        } catch {
+            return error.description
+        }
+    }
+
+    @Test func `All of it becomes a command`() throws {
+        let command = try self.order {
+            $0.topic = "news"
+            $0.body = "World"
+            $0.data = ["a=1", "b=x=y", "c="]
+            $0.ttl = "5m"
+            $0.id = "send-1"
+            $0.key = "key-1"
+        }.command()
+        #expect(command.app == "shop")
+        #expect(command.target == .topic("news"))
+        #expect(command.notification.title == "Hello")
+        #expect(command.notification.body == "World")
+        #expect(command.notification.data == ["a": "1", "b": "x=y", "c": ""])
+        #expect(command.notification.expiry == .ttl(milliseconds: 300_000))
+        #expect(command.id == "send-1")
+        #expect(command.idempotencyKey == "key-1")
+    }
+
+    @Test func `Each kind of target is understood`() throws {
+        #expect(try self.order { $0.devices = ["a", "b"] }.command().target == .devices(["a", "b"]))
+        #expect(try self.order { $0.users = ["ada"] }.command().target == .users(["ada"]))
+        #expect(try self.order { $0.condition = "'a' in topics" }.command().target == .condition("'a' in topics"))
+        #expect(try self.order { $0.everyone = true }.command().target == .everyone([]))
+        var sandbox = Address(provider: .apns, token: "cd")
+        sandbox.environment = .sandbox
+        #expect(
+            try self.order { $0.addresses = ["apns:ab", "apns-sandbox:cd", "fcm:e:f"] }.command().target
+                == .addresses([Address(provider: .apns, token: "ab"), sandbox, Address(provider: .fcm, token: "e:f")])
+        )
+    }
+
+    @Test func `No target, and two kinds of target, are refused`() {
+        #expect(self.misuse(self.order { _ in }).contains("whom is it for?"))
+        let two = self.order {
+            $0.topic = "news"
+            $0.everyone = true
+        }
+        #expect(self.misuse(two).contains("exactly one kind"))
+    }
+
+    @Test func `Nothing to send is refused`() {
+        let empty = self.order {
+            $0.title = ""
+            $0.everyone = true
+        }
+        #expect(self.misuse(empty).contains("nothing to send"))
+    }
+
+    @Test(arguments: ["apns", "apns:", "post:ab", ":ab"])
+    func `An address without provider or token is refused`(_ address: String) {
+        #expect(self.misuse(self.order { $0.addresses = [address] }).contains("--address"))
+    }
+
+    @Test(arguments: [("30", 30_000), ("30s", 30_000), ("2h", 7_200_000), ("1d", 86_400_000), ("0", 0)])
+    func `A time to live has a unit, or is in seconds`(_ text: String, _ milliseconds: Int64) throws {
+        let order = self.order {
+            $0.everyone = true
+            $0.ttl = text
+        }
+        #expect(try order.command().notification.expiry == .ttl(milliseconds: milliseconds))
+    }
+
+    @Test(arguments: ["", "s", "-1s", "5x", "1.5h", "9223372036854775807d"])
+    func `Other times to live are refused`(_ text: String) {
+        let order = self.order {
+            $0.everyone = true
+            $0.ttl = text
+        }
+        #expect(self.misuse(order).contains("--ttl"))
+    }
+
+    @Test func `Names that break their rule are refused`() {
+        #expect(self.misuse(self.order { $0.app = "Shop" }).contains("not a valid app"))
+        #expect(self.misuse(self.order { $0.id = "a b" }).contains("not a valid send id"))
+        #expect(self.misuse(self.order { $0.data = ["nothing"] }).contains("--data"))
+    }
+}

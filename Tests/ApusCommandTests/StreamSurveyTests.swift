@@ -1,0 +1,106 @@
+import ApusCommand
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusPublisher
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Testing
+
+@Suite struct StreamSurveyTests {
+    private func send(_ target: Target, id: String = "") -> SendCommand {
+        var notification = Notification()
+        notification.title = "Hello"
+        var command = SendCommand(app: "shop", target: target, notification: notification)
+        command.id = id
+        return command
+    }
+
+    @Test func `Backlog, pending and age of a mailbox are told apart`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                let report = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 4)
+                #expect(report.queueShards == 2)
+                #expect(report.warnings.count == 1, "only that nothing is kept on disk: \(report.warnings)")
+            }
+            let publisher = try await Publisher(redis: server.url)
+            let streams = publisher.installation.streams
+            for index in 0..<3 { _ = try await publisher.publish(self.send(.users(["a"]), id: "s\(index)")) }
+            let home = streams.home(app: "shop", "s0")
+            _ = try await server.command("XGROUP", "CREATE", .text(home.mailbox(.bulk)), "dispatcher", "0")
+            _ = try await server.command(
+                "XREADGROUP",
+                "GROUP",
+                "dispatcher",
+                "me",
+                "COUNT",
+                1,
+                "STREAMS",
+                .text(home.mailbox(.bulk)),
+                ">",
+            )
+            let rows = try await StreamSurvey(streams).rows()
+            let bulk = try #require(StreamSurvey.totals(rows).first { $0.name == "in:bulk" })
+            #expect(bulk.backlog == 2)
+            #expect(bulk.pending == 1)
+            let age = try #require(bulk.oldestMilliseconds)
+            #expect(age >= 0)
+            let express = try #require(StreamSurvey.totals(rows).first { $0.name == "in:express" })
+            #expect(express == StreamSurvey.Row(name: "in:express", shard: "", backlog: 0, pending: 0))
+            await publisher.close()
+        }
+    }
+
+    @Test func `The rows of all shards become one for each stream`() {
+        let rows = [
+            StreamSurvey.Row(name: "a", shard: "{q0}", backlog: 1, pending: 2, oldestMilliseconds: 500),
+            StreamSurvey.Row(name: "b", shard: "{q0}", backlog: 5),
+            StreamSurvey.Row(name: "a", shard: "{q1}", backlog: 3, pending: 4, oldestMilliseconds: 90_000),
+        ]
+        let totals = StreamSurvey.totals(rows)
+        #expect(
+            totals == [
+                StreamSurvey.Row(name: "a", shard: "", backlog: 4, pending: 6, oldestMilliseconds: 90_000),
+                StreamSurvey.Row(name: "b", shard: "", backlog: 5),
+            ]
+        )
+        #expect(
+            StreamSurvey.table(totals).lines == [
+                "STREAM  BACKLOG  PENDING  OLDEST", "a             4        6   1m30s", "b             5",
+            ]
+        )
+    }
+
+    @Test func `Redis that throws data away is warned about, and another size is refused`() async throws {
+        try await RedisServer.with(RedisServer.Options(settings: ["maxmemory-policy": "allkeys-lru"])) { server in
+            try await RedisAccess.withClient(server.url) { client in
+                let report = try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 1)
+                #expect(report.warnings.contains { $0.contains("noeviction") })
+            }
+            await #expect {
+                try await RedisAccess.withClient(server.url) { client in
+                    _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 1)
+                }
+            } throws: { error in
+                "\(error)".contains("cannot be changed")
+            }
+        }
+    }
+
+    @Test func `Redis that is away, and Redis without Apus, are told with the cure`() async throws {
+        let port = try FreePort.find()
+        await #expect {
+            try await RedisAccess.withInstallation("redis://127.0.0.1:\(port)") { _ in }
+        } throws: { error in
+            "\(error)".contains("--redis")
+        }
+        try await RedisServer.with { server in
+            await #expect {
+                try await RedisAccess.withInstallation(server.url) { _ in }
+            } throws: { error in
+                "\(error)".contains("apus init")
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusPublisher
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Logging
+import NIOPosix
+import Testing
+
+@Suite struct PublisherTests {
+    private func withPublisher(
+        _ body: (Publisher, RedisServer) async throws -> Void
+    ) async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 4, devicePartitions: 4))
+            await client.close()
+            let publisher = try await Publisher(redis: server.url)
+            do {
+                try await body(publisher, server)
+                await publisher.close()
+            } catch {
+                await publisher.close()
+                throw error
+            }
+        }
+    }
+
+    private func command(_ title: String = "Hello", key: String = "") -> SendCommand {
+        var notification = Notification()
+        notification.title = title
+        var command = SendCommand(app: "shop", target: .users(["ada"]), notification: notification)
+        command.idempotencyKey = key
+        return command
+    }
+
+    private func mailbox(
+        _ publisher: Publisher,
+        _ server: RedisServer,
+        _ home: String,
+        _ lane: Lane
+    ) async throws
+        -> [SendCommand]
+    {
+        let key = publisher.installation.streams.home(app: "shop", home).mailbox(lane)
+        let reply = try await server.command("XRANGE", .text(key), "-", "+")
+        return try reply.root.children.map { entry in
+            try SendCommand.decode(#require(entry.element(1)?.element(1)?.bytes))
+        }
+    }
+
+    @Test func `A publication stands in its home mailbox, with an id and the time`() async throws {
+        try await self.withPublisher { publisher, server in
+            let publication = try await publisher.publish(self.command(), lane: .express)
+            #expect(!publication.isDuplicate)
+            let commands = try await self.mailbox(publisher, server, publication.send, .express)
+            let command = try #require(commands.first)
+            #expect(commands.count == 1)
+            #expect(command.id == publication.send)
+            #expect(command.publishedAtNanoseconds == publication.publishedAtNanoseconds)
+            #expect(command.target == .users(["ada"]))
+            #expect((try? SendID(command.id)) != nil)
+        }
+    }
+
+    @Test func `A publisher's own id stays`() async throws {
+        try await self.withPublisher { publisher, _ in
+            var command = self.command()
+            command.id = "order-17"
+            let first = try await publisher.publish(command)
+            let second = try await publisher.publish(command)
+            #expect(first.send == "order-17")
+            #expect(second.isDuplicate)
+        }
+    }
+
+    @Test func `The same key with the same body is the same send, with another a conflict`() async throws {
+        try await self.withPublisher { publisher, server in
+            let first = try await publisher.publish(self.command(key: "k"))
+            let second = try await publisher.publish(self.command(key: "k"))
+            #expect(second.isDuplicate)
+            #expect(second.send == first.send)
+            await #expect {
+                _ = try await publisher.publish(self.command("Bye", key: "k"))
+            } throws: { error in
+                (error as? PublisherError)?.code == .conflict && (error as? PublisherError)?.send == first.send
+            }
+            #expect(try await self.mailbox(publisher, server, "k", .bulk).count == 1)
+        }
+    }
+
+    @Test func `A command that no dispatcher would take is refused here, with the field`() async throws {
+        try await self.withPublisher { publisher, _ in
+            func field(_ command: SendCommand) async -> String? {
+                do {
+                    _ = try await publisher.publish(command)
+                    return nil
+                } catch {
+                    return error.code == .invalid ? error.field : nil
+                }
+            }
+            var command = self.command()
+            command.app = "Shop"
+            #expect(await field(command) == "app")
+            command = self.command()
+            command.id = "a b"
+            #expect(await field(command) == "id")
+            command = self.command(String(repeating: "x", count: Limits.textBytesMax + 1))
+            #expect(await field(command) == "notification.title")
+            command = self.command()
+            command.target = .users((0...Limits.recipientsMax).map { "u\($0)" })
+            #expect(await field(command)?.hasPrefix("target") == true)
+        }
+    }
+
+    @Test func `A receipt is waited for, and those of other sends are passed over`() async throws {
+        try await self.withPublisher { publisher, _ in
+            let publication = try await publisher.publish(self.command())
+            let streams = publisher.installation.streams
+            let tag = streams.home(app: "shop", publication.send).tag
+            async let waited = publisher.finalReceipt(of: publication, within: .seconds(20))
+            func write(_ id: String, _ send: String, _ kind: SendReceipt.Kind, planned: UInt64) async throws {
+                var receipt = SendReceipt(id: id, send: send, app: "shop", kind: kind)
+                receipt.planned = planned
+                try await streams.write(receipt, replyTo: "", tag: tag)
+            }
+            try await write("1", "another", .final, planned: 1)
+            try await write("2", publication.send, .progress, planned: 2)
+            try await write("3", publication.send, .final, planned: 3)
+            let receipt = try await waited
+            #expect(receipt.planned == 3)
+            // It stays there: whoever asks later gets the same.
+            let again = try await publisher.finalReceipt(of: publication, within: .seconds(20))
+            #expect(again == receipt)
+        }
+    }
+
+    @Test func `Receipts come to the publisher's own stream when it names one, each once`() async throws {
+        try await self.withPublisher { publisher, _ in
+            var command = self.command()
+            command.replyTo = "apus:receipts:test"
+            let publication = try await publisher.publish(command)
+            let streams = publisher.installation.streams
+            for id in ["1", "1", "2"] {
+                let kind: SendReceipt.Kind = id == "2" ? .final : .recipients
+                let receipt = SendReceipt(id: id, send: publication.send, app: "shop", kind: kind)
+                try await streams.write(receipt, replyTo: command.replyTo, tag: HashTag(ofKey: command.replyTo))
+            }
+            let reader = publisher.receipts(of: publication)
+            var ids: [String] = []
+            let isEnough = try await reader.read(within: .seconds(20)) { receipt in
+                ids.append(receipt.id)
+                return receipt.kind != .final
+            }
+            await reader.close()
+            #expect(isEnough)
+            #expect(ids == ["1", "2"])
+        }
+    }
+
+    @Test func `A receipt that does not come is not waited for longer than asked`() async throws {
+        try await self.withPublisher { publisher, _ in
+            let publication = try await publisher.publish(self.command())
+            await #expect {
+                _ = try await publisher.finalReceipt(of: publication, within: .milliseconds(50))
+            } throws: { error in
+                (error as? PublisherError)?.code == .timedOut
+            }
+        }
+    }
+
+    @Test func `A Redis without Apus, and none at all, are told apart`() async throws {
+        try await RedisServer.with { server in
+            await #expect {
+                _ = try await Publisher(redis: server.url)
+            } throws: { error in
+                (error as? PublisherError)?.code == .notInitialized
+            }
+        }
+        let port = try FreePort.find()
+        await #expect {
+            _ = try await Publisher(redis: "redis://127.0.0.1:\(port)")
+        } throws: { error in
+            (error as? PublisherError)?.code == .unavailable
+        }
+        await #expect {
+            _ = try await Publisher(redis: "http://x")
+        } throws: { error in
+            (error as? PublisherError)?.code == .refused
+        }
+    }
+}
