@@ -53,7 +53,7 @@ import Testing
         let declared = try Self.declaredMetrics()
         #expect(declared.count > 40)
         var named = 0
-        for file in try Self.files("") where !file.path.hasSuffix("/") {
+        for file in try Self.files(".json") + Self.files(".yml") + Self.files(".md") {
             for match in file.text.matches(of: /\b(?:apus|process)_[a-z0-9_]+/) {
                 var name = String(match.output)
                 for suffix in ["_bucket", "_sum", "_count"] where !declared.contains(name) && name.hasSuffix(suffix) {

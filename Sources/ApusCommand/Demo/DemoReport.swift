@@ -126,7 +126,7 @@ package struct DemoReport: Hashable, Sendable {
     package var json: JSONObject {
         var latency: JSONObject = ["sends": .integer(self.latencies.count)]
         for (name, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
-            latency[name] = self.latency(percentile: percentile).map { Self.number($0, 3) } ?? nil
+            latency[name] = self.latency(percentile: percentile).map { Self.number($0, 3) } ?? JSONValue.null
         }
         return [
             "devices": .integer(self.devices),
