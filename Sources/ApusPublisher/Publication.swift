@@ -16,21 +16,6 @@ public struct Publication: Hashable, Sendable {
     /// The entry after which they come.
     package let after: String
 
-    init(
-        send: String,
-        app: String,
-        isDuplicate: Bool,
-        publishedAtNanoseconds: Int64,
-        receipts: String,
-        after: String,
-    ) {
-        self.send = send
-        self.app = app
-        self.isDuplicate = isDuplicate
-        self.publishedAtNanoseconds = publishedAtNanoseconds
-        self.receipts = receipts
-        self.after = after
-    }
 
     /// The entry id before all that is written from a moment on; that moment is another entry's of the same server.
     static func before(_ entry: String) -> String {

@@ -116,6 +116,8 @@ extension DeviceStore {
             stored = current
         } else {
             if work.intended == nil { try work.condition.check(current) }
+            // What the last attempt meant to write is not there: another's write came first, and this is a change of that.
+            if work.intended != nil { work.change = nil }
             if let asOf = work.asOf, let current, asOf < current.registeredAt {
                 return RegisterResult(change: .ignored, device: current)
             }

@@ -172,7 +172,9 @@ private struct Row: Sendable {
             let part = String(repeating: "x", count: 64 * 1_024)
             for _ in 0..<8 { try? await endless.write(part) }
             try await endless.waitUntilClosed()
-            #expect(try await fixture.metrics.contains("apus_http_connections_cut_total 2\n"))
+            try await eventually("both are counted") {
+                try await fixture.metrics.contains("apus_http_connections_cut_total 2\n")
+            }
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
         }
     }

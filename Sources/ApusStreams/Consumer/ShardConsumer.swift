@@ -71,8 +71,21 @@ package final class ShardConsumer: Sendable {
         for (_, inHand) in self.feeds { inHand.stop() }
     }
 
-    /// Runs until `stop`, then until nothing is in hand.
+    /// Runs until `stop` or cancellation, then until nothing is in hand.
     package func run() async {
+        await withTaskCancellationHandler {
+            await self.runUntilStopped()
+        } onCancel: {
+            self.stop()
+        }
+    }
+
+    /// Waits that long even in a task that was cancelled: what is in hand keeps its lease to the end, and no loop turns hot.
+    private static func pause(_ duration: Duration) async {
+        await Task { try? await Task.sleep(for: duration) }.value
+    }
+
+    private func runUntilStopped() async {
         let reader = StreamReader(client: self.streams.client, tag: self.tag, consumer: self.consumer)
         await withTaskGroup(of: Void.self) { group in
             for (feed, inHand) in self.feeds {
@@ -127,7 +140,7 @@ package final class ShardConsumer: Sendable {
         } else {
             self.logger.warning("cannot read streams", metadata: ["error": "\(error)", "shard": "\(self.tag)"])
         }
-        try? await Task.sleep(for: .milliseconds(Int64.random(in: 100...500)))
+        await Self.pause(.milliseconds(Int64.random(in: 100...500)))
     }
 
     private func begin(_ entry: StreamEntry, _ inHand: EntriesInHand) {
@@ -150,7 +163,7 @@ package final class ShardConsumer: Sendable {
     /// What is in hand stays ours, however long a provider or a full stream keeps it waiting.
     private func renew() async {
         while !self.isStopping || self.feeds.contains(where: { !$0.inHand.isEmpty }) {
-            try? await Task.sleep(for: .milliseconds(self.leaseMilliseconds / 4))
+            await Self.pause(.milliseconds(self.leaseMilliseconds / 4))
             for (stream, entries) in self.feeds.flatMap({ $0.inHand.byStream }) {
                 do {
                     _ = try await self.streams.renew(stream: stream, entries: entries, by: self.consumer, tag: self.tag)
@@ -166,7 +179,7 @@ package final class ShardConsumer: Sendable {
         // More often than half a lease: a longer pause reads as "Redis was frozen" and grants everybody an amnesty.
         let interval = max(50, min(self.leaseMilliseconds / 4, 1_000))
         while await inHand.waitForRoom() {
-            try? await Task.sleep(for: .milliseconds(interval))
+            await Self.pause(.milliseconds(interval))
             for stream in feed.streams where !self.isStopping {
                 do {
                     let claim = try await self.streams.claim(
