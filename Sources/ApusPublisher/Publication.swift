@@ -16,7 +16,6 @@ public struct Publication: Hashable, Sendable {
     /// The entry after which they come.
     package let after: String
 
-
     /// The entry id before all that is written from a moment on; that moment is another entry's of the same server.
     static func before(_ entry: String) -> String {
         let milliseconds = entry.prefix { $0 != "-" }
