@@ -256,7 +256,8 @@ let package = Package(
             "ApusCommandTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
-                "ApusPublisher", "ApusSimulator", "ApusCommand", "ApusTestKit",
+                "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusCommand",
+                "ApusTestKit",
             ]
         ),
         tests(

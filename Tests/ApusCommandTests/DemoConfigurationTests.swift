@@ -1,4 +1,7 @@
 import ApusCommand
+import ApusDispatcher
+import ApusFeedback
+import ApusRegistration
 import ApusService
 import ApusSimulator
 import ApusTestKit
@@ -6,14 +9,6 @@ import Foundation
 import Testing
 
 @Suite struct DemoConfigurationTests {
-    private struct NoSettings: ServiceSettings {
-        init(_ reader: SettingsReader) {
-            // Registration's own keys are its service's affair.
-            _ = reader.string("registration.listen")
-            _ = reader.string("registration.port_file")
-        }
-    }
-
     @Test func `The services take the configuration that is written from the simulator's files`() async throws {
         let folder = try TemporaryDirectory.make("apus-configuration")
         defer { TemporaryDirectory.remove(folder) }
@@ -32,15 +27,20 @@ import Testing
         )
         let path = "\(folder)/apus.yaml"
         try configuration.yaml.write(toFile: path, atomically: true, encoding: .utf8)
-        for service in ServiceName.allCases {
-            let settings = try SettingsSource(file: path, environment: [:]).load(NoSettings.self, for: service)
-            #expect(settings.common.redis.url == "unix:///tmp/socket")
-            #expect(settings.common.admin.portFile == configuration.adminPortFile(service.rawValue))
-            let app = try #require(settings.common.apps.first?.value)
+        func check(_ common: CommonSettings, _ service: ServiceName) throws {
+            #expect(common.redis.url == "unix:///tmp/socket")
+            #expect(common.admin.portFile == configuration.adminPortFile(service.rawValue))
+            let app = try #require(common.apps.first?.value)
             #expect(app.apns?.port == files.apnsPort)
             #expect(app.fcm?.tokenURL == files.tokenURI)
             #expect(app.auth.apiKeys["demo"]?.role == .register)
         }
+        let source = SettingsSource(file: path, environment: [:])
+        let registration = try source.load(RegistrationSettings.self, for: .registration)
+        #expect(registration.own.portFile == configuration.registrationPortFile)
+        try check(registration.common, .registration)
+        try check(try source.load(DispatcherSettings.self, for: .dispatcher).common, .dispatcher)
+        try check(try source.load(FeedbackSettings.self, for: .feedback).common, .feedback)
     }
 
     @Test func `The standard ports are those of the services`() {

@@ -63,7 +63,7 @@ import Testing
                 #expect(declared.contains(name), "\(file.path) names \(name), which no service exports")
             }
         }
-        #expect(named > 40)
+        #expect(named > 30)
     }
 
     @Test func `Dashboards are of the classic model and ask for their data source`() throws {
