@@ -214,7 +214,6 @@ struct DispatchHandler: Sendable {
         let planner = Planner(
             streams: self.streams,
             store: self.store,
-            routes: self.routes,
             consumer: self.consumer,
             settings: self.settings,
             instruments: self.instruments,

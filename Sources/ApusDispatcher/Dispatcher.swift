@@ -32,6 +32,7 @@ package struct Dispatcher: Service {
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
+        self.context.readiness.add("redis") { await .redis(client) }
         let installation = try await Installation.waiting(client, clock: clock, logger: logger)
         let routes = try await RouteBook(common.apps, streams: installation.streams)
         let counts = StreamCounts(
@@ -52,12 +53,9 @@ package struct Dispatcher: Service {
         self.context.registry.addCollector { await census.collect() }
         let instruments = DispatcherInstruments(
             metrics: self.context.metrics,
-            common: self.context.commonMetrics,
             shared: self.context.registry.shared,
-            registry: self.context.registry,
         )
         let workers = try await self.workers(routes, installation, clock, logger)
-        self.context.readiness.add("redis") { await .redis(client) }
         self.context.registry.addCollector {
             for worker in workers { _ = try? await worker.onLoop { $0.collect() } }
         }

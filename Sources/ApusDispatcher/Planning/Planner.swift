@@ -11,7 +11,6 @@ internal import Logging
 struct Planner: Sendable {
     let streams: SendStreams
     let store: DeviceStore
-    let routes: RouteBook
     let consumer: StreamConsumer
     let settings: DispatcherSettings
     let instruments: DispatcherInstruments

@@ -44,17 +44,15 @@ struct RunUpdate: Sendable {
 final class ActiveRun {
     var run: RecipientRun
     let plan: RunPlan
-    let startedAt: NIODeadline
     let nonce = UInt64.random(in: .min ... .max)
     var slot = -1
     var isQueued = false
     var waiter: EventLoopPromise<RunUpdate>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
 
-    init(run: RecipientRun, plan: RunPlan, startedAt: NIODeadline) {
+    init(run: RecipientRun, plan: RunPlan) {
         self.run = run
         self.plan = plan
-        self.startedAt = startedAt
     }
 }
 

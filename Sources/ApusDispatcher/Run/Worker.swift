@@ -12,8 +12,6 @@ internal import NIOCore
 final class Worker {
     /// Submissions of one run per turn.
     static let batchMax = 128
-    /// Runs at once; more wait outside.
-    static let runsMax = 4_096
 
     let eventLoop: any EventLoop
     private let clock: any WallClock
@@ -76,7 +74,6 @@ final class Worker {
         let active = ActiveRun(
             run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
             plan: plan,
-            startedAt: .now(),
         )
         let slot = self.freeSlots.popLast() ?? self.runs.count
         if slot == self.runs.count { self.runs.append(active) } else { self.runs[slot] = active }
