@@ -21,7 +21,7 @@ import Testing
     @Test func `A dispatcher killed in the middle of a topic send is relieved by another, and nobody is lost`()
         async throws
     {
-        try await Fleet.with(faults: Self.slow(150)) { fleet in
+        try await Fleet.with(faults: Self.slow(300)) { fleet in
             let devices = try await fleet.register(12_000) { _ in ["news"] }
             let feedback = try await fleet.startFeedback(lease: "1s")
             let first = try await fleet.startDispatcher(lease: "1s")
