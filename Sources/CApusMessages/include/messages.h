@@ -9,4 +9,4 @@
 #include "apus/v1/receipt.pb-c.h"
 #include "apus/v1/registration.pb-c.h"
 #include "apus/v1/send.pb-c.h"
-#include "apus/v1/work.pb-c.h"
+#include "apus/v1/unit.pb-c.h"
