@@ -30,9 +30,32 @@ struct UnitDriver {
         _ entry: StreamEntry,
         unit: WorkUnit,
         plan: RunPlan,
-        isStopping: @Sendable () -> Bool
+        isStopping: @Sendable () -> Bool,
     ) async throws -> End {
         let token = try await self.worker.start(plan)
+        do {
+            return try await self.follow(token, entry, unit, plan, isStopping)
+        } catch {
+            await self.abandon(token)
+            throw error
+        }
+    }
+
+    /// Nobody writes down what this run does any more: it must send nothing more, and leave its slot when the wire is empty.
+    private func abandon(_ token: RunToken) async {
+        try? await self.worker.stop(token)
+        while let update = try? await self.worker.update(token) {
+            if update.isFinished { try? await self.worker.remove(token) }
+        }
+    }
+
+    private func follow(
+        _ token: RunToken,
+        _ entry: StreamEntry,
+        _ unit: WorkUnit,
+        _ plan: RunPlan,
+        _ isStopping: @Sendable () -> Bool,
+    ) async throws -> End {
         var sequence = entry.journal?.sequence ?? 0
         var hasStopped = false
         while true {
