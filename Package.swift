@@ -105,12 +105,12 @@ let package = Package(
         ),
         library(
             "ApusStreams",
-            ["ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", logging],
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", nioCore, logging],
             resources: [.embedInCode("Functions")]
         ),
         library(
             "ApusProviders",
-            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, logging],
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusRedis", nioCore, nioPosix, logging],
         ),
         library(
             "ApusService",
@@ -122,7 +122,7 @@ let package = Package(
 
         library(
             "ApusInstallation",
-            ["ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", logging]
+            ["ApusCore", "ApusMessages", "ApusMetrics", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", logging]
         ),
 
         // 4 Services
@@ -163,10 +163,14 @@ let package = Package(
         library(
             "ApusLoadTest",
             [
-                "ApusCore", "ApusMessages", "ApusPublisher", "ApusRedis", "ApusInstallation", "ApusStreams",
-                "ApusStore",
-                nioCore, nioPosix, histogram,
+                "ApusCore", "ApusMessages", "ApusTLS", "ApusPublisher", "ApusRedis", "ApusInstallation", "ApusStreams",
+                "ApusStore", "ApusSimulator", "ApusTestKit", nioCore, nioPosix, nioHTTP1, histogram, logging,
             ],
+        ),
+        library(
+            "ApusDashboards",
+            ["ApusCore", "ApusMetrics", "ApusService", "ApusRegistration", "ApusDispatcher", "ApusFeedback"],
+            resources: [.embedInCode("Console/Page")]
         ),
         library(
             "ApusTestKit",
@@ -177,7 +181,8 @@ let package = Package(
             "ApusCommand",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusSimulator", "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
+                "ApusHTTP2", "ApusProviders", "ApusService", "ApusDispatcher", "ApusPublisher", "ApusSimulator",
+                "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
             ],
         ),
 
@@ -189,8 +194,8 @@ let package = Package(
             "apus",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher",
-                "ApusSimulator", "ApusCommand", argumentParser,
+                "ApusPublisher", "ApusProviders",
+                "ApusSimulator", "ApusLoadTest", "ApusDashboards", "ApusCommand", argumentParser,
             ],
         ),
 
@@ -234,7 +239,10 @@ let package = Package(
         ),
         tests(
             "ApusDispatcherTests",
-            ["ApusCore", "ApusMessages", "ApusProviders", "ApusStreams", "ApusDispatcher", "ApusStore", "ApusRedis"]
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusProviders", "ApusStreams", "ApusDispatcher",
+                "ApusStore", "ApusRedis", "ApusSimulator", "ApusTLS", "ApusTestKit", nioCore, nioPosix, logging,
+            ]
         ),
         tests(
             "ApusFeedbackTests",
@@ -251,21 +259,26 @@ let package = Package(
                 "ApusTestKit", nioPosix, logging,
             ]
         ),
-        tests("ApusLoadTestTests", ["ApusCore", "ApusMessages", "ApusLoadTest"]),
+        tests(
+            "ApusDashboardsTests",
+            ["ApusCore", "ApusMetrics", "ApusService", "ApusDashboards", "ApusTestKit"]
+        ),
+        tests("ApusLoadTestTests", ["ApusCore", "ApusMessages", "ApusSimulator", "ApusLoadTest"]),
         tests(
             "ApusCommandTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
                 "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusCommand",
-                "ApusTestKit",
+                "ApusLoadTest", "ApusTestKit", "ApusProviders",
             ]
         ),
         tests(
             "IntegrationTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusProviders", "ApusService",
-                "ApusPublisher", "ApusSimulator", "ApusTestKit", nioCore, nioPosix,
-                "ApusInstallation", "ApusTLS", "apus-dispatcher", "apus-feedback", "apus-registration", logging,
+                "ApusPublisher", "ApusSimulator", "ApusLoadTest", "ApusTestKit", nioCore, nioPosix,
+                "ApusDashboards", "ApusInstallation", "ApusTLS", "apus", "apus-dispatcher", "apus-feedback",
+                "apus-registration", logging,
             ],
         ),
         tests("ArchitectureTests", []),

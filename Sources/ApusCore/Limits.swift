@@ -87,8 +87,8 @@ public enum Limits {
     public static let apnsTokenBytesMax = 200
     /// Secondary addresses of one device.
     public static let secondaryAddressesMax = 16
-    /// Sends whose badge increments a device record remembers.
-    public static let badgeSendsMax = 32
+    /// What badge increments count to: FCM's `notification_count` is an int32.
+    public static let badgeMax: UInt32 = 2_147_483_647
     /// Bytes of a Web Push device's public key: an uncompressed P-256 point (RFC 8291 §3.1).
     public static let webpushP256DHBytes = 65
     /// Bytes of a Web Push device's authentication secret (RFC 8291 §3.2).

@@ -75,6 +75,8 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     case deviceGone = 18
     /// Anything else.
     case other = 19
+    /// Perhaps sent, perhaps not: whoever sent it ended before the answer came, and it may not be sent twice.
+    case unknown = 20
 
     /// The name in ledgers, metrics and receipts.
     public var name: String {
@@ -98,6 +100,7 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
         case .notMatching: "not_matching"
         case .deviceGone: "device_gone"
         case .other: "other"
+        case .unknown: "unknown"
         }
     }
 }

@@ -85,7 +85,7 @@ public enum Lane: UInt8, CaseIterable, Sendable, Hashable {
 }
 
 /// One way out: an app at a provider in an environment. Everything that can fail or be limited by itself.
-public struct Route: Hashable, Sendable, CustomStringConvertible {
+public struct Route: Hashable, Sendable, LosslessStringConvertible {
     /// The app.
     public let app: AppID
     /// Who delivers.
@@ -98,6 +98,15 @@ public struct Route: Hashable, Sendable, CustomStringConvertible {
         self.app = app
         self.provider = provider
         self.environment = environment
+    }
+
+    /// Reads a description; nil for anything else.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 3, let app = try? AppID(String(parts[0])), let provider = Provider(name: parts[1]),
+            let environment = ProviderEnvironment(name: parts[2])
+        else { return nil }
+        self.init(app: app, provider: provider, environment: environment)
     }
 
     /// "shop/apns/sandbox".

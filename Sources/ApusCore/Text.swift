@@ -109,3 +109,19 @@ extension String {
         return String(self[..<end])
     }
 }
+
+/// Names of cases as they stand outside: in labels and in JSON.
+public enum SnakeCase {
+    /// The case's name in snake case: `timeSensitive` is `time_sensitive`.
+    public static func name(of value: some Any) -> String {
+        var text = ""
+        for character in String(describing: value) {
+            if character.isUppercase {
+                text += "_" + character.lowercased()
+            } else {
+                text.append(character)
+            }
+        }
+        return text
+    }
+}

@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusRedis
+internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
@@ -21,15 +22,15 @@ struct DispatchHandler: Sendable {
     let logger: Logger
 
     /// Handles one entry. Throwing leaves it pending.
-    func handle(_ entry: StreamEntry, isStopping: @escaping @Sendable () -> Bool) async throws {
+    func handle(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without progress"
             return try await self.bury(entry, .poison, Problem(code: "poison", detail: detail))
         }
-        if entry.stream == self.keys.plan {
-            try await self.plan(entry, isStopping)
+        if let route = self.keys.route(ofPlan: entry.stream) {
+            try await self.plan(entry, route, turn)
         } else if self.keys.route(ofWork: entry.stream) != nil {
-            try await self.work(entry, isStopping)
+            try await self.work(entry, turn)
         } else {
             try await self.command(entry)
         }
@@ -39,21 +40,23 @@ struct DispatchHandler: Sendable {
 
     private func command(_ entry: StreamEntry) async throws {
         let now = self.clock.now()
-        switch IntakeDecision(message: entry.message, now: now) {
+        switch IntakeDecision(message: entry.message, now: now, isFirstDelivery: entry.deliveries == 1) {
         case .refuse(let cause, let problem, let app, let send):
             try await self.refuse(entry, cause, problem, command: nil, app: app, send: send, now: now)
+        case .expired(let command):
+            try await self.expire(entry, command)
         case .direct(let command):
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin)
             guard let context = try await self.context(of: command, identity, entry, now) else { return }
             let direct = DirectSend(handler: self, entry: entry, identity: identity, context: context)
             guard try await direct.perform() == .needsPlan else { return }
-            try await self.accept(command, identity, entry, due: nil, now)
+            try await self.accept(context, identity, entry, due: nil, now)
         case .plan(let command, let due):
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin)
-            guard try await self.context(of: command, identity, entry, now) != nil else { return }
-            try await self.accept(command, identity, entry, due: due, now)
+            guard let context = try await self.context(of: command, identity, entry, now) else { return }
+            try await self.accept(context, identity, entry, due: due, now)
         }
     }
 
@@ -82,15 +85,17 @@ struct DispatchHandler: Sendable {
     }
 
     private func accept(
-        _ command: SendCommand,
+        _ context: SendContext,
         _ identity: SendIdentity,
         _ entry: StreamEntry,
         due: UnixMilliseconds?,
         _ now: UnixMilliseconds,
     ) async throws {
+        let command = context.command
         let result = try await self.streams.accept(
             command,
             identity: identity,
+            routes: self.routes.planned(context),
             from: entry,
             by: self.consumer,
             due: due
@@ -126,6 +131,7 @@ struct DispatchHandler: Sendable {
             detail: "the same command was taken before as \(send)"
         )
         receipt.duplicateOf = send
+        receipt.traceparent = SendContext.trace(of: command, send: identity.send)?.traceparent ?? ""
         try await self.reply(receipt, command)
         _ = try await self.streams.done(
             stream: entry.stream,
@@ -169,7 +175,8 @@ struct DispatchHandler: Sendable {
         now: UnixMilliseconds,
     ) async throws {
         self.count(cause == .conflict ? .conflict : .invalid)
-        self.logger.warning(
+        let trace = command.flatMap { SendContext.trace(of: $0, send: send) }
+        self.logger.traced(trace).warning(
             "refused a command",
             metadata: ["entry": "\(entry.origin)", "code": "\(problem.code)", "problem": "\(problem)", "app": "\(app)"],
         )
@@ -185,9 +192,37 @@ struct DispatchHandler: Sendable {
         letter.service = "dispatcher"
         letter.app = app
         letter.send = send
+        try await self.end(entry, letter: letter, problem: problem, command: command, app: app, send: send)
+    }
+
+    /// A command that came too late: its publisher is told, and that is all.
+    private func expire(_ entry: StreamEntry, _ command: SendCommand) async throws {
+        self.count(.expired)
+        let problem = Problem(
+            code: "expired",
+            field: "notification.expiry",
+            detail: "it has no worth any more when it could be sent; nothing was sent",
+        )
+        let send = SendIdentity(of: command, origin: entry.origin).send
+        self.logger.traced(SendContext.trace(of: command, send: send)).info(
+            "a command came too late",
+            metadata: ["app": "\(command.app)", "send": "\(send)"],
+        )
+        try await self.end(entry, letter: nil, problem: problem, command: command, app: command.app, send: send)
+    }
+
+    /// Ends a command that is not taken, with a receipt that says why.
+    private func end(
+        _ entry: StreamEntry,
+        letter: DeadLetter?,
+        problem: Problem,
+        command: SendCommand?,
+        app: String,
+        send: String,
+    ) async throws {
         var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: app, kind: .refused)
         receipt.problem = problem
-        receipt.traceparent = command?.traceparent ?? ""
+        receipt.traceparent = command.flatMap { SendContext.trace(of: $0, send: send) }?.traceparent ?? ""
         receipt.idempotencyKey = command?.idempotencyKey ?? ""
         receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
         var ownReceipt: SendReceipt? = receipt
@@ -210,19 +245,25 @@ struct DispatchHandler: Sendable {
 
     // MARK: Plans and work
 
-    private func plan(_ entry: StreamEntry, _ isStopping: @escaping @Sendable () -> Bool) async throws {
+    private func plan(
+        _ entry: StreamEntry,
+        _ route: RouteNumber,
+        _ turn: EntryTurn,
+    ) async throws {
         let planner = Planner(
             streams: self.streams,
             store: self.store,
             consumer: self.consumer,
             settings: self.settings,
             instruments: self.instruments,
+            clock: self.clock,
+            progressed: turn.progressed,
             logger: self.logger,
         )
-        try await planner.plan(entry, tag: self.keys.tag, book: self.book, isStopping: isStopping)
+        try await planner.plan(entry, route: route, tag: self.keys.tag, book: self.book, isStopping: turn.isStopping)
     }
 
-    private func work(_ entry: StreamEntry, _ isStopping: @escaping @Sendable () -> Bool) async throws {
+    private func work(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         let unit: WorkUnit
         do throws(MessageError) { unit = try WorkUnit.decode(entry.message) } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
@@ -238,7 +279,16 @@ struct DispatchHandler: Sendable {
             return
         }
         guard let context = send.routes[unit.route] else {
-            let batch = self.closing(unit, entry, .failed, .noRoute)
+            let verdict = try await self.streams.progress(
+                entry,
+                of: unit.send,
+                by: self.consumer,
+                tag: self.keys.tag,
+                journal: nil,
+                next: .begin,
+            )
+            guard verdict.state != .paused, verdict.state != .lost else { return }
+            let batch = await self.closing(unit, entry, verdict.journal, .failed, .noRoute)
             _ = try await self.streams.refuse(
                 entry,
                 by: self.consumer,
@@ -249,9 +299,9 @@ struct DispatchHandler: Sendable {
             )
             return
         }
-        let table = try await RecipientLoader(store: self.store).table(unit, send, context)
+        let loader = RecipientLoader(store: self.store)
+        let table = try await loader.table(unit, send, context)
         var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
-        plan.journal = entry.journal?.bitmap ?? []
         plan.attempt = unit.attempt
         plan.firstAttemptAt = unit.firstAttemptAt
         plan.publishedAtNanoseconds = unit.publishedAtNanoseconds
@@ -260,9 +310,11 @@ struct DispatchHandler: Sendable {
             consumer: self.consumer,
             tag: self.keys.tag,
             worker: self.worker,
+            loader: loader,
+            progressed: turn.progressed,
             logger: self.logger,
         )
-        let end = try await driver.drive(entry, unit: unit, plan: plan, isStopping: isStopping)
+        let end = try await driver.drive(entry, unit: unit, plan: plan, isStopping: turn.isStopping)
         guard end == .lost else { return }
         self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
     }
@@ -281,8 +333,18 @@ struct DispatchHandler: Sendable {
         letter.service = "dispatcher"
         var batch: OutcomeBatch?
         if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
-            batch = self.closing(unit, entry, .failed, .other)
+            batch = await self.closing(unit, entry, entry.journal, .failed, .other)
             letter.send = unit.send
+            // Only of those that are open: who is done must not be sent to again when the letter is brought back.
+            let done = DoneBitmap(count: unit.recipients.count, journal: entry.journal?.bitmap ?? [])
+            if done.setCount > 0 {
+                var open = unit
+                open.recipients = unit.recipients.keeping { !done[$0] }
+                letter.payload = try open.encode()
+            }
+        } else if let route = self.keys.route(ofPlan: entry.stream) {
+            letter.send = String(decoding: entry.message, as: UTF8.self)
+            batch = await self.batch(of: letter.send, route)
         }
         self.logger.error(
             "buried an entry",
@@ -299,14 +361,37 @@ struct DispatchHandler: Sendable {
     }
 
     /// The outcome of everything that a unit has left open.
-    private func closing(_ unit: WorkUnit, _ entry: StreamEntry, _ outcome: Outcome, _ reason: Reason) -> OutcomeBatch {
-        let known = self.routes.apps.values.joined().first { $0.number == unit.route }?.route
-        let done = DoneBitmap(count: unit.recipients.count, journal: entry.journal?.bitmap ?? [])
-        let provider = known?.provider ?? .apns
-        var batch = OutcomeBatch(send: unit.send, app: known?.app.text ?? "", route: unit.route, provider: provider)
+    private func closing(
+        _ unit: WorkUnit,
+        _ entry: StreamEntry,
+        _ journal: UnitJournal?,
+        _ outcome: Outcome,
+        _ reason: Reason,
+    ) async -> OutcomeBatch {
+        let done = DoneBitmap(count: unit.recipients.count, journal: journal?.bitmap ?? [])
+        var batch = await self.batch(of: unit.send, unit.route)
         let open = UInt64(done.count - done.setCount)
-        if open > 0 { batch.counts = [OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: open)] }
+        if open > 0 {
+            batch.counts = [OutcomeCount(provider: batch.provider, outcome: outcome, reason: reason, count: open)]
+        }
         batch.unit = entry.origin
+        return batch
+    }
+
+    /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
+    private func batch(of send: String, _ route: RouteNumber) async -> OutcomeBatch {
+        let known = self.routes.apps.values.joined().first { $0.number == route }?.route
+        var batch = OutcomeBatch(
+            send: send,
+            app: known?.app.text ?? "",
+            route: route,
+            provider: known?.provider ?? .apns
+        )
+        guard let context = try? await self.book.context(of: send, tag: self.keys.tag) else { return batch }
+        batch.replyTo = context.command.replyTo
+        batch.receiptLevel = context.command.receiptLevel
+        batch.traceparent = context.trace?.traceparent ?? ""
+        batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
         return batch
     }
 

@@ -24,22 +24,20 @@ package struct Dispatcher: Service {
         let logger = self.context.logger
         let clock = SystemClock()
         let common = self.context.settings.current.common
-        let client = try RedisClient(
-            common.redis,
-            clientName: self.context.name.programName,
-            metrics: self.context.commonMetrics.redis,
-            shared: self.context.registry.shared,
-            eventLoopGroup: self.context.eventLoopGroup,
-            logger: logger,
-        )
+        let loops = DispatchLoops(self.context.eventLoopGroup)
+        // What a person waits for shares no connection and no thread with bulk: answers come in the order of the questions.
+        let client = try self.client(on: loops.express)
+        let bulkClient = try self.client(on: loops.bulk)
         self.context.readiness.add("redis") { await .redis(client) }
         let installation = try await Installation.waiting(client, clock: clock, logger: logger)
+        let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let routes = try await RouteBook(common.apps, streams: installation.streams)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
             vanished: self.context.metrics.entriesVanished,
             groupsLost: self.context.metrics.groupsLost,
+            replay: (self.context.metrics.callsReplayed, self.context.metrics.replayCallsDropped),
         )
         let census = StreamCensus(
             installation.streams,
@@ -55,27 +53,80 @@ package struct Dispatcher: Service {
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
         )
-        let workers = try await self.workers(routes, installation, clock, logger)
-        self.context.registry.addCollector {
-            for worker in workers { _ = try? await worker.onLoop { $0.collect() } }
-        }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
-        let book = SendBook(streams: installation.streams, store: installation.store, routes: routes, clock: clock)
-        let shards = (0..<installation.keyspace.queueShards).map { shard in
-            let handler = DispatchHandler(
-                keys: installation.streams.keys(shard: shard),
-                streams: installation.streams.observed(by: counts),
-                store: installation.store,
-                book: book,
-                routes: routes,
+        let gateways = GatewayFactory(
+            tokens: SharedTokens(client: installation.client),
+            clock: clock,
+            eventLoopGroup: self.context.eventLoopGroup,
+            logger: logger,
+        )
+        try gateways.adopt(common.apps, routes)
+        self.context.registry.addCollector { self.tellExpiries(gateways) }
+        let workers = try await self.workers(
+            loops,
+            routes,
+            gateways,
+            installation,
+            bulkInstallation,
+            consumer,
+            clock
+        )
+        self.context.registry.addCollector {
+            for worker in workers.all { _ = try? await worker.onLoop { $0.collect() } }
+        }
+        let reloader = CredentialReloader(
+            factory: gateways,
+            routes: routes,
+            workers: workers.all,
+            metrics: self.context.metrics,
+            common: self.context.commonMetrics,
+            shared: self.context.registry.shared,
+            clock: clock,
+            logger: logger,
+        )
+        let updates = self.context.settings.updates()
+        let gate = QuarantineGate()
+        let logs = (0..<installation.keyspace.queueShards).map { shard in
+            ReplayLog(
+                tag: installation.keyspace.tag(shard: shard),
+                client: client,
                 consumer: consumer,
-                worker: workers[shard % workers.count],
-                settings: self.context.settings.current.own,
-                instruments: instruments,
-                clock: clock,
+                observer: counts,
+                logger: logger,
+                bytesMax: self.context.settings.current.own.replayBytesMax,
+            )
+        }
+        let book = SendBook(
+            streams: bulkInstallation.streams,
+            store: bulkInstallation.store,
+            routes: routes,
+            clock: clock,
+        )
+        let shards = (0..<installation.keyspace.queueShards).map { shard in
+            func handler(_ installation: Installation, _ worker: WorkerHandle) -> DispatchHandler {
+                DispatchHandler(
+                    keys: installation.streams.keys(shard: shard),
+                    streams: installation.streams.observed(by: counts).logged(in: logs),
+                    store: installation.store,
+                    book: book,
+                    routes: routes,
+                    consumer: consumer,
+                    worker: worker,
+                    settings: self.context.settings.current.own,
+                    instruments: instruments,
+                    clock: clock,
+                    logger: logger,
+                )
+            }
+            return DispatchedShard(
+                express: handler(installation, workers.express),
+                bulk: handler(bulkInstallation, workers.bulk[shard % workers.bulk.count]),
+                routes: routes.numbers,
+                gate: gate,
+                replayLog: logs[shard],
+                observer: counts,
                 logger: logger,
             )
-            return DispatchedShard(handler: handler, routes: routes.numbers, observer: counts, logger: logger)
         }
         logger.notice(
             "dispatching",
@@ -86,113 +137,91 @@ package struct Dispatcher: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
+                group.addTask { await cancelWhenGracefulShutdown { await reloader.follow(updates) } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {
             for shard in shards { shard.stop() }
         }
-        for worker in workers { await worker.drain() }
+        // Cancelled means late: what is on the wire will not be waited for.
+        if !Task.isCancelled {
+            for worker in workers.all { await worker.drain() }
+        }
         await client.close()
+        await bulkClient.close()
         logger.notice("drained")
     }
 
-    private func workers(
-        _ routes: RouteBook,
-        _ installation: Installation,
-        _ clock: SystemClock,
-        _ logger: Logger,
-    ) async throws -> [WorkerHandle] {
-        let own = self.context.settings.current.own
-        let gateways = try GatewayFactory(
-            apps: self.context.settings.current.common.apps,
-            routes: routes,
-            tokens: SharedTokens(client: installation.client),
-            clock: clock,
-            eventLoopGroup: self.context.eventLoopGroup,
-            logger: logger,
+    private func tellExpiries(_ gateways: GatewayFactory) {
+        for (provider, expiresAt) in gateways.expiries() {
+            let kind = provider == .fcm ? CredentialKind.oauth : .jwt
+            self.context.registry.shared.set(
+                self.context.metrics.credentialExpiry[provider, kind],
+                to: expiresAt.value
+            )
+        }
+    }
+
+    private func client(on loops: any EventLoopGroup) throws -> RedisClient {
+        try RedisClient(
+            self.context.settings.current.common.redis,
+            clientName: self.context.name.programName,
+            metrics: self.context.commonMetrics.redis,
+            shared: self.context.registry.shared,
+            eventLoopGroup: loops,
+            logger: self.context.logger,
         )
-        var workers: [WorkerHandle] = []
-        for eventLoop in self.context.eventLoopGroup.makeIterator() {
+    }
+
+    /// Who sends what: one worker for each event loop.
+    private struct Workers {
+        var express: WorkerHandle
+        var bulk: [WorkerHandle]
+
+        var all: [WorkerHandle] { [self.express] + self.bulk }
+    }
+
+    private func workers(
+        _ loops: DispatchLoops,
+        _ routes: RouteBook,
+        _ gateways: GatewayFactory,
+        _ installation: Installation,
+        _ bulkInstallation: Installation,
+        _ consumer: StreamConsumer,
+        _ clock: SystemClock,
+    ) async throws -> Workers {
+        let own = self.context.settings.current.own
+        let settings = WorkerSettings(
+            flushInterval: .milliseconds(own.flushMilliseconds),
+            heartbeat: .milliseconds(own.heartbeatMilliseconds),
+            window: own.window,
+        )
+        let metrics = self.context.metrics
+        func worker(_ name: String, on eventLoop: any EventLoop, _ streams: SendStreams) async throws -> WorkerHandle {
             let shard = self.context.registry.makeShard(on: eventLoop)
-            let metrics = self.context.metrics
-            let handle = try await eventLoop.submit {
+            let leases = RedisLeases(streams: streams, member: "\(consumer.name)/\(name)")
+            return try await eventLoop.submit {
                 let worker = Worker(
                     eventLoop: eventLoop,
                     clock: clock,
-                    flushInterval: .milliseconds(own.flushMilliseconds),
-                    heartbeat: .milliseconds(own.heartbeatMilliseconds),
+                    settings: settings,
+                    leases: leases,
                     metrics: metrics,
                     shard: shard.value,
                 )
                 for entry in routes.apps.values.joined() {
-                    worker.add(gateways.make(entry, on: eventLoop), for: entry.number)
+                    worker.add(gateways.make(entry, on: eventLoop), for: entry.number, pace: entry.pace)
                 }
                 return WorkerHandle(worker)
             }.get()
-            workers.append(handle)
+        }
+        var workers = Workers(
+            express: try await worker("express", on: loops.express, installation.streams),
+            bulk: [],
+        )
+        for (index, loop) in loops.bulk.loops.enumerated() {
+            workers.bulk.append(try await worker("\(index)", on: loop, bulkInstallation.streams))
         }
         return workers
-    }
-}
-
-/// One queue shard as the dispatcher runs it: its streams, and what is due in it.
-struct DispatchedShard: Sendable {
-    private let handler: DispatchHandler
-    private let consumer: ShardConsumer
-    private let logger: Logger
-
-    init(handler: DispatchHandler, routes: [RouteNumber], observer: any StreamObserver, logger: Logger) {
-        let keys = handler.keys
-        let settings = handler.settings
-        self.handler = handler
-        self.logger = logger
-        let stopFlag = StopFlag()
-        // Express commands and plans have credits of their own: a long backlog of work keeps neither waiting.
-        let work = routes.flatMap { [keys.work($0, .express), keys.work($0, .bulk)] }
-        var feeds = [
-            ShardConsumer.Feed([keys.mailbox(.express)], inHandMax: settings.commandsInHandMax, countPerRead: 64),
-            ShardConsumer.Feed([keys.mailbox(.bulk)], inHandMax: settings.commandsInHandMax, countPerRead: 64),
-            ShardConsumer.Feed([keys.plan], inHandMax: 2, countPerRead: 1),
-        ]
-        if !work.isEmpty { feeds.append(ShardConsumer.Feed(work, inHandMax: settings.unitsInHandMax, countPerRead: 1)) }
-        self.consumer = ShardConsumer(
-            tag: keys.tag,
-            streams: handler.streams,
-            consumer: handler.consumer,
-            feeds: feeds,
-            leaseMilliseconds: settings.leaseMilliseconds,
-            observer: observer,
-            logger: logger,
-        ) { entry in
-            try await handler.handle(entry, isStopping: { stopFlag.isSet })
-        }
-        self.stopFlag = stopFlag
-    }
-
-    private let stopFlag: StopFlag
-
-    func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.consumer.run() }
-            group.addTask { await self.moveDue() }
-            await group.waitForAll()
-        }
-    }
-
-    func stop() {
-        self.stopFlag.set()
-        self.consumer.stop()
-    }
-
-    private func moveDue() async {
-        while !self.stopFlag.isSet {
-            do {
-                let result = try await self.handler.streams.moveDue(tag: self.handler.keys.tag)
-                if result.moved == StreamLimits.dueBatchMax { continue }
-            } catch {
-                self.logger.warning("cannot move what is due", metadata: ["error": "\(error)"])
-            }
-            try? await Task.sleep(for: .milliseconds(self.handler.settings.dueMilliseconds))
-        }
     }
 }

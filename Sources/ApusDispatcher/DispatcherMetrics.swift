@@ -11,6 +11,8 @@ package enum CommandResult: Int, ClosedMetricLabel, Hashable {
     case invalid
     /// Its key named another send.
     case conflict
+    /// Its expiry had passed.
+    case expired
 
     /// `result`.
     package static let labelNames = ["result"]
@@ -70,6 +72,77 @@ package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
     package static let labelNames = ["outcome"]
 }
 
+/// Where a connection is in its life.
+package enum ConnectionState: Int, ClosedMetricLabel, Hashable {
+    /// It is being made.
+    case connecting
+    /// Requests go out on it.
+    case open
+    /// It takes no more and waits for the answers that are due.
+    case draining
+
+    /// `state`.
+    package static let labelNames = ["state"]
+}
+
+/// Why a route sends nothing though something waits.
+package enum ThrottleCause: Int, ClosedMetricLabel, Hashable {
+    /// The rate is used up.
+    case rateLimit
+    /// Too much is on the wire or not yet written down.
+    case window
+    /// The provider has asked everybody to wait.
+    case retryAfter
+    /// An operator has stopped the route.
+    case paused
+    /// The provider is in trouble.
+    case circuit
+    /// Redis has not been heard for too long.
+    case redis
+
+    /// `cause`.
+    package static let labelNames = ["cause"]
+}
+
+/// Where a route's circuit is.
+package enum CircuitLabel: Int, ClosedMetricLabel, Hashable {
+    /// Everything goes out.
+    case closed
+    /// Nothing goes out.
+    case open
+    /// A few requests are tried.
+    case halfOpen
+
+    /// `state`.
+    package static let labelNames = ["state"]
+}
+
+/// What a new credential came to.
+package enum ReloadLabel: Int, ClosedMetricLabel, Hashable {
+    /// It is in use.
+    case taken
+    /// The provider does not take it.
+    case refused
+    /// The provider could not be asked.
+    case unanswered
+    /// Its file is no key or account.
+    case unusable
+
+    /// `result`.
+    package static let labelNames = ["result"]
+}
+
+/// What a provider is shown.
+package enum CredentialKind: Int, ClosedMetricLabel, Hashable {
+    /// A signed provider token.
+    case jwt
+    /// An access token.
+    case oauth
+
+    /// `kind`.
+    package static let labelNames = ["kind"]
+}
+
 /// The metrics of the dispatcher.
 package struct DispatcherMetrics: MetricSet {
     /// Send commands taken from the mailboxes.
@@ -94,18 +167,43 @@ package struct DispatcherMetrics: MetricSet {
     package let requestDuration: HistogramBy<Provider>
     /// Requests by answer.
     package let requests: CounterBy2<Provider, AnswerCode>
-    /// Open connections.
-    package let connections: GaugeBy<Provider>
+    /// The same final outcomes, by app.
+    package let appDeliveries: CounterBy2<LabelSlot, Outcome>
+    /// The apps: slots of `appDeliveries`.
+    package let apps: ConfiguredLabel
+    /// Bytes of the bodies of requests.
+    package let payloadBytes: CounterBy<Provider>
+    /// Connections by state.
+    package let connections: GaugeBy2<Provider, ConnectionState>
     /// Attempts to connect that ended.
     package let connectionAttempts: CounterBy2<Provider, ConnectionAttempt>
     /// GOAWAY frames.
     package let goAways: CounterBy<Provider>
+    /// Recipients on the wire, or answered and not yet written down.
+    package let unwritten: GaugeBy<Provider>
+    /// Time in which a route sent nothing though something waited.
+    package let throttled: CounterBy2<Provider, ThrottleCause>
+    /// Circuits by state.
+    package let circuits: GaugeBy2<Provider, CircuitLabel>
     /// Streams that the providers allow at once.
     package let streamsLimit: GaugeBy<Provider>
+    /// The sum of the rate levels of routes, in thousandths.
+    package let rateLevels: GaugeBy<Provider>
+    /// New credentials, by what they came to.
+    package let credentialReloads: CounterBy2<Provider, ReloadLabel>
+    /// When the first credential in use expires, in milliseconds.
+    package let credentialExpiry: GaugeBy2<Provider, CredentialKind>
     /// Streams or groups that vanished and were made again.
     package let groupsLost: Counter
     /// Entries that vanished before they were acknowledged.
     package let entriesVanished: Counter
+    /// Calls repeated after a failover.
+    package let callsReplayed: Counter
+    /// Calls that could not be kept for as long as a failover may undo them.
+    package let replayCallsDropped: Counter
+
+    /// Apps with series of their own.
+    package static let appsMax = 50
 
     /// Declares them.
     package init(_ catalogue: inout MetricCatalogue) {
@@ -131,6 +229,7 @@ package struct DispatcherMetrics: MetricSet {
             "Time from publication to acceptance by the provider.",
             by: .all,
             buckets: .endToEnd,
+            keepsExemplars: true,
         )
         self.queueWait = catalogue.histogram(
             "apus_dispatcher_queue_wait_seconds",
@@ -162,6 +261,7 @@ package struct DispatcherMetrics: MetricSet {
             "Time from a request to its answer.",
             by: .all,
             buckets: .roundTrip,
+            keepsExemplars: true,
         )
         self.requests = catalogue.counter(
             "apus_provider_requests_total",
@@ -169,7 +269,24 @@ package struct DispatcherMetrics: MetricSet {
             by: .all,
             .all,
         )
-        self.connections = catalogue.gauge("apus_provider_connections", "Connections that are open.", by: .all)
+        self.apps = ConfiguredLabel("app", valuesMax: Self.appsMax)
+        self.appDeliveries = catalogue.counter(
+            "apus_dispatcher_app_deliveries_total",
+            "Recipients that reached a final outcome, by app; apps beyond the first fifty count as other.",
+            by: .configured(self.apps),
+            .only(Outcome.final),
+        )
+        self.payloadBytes = catalogue.counter(
+            "apus_provider_payload_bytes_total",
+            "Bytes of the bodies of requests, tokens not counted.",
+            by: .all,
+        )
+        self.connections = catalogue.gauge(
+            "apus_provider_connections",
+            "Connections by state.",
+            by: .all,
+            .all,
+        )
         self.connectionAttempts = catalogue.counter(
             "apus_provider_connection_attempts_total",
             "Attempts to connect that ended, by how.",
@@ -182,6 +299,44 @@ package struct DispatcherMetrics: MetricSet {
             "Requests that the providers allow at once, over all connections.",
             by: .all,
         )
+        self.unwritten = catalogue.gauge(
+            "apus_dispatcher_unwritten_deliveries",
+            "Recipients on the wire, or answered and not yet written down: what a crash would repeat.",
+            by: .all,
+        )
+        self.throttled = catalogue.counter(
+            "apus_dispatcher_throttled_seconds_total",
+            "Time in which a route sent nothing though something waited, by cause, over all event loops.",
+            by: .all,
+            .all,
+            scale: .billionths,
+        )
+        self.circuits = catalogue.gauge(
+            "apus_provider_circuit_state",
+            "Circuits of routes in each state, one for each route and event loop.",
+            by: .all,
+            .all,
+        )
+        self.rateLevels = catalogue.gauge(
+            "apus_provider_rate_levels",
+            "What refusals have left of the rates of routes: 1 for each route and event loop that may go at its full rate.",
+            by: .all,
+            scale: .thousandths,
+        )
+        self.credentialReloads = catalogue.counter(
+            "apus_provider_credential_reloads_total",
+            "Credentials that changed while the service ran, by what they came to.",
+            by: .all,
+            .all,
+        )
+        self.credentialExpiry = catalogue.gauge(
+            "apus_provider_credential_expiry_timestamp_seconds",
+            "When the first of the credentials in use expires.",
+            by: .all,
+            .all,
+            scale: .thousandths,
+            startsAbsent: true,
+        )
         self.groupsLost = catalogue.counter(
             "apus_dispatcher_groups_lost_total",
             "Streams or consumer groups that vanished and were made again.",
@@ -189,6 +344,14 @@ package struct DispatcherMetrics: MetricSet {
         self.entriesVanished = catalogue.counter(
             "apus_dispatcher_entries_vanished_total",
             "Stream entries that vanished before they were acknowledged.",
+        )
+        self.callsReplayed = catalogue.counter(
+            "apus_dispatcher_replayed_calls_total",
+            "Calls written to Redis again because another server answered than before.",
+        )
+        self.replayCallsDropped = catalogue.counter(
+            "apus_dispatcher_replay_calls_dropped_total",
+            "Calls forgotten for want of room before a failover could no longer undo them.",
         )
     }
 }

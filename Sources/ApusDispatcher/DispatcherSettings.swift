@@ -1,4 +1,5 @@
 package import ApusService
+internal import ApusStreams
 
 /// The dispatcher's own numbers. Relations between them are checked when they are made.
 package struct DispatcherSettings: ServiceSettings {
@@ -10,10 +11,15 @@ package struct DispatcherSettings: ServiceSettings {
     package var heartbeatMilliseconds: Int64
     /// How often retries and scheduled sends are looked for.
     package var dueMilliseconds: Int64
-    /// Work units of one queue shard in hand at once.
+    /// Work units of one route and lane in hand at once, of each queue shard: one on the wire, the next read meanwhile.
     package var unitsInHandMax: Int
     /// Mailbox entries of one queue shard in hand at once.
     package var commandsInHandMax: Int
+    /// Recipients of a route that may be unwritten at once on one event loop: on the wire, or answered and not yet durable. A `kill -9`
+    /// repeats at most so many of each route and event loop.
+    package var window: Int
+    /// Bytes of each queue shard's last minute of writes that are kept, to write them again after a failover of Redis. 0: none.
+    package var replayBytesMax: Int
     /// Recipients of one unit.
     package var unitRecipientsMax: Int
 
@@ -23,21 +29,31 @@ package struct DispatcherSettings: ServiceSettings {
         flushMilliseconds: Int64 = 10,
         heartbeatMilliseconds: Int64 = 1_000,
         dueMilliseconds: Int64 = 100,
-        unitsInHandMax: Int = 4,
+        unitsInHandMax: Int = 2,
         commandsInHandMax: Int = 256,
+        window: Int = Self.standardWindow,
+        replayBytesMax: Int = StreamLimits.replayBytesMax,
         unitRecipientsMax: Int = 500,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
         precondition(heartbeatMilliseconds * 2 < leaseMilliseconds, "an owner must be able to miss a beat")
         precondition(unitsInHandMax > 0 && commandsInHandMax > 0 && unitRecipientsMax > 0)
+        precondition(window >= SendWindow.reserveParts)
         self.leaseMilliseconds = leaseMilliseconds
         self.flushMilliseconds = flushMilliseconds
         self.heartbeatMilliseconds = heartbeatMilliseconds
         self.dueMilliseconds = dueMilliseconds
         self.unitsInHandMax = unitsInHandMax
         self.commandsInHandMax = commandsInHandMax
+        self.window = window
+        self.replayBytesMax = replayBytesMax
         self.unitRecipientsMax = unitRecipientsMax
     }
+
+    package static var reservedEventLoops: Int { DispatchLoops.reserved }
+
+    /// What a fast route has on the wire and in its journal's next write.
+    package static let standardWindow = 2_000
 
     /// Reads them from `dispatcher.…`; mistakes are noted with the reader.
     package init(_ reader: SettingsReader) {
@@ -56,8 +72,14 @@ package struct DispatcherSettings: ServiceSettings {
             flushMilliseconds: isSound ? flush : 10,
             heartbeatMilliseconds: isSound ? heartbeat : 1_000,
             dueMilliseconds: milliseconds("due_interval", 100, .milliseconds(10) ... .seconds(10)),
-            unitsInHandMax: reader.integer("dispatcher.units_in_hand", default: 4, in: 1...64),
+            unitsInHandMax: reader.integer("dispatcher.units_in_hand", default: 2, in: 1...64),
             commandsInHandMax: reader.integer("dispatcher.commands_in_hand", default: 256, in: 1...4_096),
+            window: reader.integer("dispatcher.window", default: Self.standardWindow, in: 16...100_000),
+            replayBytesMax: reader.integer(
+                "dispatcher.replay_bytes",
+                default: StreamLimits.replayBytesMax,
+                in: 0...256 * 1_024 * 1_024,
+            ),
         )
     }
 }

@@ -45,11 +45,21 @@ package struct Feedback: Service {
         )
         self.context.registry.addCollector { await census.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
+        let gate = QuarantineGate()
+        let massFailureGuard = MassFailureGuard(
+            streams: installation.streams,
+            store: installation.store,
+            rules: settings.own.guardRules,
+            metrics: self.context.metrics,
+            shared: self.context.registry.shared,
+            logger: logger,
+        )
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             let handler = OutcomeHandler(
                 keys: installation.streams.keys(shard: shard),
                 streams: installation.streams.observed(by: counts),
                 store: installation.store,
+                massFailureGuard: massFailureGuard,
                 consumer: consumer,
                 settings: settings.own,
                 metrics: self.context.metrics,
@@ -61,11 +71,12 @@ package struct Feedback: Service {
                 tag: handler.keys.tag,
                 streams: installation.streams,
                 consumer: consumer,
-                feeds: [.init([handler.keys.outcomes], inHandMax: settings.own.batchesInHandMax, countPerRead: 16)],
+                feeds: [.init(handler.keys.outcomes, inHandMax: settings.own.batchesInHandMax, countPerRead: 16)],
                 leaseMilliseconds: settings.own.leaseMilliseconds,
+                gate: gate,
                 observer: counts,
                 logger: logger,
-            ) { entry in
+            ) { entry, _ in
                 try await handler.handle(entry)
             }
         }
@@ -73,6 +84,7 @@ package struct Feedback: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
+                group.addTask { await cancelWhenGracefulShutdown { await massFailureGuard.run() } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {

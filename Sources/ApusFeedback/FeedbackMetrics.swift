@@ -1,5 +1,6 @@
 package import ApusCore
 package import ApusMetrics
+internal import ApusStore
 
 /// What a provider's word about a token led to.
 package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
@@ -13,9 +14,27 @@ package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
     case gone
     /// It is not sent to any more, but kept.
     case suspected
+    /// It was under suspicion long enough: removed.
+    case suspectPruned
+    /// The app registered it again, or an operator cleared it: kept.
+    case cleared
+    /// There was no room for another suspect: kept, and sent to.
+    case noRoom
 
     /// `effect`.
     package static let labelNames = ["effect"]
+
+    /// What became of a verdict that, when nothing stands against it, has that effect.
+    init(_ result: VerdictResult, applied: VerdictEffect) {
+        switch (result, applied) {
+        case (.applied, _): self = applied
+        case (.unchanged, .suspectPruned): self = .cleared
+        case (.unchanged, _): self = applied
+        case (.newerRegistration, _): self = .newerRegistration
+        case (.tokenChanged, _): self = .tokenChanged
+        case (.gone, _): self = .gone
+        }
+    }
 }
 
 /// What receipts tell.
@@ -37,6 +56,14 @@ package struct FeedbackMetrics: MetricSet {
     package let outcomes: CounterBy2<Provider, Outcome>
     /// Words about tokens by what they led to.
     package let verdicts: CounterBy2<Provider, VerdictEffect>
+    /// Routes that the mass-failure guard stopped.
+    package let guardTrips: CounterBy<Provider>
+    /// Routes in quarantine, as Redis has it: the same for every replica.
+    package let quarantinedRoutes: GaugeBy<Provider>
+    /// Suspects who wait to be deleted, as Redis has it: the same for every replica.
+    package let suspects: GaugeBy<Provider>
+    /// Suspects in quarantine, as Redis has it: the same for every replica.
+    package let quarantinedSuspects: GaugeBy<Provider>
     /// The provider's answer to the device's removal.
     package let applyDelay: Histogram
     /// Receipts written.
@@ -60,6 +87,26 @@ package struct FeedbackMetrics: MetricSet {
             "What the providers said about tokens, by what it led to.",
             by: .all,
             .all,
+        )
+        self.guardTrips = catalogue.counter(
+            "apus_feedback_guard_trips_total",
+            "Times that a route was stopped because too many of its tokens were called bad.",
+            by: .all,
+        )
+        self.quarantinedRoutes = catalogue.gauge(
+            "apus_feedback_quarantined_routes",
+            "Routes in quarantine: `apus quarantine list`. The same number on every replica.",
+            by: .all,
+        )
+        self.suspects = catalogue.gauge(
+            "apus_feedback_suspect_tokens",
+            "Tokens that a provider called bad, and that wait to be deleted. The same number on every replica.",
+            by: .all,
+        )
+        self.quarantinedSuspects = catalogue.gauge(
+            "apus_feedback_quarantined_tokens",
+            "Tokens that a provider called bad, and that are kept until an operator decides. The same number on every replica.",
+            by: .all,
         )
         self.applyDelay = catalogue.histogram(
             "apus_feedback_apply_delay_seconds",

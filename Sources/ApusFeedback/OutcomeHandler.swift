@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
+internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
@@ -13,6 +14,7 @@ struct OutcomeHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
     let store: DeviceStore
+    let massFailureGuard: MassFailureGuard
     let consumer: StreamConsumer
     let settings: FeedbackSettings
     let metrics: FeedbackMetrics
@@ -56,34 +58,13 @@ struct OutcomeHandler: Sendable {
                 tokenDigest: verdict.tokenDigest,
                 asOf: verdict.asOf,
             )
-            self.count(result, .pruned, batch)
+            self.shared.add(to: self.metrics.verdicts[batch.provider, VerdictEffect(result, applied: .pruned)])
         }
-        for verdict in batch.suspects {
-            guard case .device(let reference) = verdict.place else { continue }
-            let result = try await self.store.markSuspect(
-                route,
-                reference,
-                tokenDigest: verdict.tokenDigest,
-                reason: verdict.reason,
-                since: verdict.asOf,
-            )
-            self.count(result, .suspected, batch)
-        }
+        try await self.massFailureGuard.suspect(batch, on: route)
         if let at = batch.lastAt {
             let delay = self.clock.now().milliseconds(since: at)
             self.shared.observe(max(0, delay) * 1_000_000, in: self.metrics.applyDelay)
         }
-    }
-
-    private func count(_ result: VerdictResult, _ applied: VerdictEffect, _ batch: OutcomeBatch) {
-        let effect: VerdictEffect
-        switch result {
-        case .applied, .unchanged: effect = applied
-        case .newerRegistration: effect = .newerRegistration
-        case .tokenChanged: effect = .tokenChanged
-        case .gone: effect = .gone
-        }
-        self.shared.add(to: self.metrics.verdicts[batch.provider, effect])
     }
 
     // MARK: Ledger and receipts
@@ -107,8 +88,16 @@ struct OutcomeHandler: Sendable {
             receipt.counts = ledger.counts
             receipt.firstAt = ledger.firstAt
             receipt.lastAt = ledger.lastAt
+            if ledger.isExpired {
+                let detail = "it lost its worth before all its recipients were found"
+                receipt.problem = Problem(code: "expired", field: "notification.expiry", detail: detail)
+            }
             try await self.write(receipt, batch)
-            self.logger.info("send complete", metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"])
+            let trace = TraceContext(traceparent: batch.traceparent)?.child("feedback", of: batch.send)
+            self.logger.traced(trace).info(
+                "send complete",
+                metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
+            )
             _ = try await self.streams.done(
                 stream: entry.stream,
                 entries: [entry.id],
@@ -156,7 +145,9 @@ struct OutcomeHandler: Sendable {
         self.shared.add(to: self.metrics.receipts[.final])
     }
 
+    /// Once for each batch.
     private func count(_ batch: OutcomeBatch) {
+        self.massFailureGuard.heard(batch)
         self.shared.add(to: self.metrics.batches)
         for count in batch.counts {
             self.shared.add(Int64(clamping: count.count), to: self.metrics.outcomes[count.provider, count.outcome])

@@ -20,7 +20,7 @@ public struct Installation: Sendable {
     public static func library() throws(RedisError) -> FunctionLibrary {
         try FunctionLibrary(
             name: "apus1",
-            version: FunctionLibrary.Version(major: 1, minor: 0),
+            version: FunctionLibrary.Version(major: 1, minor: 3),
             sources: StoreFunctions.sources + StreamFunctions.sources,
         )
     }
@@ -42,9 +42,18 @@ public struct Installation: Sendable {
             throw RedisError(.notInitialized, "\(ApusMeta.key) is missing in this Redis: run `apus init`")
         }
         try await Self.library().check(on: client)
+        self.init(client, keyspace: meta.keyspace, clock: clock)
+    }
+
+    private init(_ client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
         self.client = client
-        self.streams = SendStreams(client: client, keyspace: meta.keyspace)
-        self.store = DeviceStore(client: client, keyspace: meta.keyspace, clock: clock)
+        self.streams = SendStreams(client: client, keyspace: keyspace)
+        self.store = DeviceStore(client: client, keyspace: keyspace, clock: clock)
+    }
+
+    /// The same installation by way of another client: other connections, on other event loops.
+    public func reached(by client: RedisClient, clock: any WallClock) -> Installation {
+        Installation(client, keyspace: self.keyspace, clock: clock)
     }
 
     /// Opens the installation of a service: waits while Redis cannot be reached, saying so.

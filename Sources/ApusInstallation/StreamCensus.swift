@@ -37,7 +37,7 @@ package final class StreamCensus: Sendable {
     /// - Parameters:
     ///   - streams: of the installation.
     ///   - labels: what the service reads.
-    ///   - routes: whose work streams count.
+    ///   - routes: whose plans and work streams count.
     ///   - metrics: the gauges.
     ///   - shared: where they are set.
     ///   - clock: tells what is due.

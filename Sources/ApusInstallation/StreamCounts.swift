@@ -8,6 +8,7 @@ package struct StreamCounts: StreamObserver {
     private let shared: SharedMetrics
     private let vanished: Counter
     private let groupsLost: Counter
+    private let replay: (repeated: Counter, dropped: Counter)?
 
     /// Counts in those cells.
     ///
@@ -16,7 +17,15 @@ package struct StreamCounts: StreamObserver {
     ///   - shared: where all of it is counted.
     ///   - vanished: the service's counter of entries that vanished before they were acknowledged.
     ///   - groupsLost: the service's counter of streams or groups made again.
-    package init(_ metrics: StreamMetrics, shared: SharedMetrics, vanished: Counter, groupsLost: Counter) {
+    ///   - replay: the service's counters of calls repeated after a failover, and of those it could not keep for that; nil: it keeps none.
+    package init(
+        _ metrics: StreamMetrics,
+        shared: SharedMetrics,
+        vanished: Counter,
+        groupsLost: Counter,
+        replay: (repeated: Counter, dropped: Counter)? = nil,
+    ) {
+        self.replay = replay
         self.metrics = metrics
         self.shared = shared
         self.vanished = vanished
@@ -52,6 +61,16 @@ package struct StreamCounts: StreamObserver {
 
     /// Counts it.
     package func groupLost() { self.shared.add(to: self.groupsLost) }
+
+    /// Counts them.
+    package func callsReplayed(_ count: Int) {
+        if let replay { self.shared.add(Int64(count), to: replay.repeated) }
+    }
+
+    /// Counts them.
+    package func replayCallsDropped(_ count: Int) {
+        if let replay { self.shared.add(Int64(count), to: replay.dropped) }
+    }
 
     private static func label(_ stream: String) -> GroupedStream { GroupedStream(StreamLabel(streamKey: stream)) }
 }

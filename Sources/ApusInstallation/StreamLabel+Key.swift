@@ -10,7 +10,7 @@ extension StreamLabel {
             switch name {
             case "in:express": .inExpress
             case "in:bulk": .inBulk
-            case "plan": .plan
+            case _ where name.hasPrefix("plan:"): .plan
             case "due": .due
             case "register": .register
             case "outcomes": .outcomes
@@ -26,7 +26,7 @@ extension StreamLabel {
         switch self {
         case .inExpress: [keys.mailbox(.express)]
         case .inBulk: [keys.mailbox(.bulk)]
-        case .plan: [keys.plan]
+        case .plan: routes.map { keys.plan($0) }
         case .work: routes.flatMap { route in Lane.allCases.map { keys.work(route, $0) } }
         case .due: [keys.due]
         case .register: [keys.register]

@@ -75,10 +75,6 @@ public struct DeviceRecord: Hashable, Sendable {
     public var suspicion: Suspicion?
     /// Further tokens.
     public var secondary: [SecondaryAddress] = []
-    /// What increments have counted to.
-    public var badge: UInt32 = 0
-    /// Digests of the last sends counted.
-    public var badgeSends: [UInt64] = []
 
     /// A device.
     public init(device: String, token: [UInt8]) {

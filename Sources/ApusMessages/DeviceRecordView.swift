@@ -58,10 +58,6 @@ package struct DeviceRecordView: Sendable {
     package internal(set) var suspicion: DeviceRecord.Suspicion?
     /// How many further tokens it has.
     package internal(set) var secondaryCount: UInt32 = 0
-    /// What badge increments have counted to.
-    package internal(set) var badge: UInt32 = 0
-    /// How many sends have counted up the badge, of those that are remembered.
-    package internal(set) var badgeSendCount: UInt32 = 0
 
     /// Where the record begins among the bytes; places count from here.
     let start: Int
@@ -140,23 +136,6 @@ package struct DeviceRecordView: Sendable {
             }
             guard let place = reader.range(bytes) else { return false }
             if Self.isEqual(place, tag, in: bytes) { return true }
-        }
-        return false
-    }
-
-    /// Whether the send of that digest has counted up the badge already.
-    package func hasBadgeSend(_ digest: UInt64, in bytes: Span<UInt8>) -> Bool {
-        guard self.badgeSendCount > 0 else { return false }
-        var reader = WireReader(self.record)
-        while !reader.isAtEnd, let tag = reader.tag(bytes) {
-            switch (tag.number, tag.form) {
-            case (Field.badgeSends, .fixed64): if reader.fixed64(bytes) == digest { return true }
-            case (Field.badgeSends, .lengthDelimited):
-                guard let place = reader.range(bytes) else { return false }
-                var run = WireReader(place)
-                while let send = run.fixed64(bytes) { if send == digest { return true } }
-            default: guard reader.skip(tag.form, bytes) else { return false }
-            }
         }
         return false
     }

@@ -18,6 +18,8 @@ public struct DeviceRegistration: Hashable, Sendable {
     public var attributes: Attributes = Attributes()
     /// Nil: leave the topics as they are.
     public var topics: [String]?
+    /// What the app's badge shows now, at most `Limits.badgeMax`; nil: leave what was counted.
+    public var badge: UInt32?
     /// 65 bytes.
     public var webpushP256DH: [UInt8] = []
     /// 16 bytes.
@@ -49,6 +51,8 @@ public struct RegistrationCommand: Hashable, Sendable {
         case unbindUser(device: String)
         /// Replace the attributes.
         case setAttributes(device: String, Attributes)
+        /// The app's badge shows that now.
+        case setBadge(device: String, UInt32)
         /// Forget everything about the user.
         case deleteUser(String)
     }

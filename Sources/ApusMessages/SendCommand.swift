@@ -44,8 +44,8 @@ public enum Target: Hashable, Sendable {
     case fcmTopic(String)
     /// FCM holds the audience; at most five topics.
     case fcmCondition(String)
-    /// Apple holds the audience.
-    case apnsChannel(id: String, environment: ProviderEnvironment)
+    /// Apple holds the audience: a broadcast channel, and whether it was made to keep its latest message.
+    case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)
 }
 
 /// What a publisher asks for.

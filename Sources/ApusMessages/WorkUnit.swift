@@ -53,6 +53,24 @@ public struct WorkUnit: Hashable, Sendable {
             case .addresses(let indices): indices.count
             }
         }
+
+        /// Those whose positions are wanted, in the same order.
+        package func keeping(_ isWanted: (Int) -> Bool) -> Recipients {
+            var position = -1
+            func isNextWanted() -> Bool {
+                position += 1
+                return isWanted(position)
+            }
+            switch self {
+            case .segments(var segments):
+                for index in segments.indices {
+                    segments[index].ordinals = segments[index].ordinals.filter { _ in isNextWanted() }
+                }
+                return .segments(segments.filter { !$0.ordinals.isEmpty })
+            case .references(let references): return .references(references.filter { _ in isNextWanted() })
+            case .addresses(let indices): return .addresses(indices.filter { _ in isNextWanted() })
+            }
+        }
     }
 
     /// The send.

@@ -7,7 +7,7 @@ struct ExpositionWriter: Sendable {
         enum Value {
             case cell(Int)
             /// A bucket: added to the buckets before it.
-            case bucket(Int, isFirst: Bool)
+            case bucket(Int, isFirst: Bool, exemplar: Int?)
             case sum(Int)
             /// The sum of all buckets, which stand before it.
             case count
@@ -51,7 +51,7 @@ struct ExpositionWriter: Sendable {
             let start = text.count
             text += head
             let end = text.count
-            self.append(entry, snapshot, to: &text)
+            self.append(entry, snapshot, format, to: &text)
             // A family without a sample says nothing at all.
             if text.count == end { text.removeSubrange(start...) }
         }
@@ -59,7 +59,12 @@ struct ExpositionWriter: Sendable {
         return text
     }
 
-    private func append(_ entry: Entry, _ snapshot: MetricSnapshot, to text: inout [UInt8]) {
+    private func append(
+        _ entry: Entry,
+        _ snapshot: MetricSnapshot,
+        _ format: ExpositionFormat,
+        to text: inout [UInt8],
+    ) {
         let scale = entry.family.scale
         var running: Int64 = 0
         for line in entry.lines ?? Self.lines(of: entry.family) {
@@ -67,15 +72,27 @@ struct ExpositionWriter: Sendable {
             text += line.text
             switch line.value {
             case .cell(let index): scale.append(snapshot.cells[index], to: &text)
-            case .bucket(let index, let isFirst):
+            case .bucket(let index, let isFirst, let exemplar):
                 running = isFirst ? snapshot.cells[index] : running &+ snapshot.cells[index]
                 MetricScale.one.append(running, to: &text)
+                if format == .openMetrics, let exemplar {
+                    Self.append(snapshot.exemplars[exemplar], scale: scale, to: &text)
+                }
             case .sum(let index): text += scale.real(snapshot.sums[index]).description.utf8
             case .count: MetricScale.one.append(running, to: &text)
             case .one: text.append(0x31)
             }
             text.append(0x0a)
         }
+    }
+
+    /// ` # {trace_id="…"} value time`; nothing when the bucket has none.
+    private static func append(_ exemplar: MetricExemplar, scale: MetricScale, to text: inout [UInt8]) {
+        guard exemplar != .none else { return }
+        text += " # {trace_id=\"\(exemplar.trace)\"} ".utf8
+        scale.append(exemplar.value, to: &text)
+        text.append(0x20)
+        MetricScale.thousandths.append(exemplar.milliseconds, to: &text)
     }
 
     private static func lines(of family: MetricFamily) -> [Line] {
@@ -102,7 +119,11 @@ struct ExpositionWriter: Sendable {
         var lines = bounds.enumerated().map { place, bound in
             Line(
                 text: Self.sample(family.name + "_bucket", labels + [(name: "le", value: bound)]),
-                value: .bucket(first + place, isFirst: place == 0),
+                value: .bucket(
+                    first + place,
+                    isFirst: place == 0,
+                    exemplar: family.exemplar.map { $0 + index * family.cellsPerChild + place },
+                ),
             )
         }
         lines.append(Line(text: Self.sample(family.name + "_sum", labels), value: .sum(family.sum + index)))

@@ -5,6 +5,7 @@ public struct MetricCatalogue: Sendable {
     private(set) var families: [MetricFamily] = []
     private(set) var cellCount = 0
     private(set) var sumCount = 0
+    private(set) var exemplarCount = 0
     private(set) var bounds: [Int64] = []
 
     /// No family.
@@ -13,6 +14,16 @@ public struct MetricCatalogue: Sendable {
     /// The declarations, sorted by name.
     public var definitions: [MetricDefinition] {
         self.families.sorted { $0.familyName < $1.familyName }.map(\.definition)
+    }
+
+    /// What was declared under a handle; a handle of another catalogue traps, or finds another family.
+    public func definition(of handle: some MetricHandle) -> MetricDefinition {
+        let cell = handle.anyCell
+        let family = self.families.first { family in
+            family.cell..<family.cell + family.childCount * family.cellsPerChild ~= cell
+        }
+        guard let family else { preconditionFailure("no family has the cell \(cell)") }
+        return family.definition
     }
 
     /// Declares a counter.
@@ -97,13 +108,24 @@ public struct MetricCatalogue: Sendable {
     }
 
     /// Declares histograms by one label; never more, since each has some twenty series.
+    ///
+    /// - Parameter keepsExemplars: whether each bucket shows the last trace that was observed with it, in OpenMetrics.
     public mutating func histogram<Label>(
         _ name: String,
         _ help: String,
         by label: LabelDimension<Label>,
         buckets: MetricBuckets,
+        keepsExemplars: Bool = false,
     ) -> HistogramBy<Label> {
-        let family = self.declare(name, .histogram, help, [label.values], scale: buckets.scale, buckets: buckets)
+        let family = self.declare(
+            name,
+            .histogram,
+            help,
+            [label.values],
+            scale: buckets.scale,
+            buckets: buckets,
+            keepsExemplars: keepsExemplars,
+        )
         return HistogramBy(family.histogram)
     }
 
@@ -122,6 +144,7 @@ public struct MetricCatalogue: Sendable {
         scale: MetricScale,
         startsAbsent: Bool = false,
         buckets: MetricBuckets? = nil,
+        keepsExemplars: Bool = false,
     ) -> MetricFamily {
         let labelNames = dimensions.flatMap(\.names)
         if let violation = MetricNameRules.violation(name: name, kind: kind, help: help, labelNames: labelNames) {
@@ -138,6 +161,7 @@ public struct MetricCatalogue: Sendable {
             cell: self.cellCount,
             sum: self.sumCount,
             boundsStart: self.bounds.count,
+            exemplar: keepsExemplars ? self.exemplarCount : nil,
         )
         let children = family.childCount
         precondition(children <= MetricFamily.childrenMax, "\(name): \(children) children are too many")
@@ -151,6 +175,7 @@ public struct MetricCatalogue: Sendable {
             self.sumCount += children
             self.bounds += buckets.bounds
         }
+        if keepsExemplars { self.exemplarCount += children * family.cellsPerChild }
         return family
     }
 }
@@ -173,6 +198,8 @@ struct MetricFamily: Sendable {
     let sum: Int
     /// The first bound in the table of all bounds.
     let boundsStart: Int
+    /// The first exemplar; nil: it keeps none.
+    let exemplar: Int?
 
     var cellsPerChild: Int { self.buckets.map { $0.bounds.count + 1 } ?? 1 }
 
@@ -187,6 +214,7 @@ struct MetricFamily: Sendable {
             sum: self.sum,
             bounds: self.boundsStart,
             boundCount: self.buckets?.bounds.count ?? 0,
+            exemplar: self.exemplar ?? -1,
         )
     }
 
@@ -205,6 +233,8 @@ struct MetricFamily: Sendable {
             labelNames: self.dimensions.flatMap(\.names),
             labelValues: values,
             bounds: self.buckets.map { buckets in buckets.bounds.map(buckets.scale.bound) } ?? [],
+            // A histogram has its buckets, the last one without a bound among them, the sum and the count.
+            seriesCount: self.children.count * (self.buckets.map { $0.bounds.count + 3 } ?? 1),
         )
     }
 

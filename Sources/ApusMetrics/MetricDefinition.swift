@@ -24,6 +24,27 @@ public struct MetricDefinition: Sendable, Hashable {
     public let labelValues: [String: [String]]
     /// Bounds as written in `le`; empty unless a histogram.
     public let bounds: [String]
+    /// Samples that an exposition has of it, those with labels of the configuration as far as they were known when asked.
+    public let seriesCount: Int
+
+    /// A declaration.
+    public init(
+        name: String,
+        kind: MetricKind,
+        help: String,
+        labelNames: [String],
+        labelValues: [String: [String]],
+        bounds: [String],
+        seriesCount: Int,
+    ) {
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.labelNames = labelNames
+        self.labelValues = labelValues
+        self.bounds = bounds
+        self.seriesCount = seriesCount
+    }
 
     /// The name without the suffix of its kind: OpenMetrics' name of the family.
     public var familyName: String {

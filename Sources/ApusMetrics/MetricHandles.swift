@@ -1,14 +1,24 @@
+/// What a catalogue gives out when a family is declared; the catalogue knows the family by it.
+public protocol MetricHandle: Sendable {
+    /// A cell of the family.
+    var anyCell: Int { get }
+}
+
 /// A counter: one cell that only grows.
-public struct Counter: Sendable, Hashable {
+public struct Counter: MetricHandle, Hashable {
     @usableFromInline let cell: Int
+    /// Its cell.
+    public var anyCell: Int { self.cell }
 
     @inlinable
     init(_ cell: Int) { self.cell = cell }
 }
 
 /// Counters of one family, one for each value of a label.
-public struct CounterBy<Label: MetricLabel>: Sendable {
+public struct CounterBy<Label: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
+    /// The first cell.
+    public var anyCell: Int { self.base }
 
     init(_ base: Int) { self.base = base }
 
@@ -18,8 +28,10 @@ public struct CounterBy<Label: MetricLabel>: Sendable {
 }
 
 /// Counters of one family, one for each pair of values of two labels.
-public struct CounterBy2<First: MetricLabel, Second: MetricLabel>: Sendable {
+public struct CounterBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
+    /// The first cell.
+    public var anyCell: Int { self.base }
     @usableFromInline let stride: Int
 
     init(_ base: Int, stride: Int) {
@@ -35,16 +47,20 @@ public struct CounterBy2<First: MetricLabel, Second: MetricLabel>: Sendable {
 }
 
 /// A gauge: one cell that goes up and down. A scrape adds up what every shard and the shared cells hold.
-public struct Gauge: Sendable, Hashable {
+public struct Gauge: MetricHandle, Hashable {
     @usableFromInline let cell: Int
+    /// Its cell.
+    public var anyCell: Int { self.cell }
 
     @inlinable
     init(_ cell: Int) { self.cell = cell }
 }
 
 /// Gauges of one family, one for each value of a label.
-public struct GaugeBy<Label: MetricLabel>: Sendable {
+public struct GaugeBy<Label: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
+    /// The first cell.
+    public var anyCell: Int { self.base }
 
     init(_ base: Int) { self.base = base }
 
@@ -54,8 +70,10 @@ public struct GaugeBy<Label: MetricLabel>: Sendable {
 }
 
 /// Gauges of one family, one for each pair of values of two labels.
-public struct GaugeBy2<First: MetricLabel, Second: MetricLabel>: Sendable {
+public struct GaugeBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
+    /// The first cell.
+    public var anyCell: Int { self.base }
     @usableFromInline let stride: Int
 
     init(_ base: Int, stride: Int) {
@@ -71,35 +89,44 @@ public struct GaugeBy2<First: MetricLabel, Second: MetricLabel>: Sendable {
 }
 
 /// A histogram: a cell for each bucket, not cumulative, and the sum of what was observed.
-public struct Histogram: Sendable, Hashable {
+public struct Histogram: MetricHandle, Hashable {
     @usableFromInline let cell: Int
     @usableFromInline let sum: Int
     @usableFromInline let bounds: Int
     @usableFromInline let boundCount: Int
+    /// Where the exemplars of its buckets stand; -1: it keeps none.
+    @usableFromInline let exemplar: Int
+    /// The first cell.
+    public var anyCell: Int { self.cell }
 
     @inlinable
-    init(_ cell: Int, sum: Int, bounds: Int, boundCount: Int) {
+    init(_ cell: Int, sum: Int, bounds: Int, boundCount: Int, exemplar: Int) {
         self.cell = cell
         self.sum = sum
         self.bounds = bounds
         self.boundCount = boundCount
+        self.exemplar = exemplar
     }
 }
 
 /// Histograms of one family, one for each value of a label.
-public struct HistogramBy<Label: MetricLabel>: Sendable {
+public struct HistogramBy<Label: MetricLabel>: MetricHandle {
     @usableFromInline let first: Histogram
+    /// The first cell.
+    public var anyCell: Int { self.first.cell }
 
     init(_ first: Histogram) { self.first = first }
 
     /// The histogram of one value.
     @inlinable
     public subscript(_ label: Label) -> Histogram {
-        Histogram(
-            self.first.cell + label.labelIndex * (self.first.boundCount + 1),
+        let before = label.labelIndex * (self.first.boundCount + 1)
+        return Histogram(
+            self.first.cell + before,
             sum: self.first.sum + label.labelIndex,
             bounds: self.first.bounds,
             boundCount: self.first.boundCount,
+            exemplar: self.first.exemplar < 0 ? -1 : self.first.exemplar + before,
         )
     }
 }

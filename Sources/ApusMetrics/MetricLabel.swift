@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// One value of a label. Its index picks a cell, so that counting is an addition in an array.
 public protocol MetricLabel: Sendable {
     /// The place among the dimension's values, from 0.
@@ -30,19 +32,7 @@ extension MetricLabel where Self: RawRepresentable, RawValue == Int {
 
 extension ClosedMetricLabel where Self: RawRepresentable, RawValue == Int {
     /// The case's name in snake case.
-    public var labelValues: [String] { [snakeCase(String(describing: self))] }
-}
-
-private func snakeCase(_ name: String) -> String {
-    var text = ""
-    for character in name {
-        if character.isUppercase {
-            text += "_" + character.lowercased()
-        } else {
-            text.append(character)
-        }
-    }
-    return text
+    public var labelValues: [String] { [SnakeCase.name(of: self)] }
 }
 
 /// The values that one label of a family may take, as the family was declared.

@@ -33,6 +33,7 @@ public final class MetricRegistry: Sendable {
         self.shared = SharedMetrics(
             cellCount: catalogue.cellCount,
             sumCount: catalogue.sumCount,
+            exemplarCount: catalogue.exemplarCount,
             bounds: catalogue.bounds,
             absent: absent,
         )
@@ -43,6 +44,7 @@ public final class MetricRegistry: Sendable {
         MetricShard(
             cellCount: self.catalogue.cellCount,
             sumCount: self.catalogue.sumCount,
+            exemplarCount: self.catalogue.exemplarCount,
             bounds: self.catalogue.bounds,
         )
     }
@@ -52,6 +54,7 @@ public final class MetricRegistry: Sendable {
         let empty = MetricSnapshot(
             cells: [Int64](repeating: 0, count: self.catalogue.cellCount),
             sums: [Double](repeating: 0, count: self.catalogue.sumCount),
+            exemplars: [MetricExemplar](repeating: .none, count: self.catalogue.exemplarCount),
         )
         self.owners.withLock { $0.append(Owner(copy: copy, last: empty)) }
     }

@@ -10,17 +10,22 @@
     @usableFromInline let cells: UnsafeMutablePointer<Int64>
     @usableFromInline let sums: UnsafeMutablePointer<Double>
     @usableFromInline let bounds: UnsafeMutablePointer<Int64>
+    @usableFromInline let exemplars: UnsafeMutablePointer<MetricExemplar>
     @usableFromInline let cellCount: Int
     @usableFromInline let sumCount: Int
     @usableFromInline let boundCount: Int
+    @usableFromInline let exemplarCount: Int
 
-    init(cellCount: Int, sumCount: Int, bounds: [Int64]) {
+    init(cellCount: Int, sumCount: Int, exemplarCount: Int, bounds: [Int64]) {
         self.cellCount = cellCount
         self.sumCount = sumCount
         self.boundCount = bounds.count
+        self.exemplarCount = exemplarCount
         unsafe self.cells = .allocate(capacity: max(1, cellCount))
         unsafe self.sums = .allocate(capacity: max(1, sumCount))
         unsafe self.bounds = .allocate(capacity: max(1, bounds.count))
+        unsafe self.exemplars = .allocate(capacity: max(1, exemplarCount))
+        unsafe self.exemplars.initialize(repeating: .none, count: exemplarCount)
         unsafe self.cells.initialize(repeating: 0, count: cellCount)
         unsafe self.sums.initialize(repeating: 0, count: sumCount)
         for (index, bound) in bounds.enumerated() {
@@ -32,6 +37,7 @@
         unsafe self.cells.deallocate()
         unsafe self.sums.deallocate()
         unsafe self.bounds.deallocate()
+        unsafe self.exemplars.deallocate()
     }
 
     /// A counter's cell. Never assign a smaller value: readers take that for a restart.
@@ -67,7 +73,21 @@
     ///     fall, which PromQL reads as a restart; clocks that disagree make such, so their reader counts them.
     ///   - histogram: where.
     @inlinable
-    public func observe(_ value: Int64, in histogram: Histogram) {
+    public func observe(_ value: Int64, in histogram: Histogram) { _ = self.record(value, in: histogram) }
+
+    /// Records one observation that belongs to a trace: the last one of each bucket is shown beside it.
+    ///
+    /// - Parameter histogram: one that was declared to keep exemplars; else the trace is not kept.
+    @inlinable
+    public func observe(_ exemplar: MetricExemplar, in histogram: Histogram) {
+        let bucket = self.record(exemplar.value, in: histogram)
+        guard histogram.exemplar >= 0 else { return }
+        precondition(histogram.exemplar + bucket < self.exemplarCount)
+        unsafe self.exemplars[histogram.exemplar + bucket] = exemplar
+    }
+
+    @inlinable
+    func record(_ value: Int64, in histogram: Histogram) -> Int {
         precondition(
             histogram.cell >= 0 && histogram.cell + histogram.boundCount < self.cellCount
                 && histogram.sum >= 0 && histogram.sum < self.sumCount
@@ -78,6 +98,7 @@
         let bucket = unsafe bucketIndex(of: value, in: bounds, count: histogram.boundCount)
         unsafe self.cells[histogram.cell + bucket] &+= 1
         unsafe self.sums[histogram.sum] += Double(value)
+        return bucket
     }
 
     /// A copy of the cells, taken by the owner.
@@ -85,6 +106,7 @@
         MetricSnapshot(
             cells: unsafe Array(UnsafeBufferPointer(start: self.cells, count: self.cellCount)),
             sums: unsafe Array(UnsafeBufferPointer(start: self.sums, count: self.sumCount)),
+            exemplars: unsafe Array(UnsafeBufferPointer(start: self.exemplars, count: self.exemplarCount)),
         )
     }
 }

@@ -7,11 +7,13 @@ internal import Synchronization
     private nonisolated(unsafe) let sums: UnsafeMutablePointer<Atomic<UInt64>>
     private let cellCount: Int
     private let sumCount: Int
+    private let exemplarCount: Int
     private let bounds: [Int64]
 
-    init(cellCount: Int, sumCount: Int, bounds: [Int64], absent: [Int]) {
+    init(cellCount: Int, sumCount: Int, exemplarCount: Int, bounds: [Int64], absent: [Int]) {
         self.cellCount = cellCount
         self.sumCount = sumCount
+        self.exemplarCount = exemplarCount
         self.bounds = bounds
         unsafe self.cells = .allocate(capacity: max(1, cellCount))
         unsafe self.sums = .allocate(capacity: max(1, sumCount))
@@ -67,7 +69,11 @@ internal import Synchronization
     }
 
     func snapshot() -> MetricSnapshot {
-        var snapshot = MetricSnapshot(cells: [], sums: [])
+        var snapshot = MetricSnapshot(
+            cells: [],
+            sums: [],
+            exemplars: [MetricExemplar](repeating: .none, count: self.exemplarCount),
+        )
         snapshot.cells.reserveCapacity(self.cellCount)
         for index in 0..<self.cellCount {
             snapshot.cells.append(unsafe self.cells[index].load(ordering: .relaxed))

@@ -28,16 +28,20 @@ public final class Publisher: Sendable {
 
     private let ownGroup: MultiThreadedEventLoopGroup?
     private let clock = PublisherClock()
+    /// Publications whose safety is asked for have connections of their own: what asks stops what stands behind it.
+    private let writer: AcknowledgedWriter
 
     /// Connects to an installation.
     ///
     /// - Parameters:
     ///   - url: `redis://`, `rediss://` or `unix://`, as `RedisConfiguration` explains.
+    ///   - acknowledgementPatience: how long a replica or the disk may take to have a publication.
     ///   - eventLoopGroup: where its connections live; nil: one thread of its own, until `close()`.
     ///   - logger: one line when Redis is lost and one when it is back.
     /// - Throws: `unavailable`, `notInitialized`, or `refused` for an address or password that is wrong.
     public convenience init(
         redis url: String,
+        acknowledgementPatience: Duration = .seconds(1),
         eventLoopGroup: (any EventLoopGroup)? = nil,
         logger: Logger = Logger(label: "apus.publisher") { _ in SwiftLogNoOpLogHandler() },
     ) async throws(PublisherError) {
@@ -47,12 +51,18 @@ public final class Publisher: Sendable {
         } catch {
             throw PublisherError(error)
         }
-        try await self.init(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        try await self.init(
+            configuration,
+            acknowledgementPatience: acknowledgementPatience,
+            eventLoopGroup: eventLoopGroup,
+            logger: logger,
+        )
     }
 
     /// Connects to an installation, with every setting of the connection said.
     public init(
         _ configuration: RedisConfiguration,
+        acknowledgementPatience: Duration = .seconds(1),
         eventLoopGroup: (any EventLoopGroup)? = nil,
         logger: Logger = Logger(label: "apus.publisher") { _ in SwiftLogNoOpLogHandler() },
     ) async throws(PublisherError) {
@@ -61,6 +71,8 @@ public final class Publisher: Sendable {
         do {
             guard let group = eventLoopGroup ?? ownGroup else { preconditionFailure("one of the two is there") }
             let client = try RedisClient(configuration: configuration, eventLoopGroup: group, logger: logger)
+            let second = try RedisClient(configuration: configuration, eventLoopGroup: group, logger: logger)
+            self.writer = AcknowledgedWriter(second, patience: acknowledgementPatience)
             do {
                 self.installation = try await Installation(client, clock: PublisherClock())
             } catch {
@@ -76,53 +88,109 @@ public final class Publisher: Sendable {
     /// Closes its connections. Nothing may be published afterwards.
     public func close() async {
         await self.installation.client.close()
+        await self.writer.close()
         try? await self.ownGroup?.shutdownGracefully()
     }
 
     /// Writes a command into its mailbox.
     ///
-    /// A command without an id gets one, and every command the time. Publishing the same command again after an error is
-    /// safe when it has an id or an idempotency key: within a day both are the same send.
+    /// A command without an id gets one, and every command the time; then it goes out with the same id until there is an
+    /// answer, so that a lost connection never makes two of it. Publishing the same command again after an error is safe,
+    /// too, when it has an id or an idempotency key: within a day both are the same send.
     ///
     /// - Parameters:
     ///   - lane: express for what a person waits for. Audiences are bulk, whatever is said here.
-    /// - Throws: `invalid`, `conflict`, `mailboxFull`, `unavailable` or `refused`.
-    public func publish(_ command: SendCommand, lane: Lane = .bulk) async throws(PublisherError) -> Publication {
+    ///   - acknowledgement: what to wait for; nil: a replica if the server has one, else memory. A replica that does not
+    ///     answer in time is no error: see `Publication.isAcknowledged`.
+    ///   - patience: how long to go on while Redis is away or the mailbox is full; nil: while Redis is away as long as the
+    ///     configuration says, and a full mailbox is an error at once.
+    /// - Throws: `invalid`, `conflict`, `mailboxFull`, `acknowledgementUnavailable`, `unavailable` or `refused`.
+    public func publish(
+        _ command: SendCommand,
+        lane: Lane = .bulk,
+        acknowledgement: Acknowledgement? = nil,
+        within patience: Duration? = nil,
+    ) async throws(PublisherError) -> Publication {
         var command = command
         if command.id.isEmpty { command.id = Self.newID() }
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         try Self.check(command)
-        let streams = self.installation.streams
-        let outcome: SendStreams.Publication
         do {
-            outcome = try await streams.publish(command, lane: lane)
+            return try await self.publish(command, lane, acknowledgement, patience)
         } catch {
             throw PublisherError(error)
         }
-        func publication(_ send: String, isDuplicate: Bool, after: String) -> Publication {
-            let identity = SendIdentity(of: command, origin: "")
-            let receipts = streams.home(app: command.app, identity.home).receipts
-            return Publication(
-                send: send,
-                app: command.app,
-                isDuplicate: isDuplicate,
-                publishedAtNanoseconds: command.publishedAtNanoseconds,
-                receipts: command.replyTo.isEmpty ? receipts : command.replyTo,
-                after: after,
-            )
+    }
+
+    private func publish(
+        _ command: SendCommand,
+        _ lane: Lane,
+        _ acknowledgement: Acknowledgement?,
+        _ patience: Duration?,
+    ) async throws -> Publication {
+        let call = try self.installation.streams.publishCall(command, lane: lane)
+        let clock = ContinuousClock()
+        let deadline = clock.now + (patience ?? self.installation.client.configuration.patience)
+        // An earlier attempt whose answer was lost may be what a later one finds.
+        var mayBeOurs = false
+        var attempt = 0
+        while true {
+            attempt += 1
+            var wait = Duration.zero
+            do {
+                let (outcome, reached, isAcknowledged) = try await self.attempt(
+                    call,
+                    acknowledgement,
+                    left: deadline - clock.now
+                )
+                switch outcome {
+                case .new(_, let entry):
+                    let after = Publication.before(entry)
+                    return Publication(command, call, after: after, reached, isAcknowledged: isAcknowledged)
+                case .duplicate(let send):
+                    var found = Publication(command, call, after: "0", reached, isAcknowledged: isAcknowledged)
+                    found.send = send
+                    found.isDuplicate = !(mayBeOurs && send == command.id)
+                    return found
+                case .conflict(let send):
+                    let text = "the idempotency key named the send \(send) with another body within a day"
+                    throw PublisherError(.conflict, text, field: "idempotency_key", send: send)
+                case .full(let entries, let milliseconds):
+                    let error = PublisherError.mailboxFull(entries, retryAfterMilliseconds: milliseconds)
+                    // Half fixed, half drawn: those who were sent away together do not come back together.
+                    wait = .milliseconds(milliseconds) * Double.random(in: 0.5..<1)
+                    guard patience != nil, clock.now + wait < deadline else { throw error }
+                }
+            } catch let error as RedisError {
+                if error.isOutcomeUnknown { mayBeOurs = true }
+                let left = deadline - clock.now
+                let draw = Double.random(in: 0..<1)
+                let decision = RetryDecision(error: error, attempt: attempt, idempotent: true, left: left, draw: draw)
+                guard case .resend(let after) = decision else { throw error }
+                wait = after
+            }
+            try await clock.sleep(for: wait)
         }
-        switch outcome {
-        case .new(let send, let entry):
-            return publication(send, isDuplicate: false, after: Publication.before(entry))
-        case .duplicate(let send):
-            return publication(send, isDuplicate: true, after: "0")
-        case .conflict(let send):
-            let text = "the idempotency key named the send \(send) with another body within a day"
-            throw PublisherError(.conflict, text, field: "idempotency_key", send: send)
-        case .full(let entries):
-            let text = "\(entries) commands wait in the mailbox already: are dispatchers running? Publish later"
-            throw PublisherError(.mailboxFull, text)
+    }
+
+    /// One attempt, with what it reached.
+    private func attempt(
+        _ call: SendStreams.PublishCall,
+        _ asked: Acknowledgement?,
+        left: Duration,
+    ) async throws -> (SendStreams.Publication, Acknowledgement, isAcknowledged: Bool) {
+        let client = self.installation.client
+        let level: Acknowledgement
+        if let asked { level = asked } else { level = try await self.writer.standardLevel(call.keys.tag, within: left) }
+        guard level != .memory else {
+            // Of an unknown outcome we want to hear; the next attempt is ours.
+            let options = RedisClient.Options(isIdempotent: false, patience: left)
+            let reply = try await client.send(call.command, on: call.keys.tag, options: options)
+            return (try SendStreams.PublishCall.publication(reply), .memory, true)
         }
+        let answer = try await self.writer.publish(call.command, on: call.keys.tag, level)
+        let outcome = try SendStreams.PublishCall.publication(answer.reply)
+        return (outcome, answer.isAcknowledged ? level : .memory, answer.isAcknowledged)
     }
 
     /// What dispatchers would refuse at once is refused here, where the caller sees it. The rest comes as a receipt.

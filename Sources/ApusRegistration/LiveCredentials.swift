@@ -1,12 +1,17 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusService
 internal import ApusTLS
 internal import FoundationEssentials
 internal import Logging
 internal import Synchronization
 
-/// What is made of key files: who may ask, and who we are. Made anew when a file changes; a bad file changes nothing.
+/// What is made of key files, and of the keys in Redis: who may ask, and who we are. Made anew when a file changes, and when
+/// a key is made or revoked; a bad file changes nothing.
 final class LiveCredentials: Sendable {
+    /// How soon a new key is known, and a revoked one refused.
+    static let keysInterval = Duration.seconds(1)
+
     private struct State {
         var authenticator: Authenticator
         var tls: TLSContext?
@@ -31,13 +36,48 @@ final class LiveCredentials: Sendable {
             do {
                 let new = try Self.read(settings)
                 self.state.withLock { state in
-                    state.authenticator = new.authenticator
+                    state.authenticator = new.authenticator.withStoredKeys(of: state.authenticator)
                     // The listener's scheme is fixed at the start.
                     if state.tls != nil, let tls = new.tls { state.tls = tls }
                 }
                 logger.notice("credentials read again")
             } catch {
                 logger.error("credentials refused, the old ones stay", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// Reads the keys that Redis has.
+    func readKeys(_ keys: APIKeys) async throws {
+        let apps = self.authenticator.appIDs
+        let read = try await withThrowingTaskGroup(of: (AppID, [AppCredentials.Key]).self) { group in
+            for app in apps {
+                group.addTask {
+                    let stored = try await keys.list(app)
+                    return (app, stored.map { AppCredentials.Key(name: $0.name, sha256: $0.sha256, role: $0.role) })
+                }
+            }
+            var read: [AppID: [AppCredentials.Key]] = [:]
+            for try await (app, keys) in group { read[app] = keys }
+            return read
+        }
+        self.state.withLock { $0.authenticator = $0.authenticator.with(storedKeys: read) }
+    }
+
+    /// Follows the keys in Redis until it is cancelled. While Redis is away the last ones stay: without it nobody can do
+    /// anything by them.
+    func follow(_ keys: APIKeys, logger: Logger) async {
+        var isReadable = true
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.keysInterval)
+            do {
+                try await self.readKeys(keys)
+                isReadable = true
+            } catch {
+                if isReadable, !Task.isCancelled {
+                    logger.warning("the API keys in Redis cannot be read", metadata: ["error": "\(error)"])
+                }
+                isReadable = false
             }
         }
     }

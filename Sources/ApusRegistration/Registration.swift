@@ -3,6 +3,7 @@ internal import ApusInstallation
 internal import ApusMetrics
 internal import ApusRedis
 package import ApusService
+internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
 internal import Logging
@@ -45,6 +46,9 @@ package struct Registration: Service {
             logger: logger,
         )
         self.context.registry.addCollector { await census.collect() }
+        let keys = APIKeys(client)
+        // If that fails, they are known a moment later, and until then refused.
+        try? await self.credentials.readKeys(keys)
         let shards = self.shards(installation, settings.own)
         let server = self.server(installation, settings.own)
         let updates = self.context.settings.updates()
@@ -56,6 +60,9 @@ package struct Registration: Service {
                     for shard in shards { group.addTask { await shard.run() } }
                     group.addTask {
                         await cancelWhenGracefulShutdown { await self.credentials.follow(updates, logger: logger) }
+                    }
+                    group.addTask {
+                        await cancelWhenGracefulShutdown { await self.credentials.follow(keys, logger: logger) }
                     }
                     group.addTask { try await server.run() }
                     do {
@@ -78,17 +85,26 @@ package struct Registration: Service {
 
     private func server(_ installation: Installation, _ settings: RegistrationSettings) -> APIServer {
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
+        let (metrics, clock, hosts) = (self.context.metrics, SystemClock(), Self.hosts(settings))
+        let (store, streams) = (installation.store, installation.streams)
         let responder = APIResponder(
-            api: DeviceAPI(
-                store: installation.store,
-                topicNames: TopicNames(installation.store),
-                metrics: self.context.metrics,
-                shared: shared,
+            api: RegistrationAPI(
+                devices: DeviceAPI(
+                    store: store,
+                    topicNames: TopicNames(store),
+                    hosts: hosts,
+                    metrics: metrics,
+                    shared: shared,
+                ),
+                imports: ImportAPI(store: store, hosts: hosts, metrics: metrics, shared: shared),
+                sends: SendAPI(streams: streams, clock: clock),
+                events: EventAPI(streams: streams, clock: clock),
             ),
+            rates: RequestRates(perApp: settings.appRatePerSecond, perClient: settings.clientRatePerSecond),
             authenticator: { credentials.authenticator },
-            metrics: self.context.metrics,
+            metrics: metrics,
             shared: shared,
-            clock: SystemClock(),
+            clock: clock,
             trouble: TroubleLog(self.context.logger),
         )
         return APIServer(
@@ -101,6 +117,10 @@ package struct Registration: Service {
         )
     }
 
+    private static func hosts(_ settings: RegistrationSettings) -> WebPushHosts {
+        WebPushHosts(further: settings.webPushHosts)
+    }
+
     private var tls: (@Sendable () -> TLSContext)? {
         let credentials = self.credentials
         guard let first = credentials.tls else { return nil }
@@ -109,7 +129,10 @@ package struct Registration: Service {
 
     private func shards(_ installation: Installation, _ settings: RegistrationSettings) -> [ShardConsumer] {
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
-        return (0..<installation.keyspace.queueShards).map { self.shard($0, of: installation, settings, consumer) }
+        let gate = QuarantineGate()
+        return (0..<installation.keyspace.queueShards).map {
+            self.shard($0, of: installation, settings, consumer, gate)
+        }
     }
 
     private func shard(
@@ -117,6 +140,7 @@ package struct Registration: Service {
         of installation: Installation,
         _ settings: RegistrationSettings,
         _ consumer: StreamConsumer,
+        _ gate: QuarantineGate,
     ) -> ShardConsumer {
         let credentials = self.credentials
         let counts = StreamCounts(
@@ -131,6 +155,7 @@ package struct Registration: Service {
             store: installation.store,
             consumer: consumer,
             authenticator: { credentials.authenticator },
+            hosts: Self.hosts(settings),
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             clock: SystemClock(),
@@ -141,11 +166,12 @@ package struct Registration: Service {
             streams: installation.streams,
             consumer: consumer,
             // One entry at a time: commands for one device keep their order.
-            feeds: [ShardConsumer.Feed([handler.keys.register], inHandMax: 1, countPerRead: 1)],
+            feeds: [ShardConsumer.Feed(handler.keys.register, inHandMax: 1, countPerRead: 1)],
             leaseMilliseconds: settings.leaseMilliseconds,
+            gate: gate,
             observer: counts,
             logger: self.context.logger,
-        ) { entry in
+        ) { entry, _ in
             try await handler.handle(entry)
         }
     }

@@ -6,7 +6,7 @@ package struct RegistrationMetrics: MetricSet {
     /// Requests answered.
     package let requests: CounterBy2<HTTPOperation, HTTPCode>
     /// From a request's head to its answer, in nanoseconds.
-    package let requestDuration: HistogramBy<HTTPRoute>
+    package let requestDuration: HistogramBy<HTTPRouteGroup>
     /// Requests being answered.
     package let requestsInFlight: Gauge
     /// Open connections.
@@ -71,89 +71,9 @@ package struct RegistrationMetrics: MetricSet {
     }
 }
 
-/// The template of a path.
-package enum HTTPRoute: Int, ClosedMetricLabel, Hashable {
-    /// A device.
-    case device
-    /// A device's topic.
-    case topic
-    /// A user's device.
-    case userDevice
-    /// Any other path.
-    case none
-
-    /// `route`.
-    package static let labelNames = ["route"]
-
-    /// The template.
-    package var labelValues: [String] {
-        switch self {
-        case .device: ["/v1/apps/{app}/devices/{device}"]
-        case .topic: ["/v1/apps/{app}/devices/{device}/topics/{topic}"]
-        case .userDevice: ["/v1/apps/{app}/users/{user}/devices/{device}"]
-        case .none: ["other"]
-        }
-    }
-}
-
-/// A route and what was asked of it.
-package struct HTTPOperation: ClosedMetricLabel, Hashable {
-    /// What may be asked.
-    package enum Verb: String, CaseIterable, Sendable {
-        /// HEAD counts as GET.
-        case get = "GET"
-        /// Create or replace.
-        case put = "PUT"
-        /// Change in part.
-        case patch = "PATCH"
-        /// Remove.
-        case delete = "DELETE"
-        /// No route has it.
-        case other
-    }
-
-    /// Where.
-    package let route: HTTPRoute
-    /// What.
-    package let verb: Verb
-
-    /// `route` and `method`.
-    package static let labelNames = ["route", "method"]
-    /// What there is, and on each route the rest.
-    package static let allCases = HTTPRoute.allCases.flatMap { route in
-        (route.verbs + [.other]).map { HTTPOperation(route: route, verb: $0) }
-    }
-
-    /// From 0.
-    package var labelIndex: Int {
-        let start =
-            switch self.route {
-            case .device: 0
-            case .topic: 5
-            case .userDevice: 8
-            case .none: 11
-            }
-        return start + (self.route.verbs.firstIndex(of: self.verb) ?? self.route.verbs.count)
-    }
-
-    /// The template and the method.
-    package var labelValues: [String] { self.route.labelValues + [self.verb.rawValue] }
-}
-
-extension HTTPRoute {
-    /// What may be asked there.
-    package var verbs: [HTTPOperation.Verb] {
-        switch self {
-        case .device: [.get, .put, .patch, .delete]
-        case .topic, .userDevice: [.put, .delete]
-        case .none: []
-        }
-    }
-}
-
 /// The status codes that are answered on purpose.
 package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
-    /// 200, 201, 204.
+    /// 200, 201, 202, 204.
     case successful
     /// 304.
     case notModified
@@ -177,6 +97,8 @@ package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
     case unsupportedMediaType
     /// 422.
     case unprocessable
+    /// 429.
+    case tooManyRequests
     /// 500.
     case internalError
     /// 503.
@@ -200,6 +122,7 @@ package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
         case .contentTooLarge: ["413"]
         case .unsupportedMediaType: ["415"]
         case .unprocessable: ["422"]
+        case .tooManyRequests: ["429"]
         case .internalError: ["500"]
         case .unavailable: ["503"]
         }
@@ -305,8 +228,10 @@ package enum RejectionCause: Int, ClosedMetricLabel, Hashable {
     case limit
     /// The device is not in the state that was made a condition.
     case precondition
-    /// Another name with the same digest is there first.
+    /// Another name with the same digest is there first, or another send has the same id.
     case conflict
+    /// More in a time than the app or the client may.
+    case rate
 
     /// `cause`.
     package static let labelNames = ["cause"]

@@ -1,5 +1,6 @@
 internal import ApusCore
 package import ApusService
+internal import ApusStore
 
 /// Registration's own numbers.
 package struct RegistrationSettings: ServiceSettings {
@@ -23,6 +24,12 @@ package struct RegistrationSettings: ServiceSettings {
     package var idleTimeout: Duration
     /// How long a request may take to arrive, from its head to its last byte.
     package var requestTimeout: Duration
+    /// Requests per second of one app; nil: no limit.
+    package var appRatePerSecond: Int?
+    /// Requests per second of one user of an app; nil: no limit.
+    package var clientRatePerSecond: Int?
+    /// Hosts of Web Push endpoints beside those of the known push services; one that begins with a dot stands for all below it.
+    package var webPushHosts: [String]
     /// How long a reader of the register stream may be silent before others take its work.
     package var leaseMilliseconds: Int64
 
@@ -49,6 +56,12 @@ package struct RegistrationSettings: ServiceSettings {
             default: .seconds(10),
             in: .milliseconds(100) ... .seconds(600),
         )
+        self.appRatePerSecond = reader.rate("registration.app_rate_per_second", default: nil)
+        self.clientRatePerSecond = reader.rate("registration.client_rate_per_second", default: 50)
+        self.webPushHosts = reader.strings("registration.webpush_hosts") ?? []
+        if !self.webPushHosts.allSatisfy(WebPushHosts.isName) {
+            reader.issue("registration.webpush_hosts", "must be a list of host names in lower case, without ports")
+        }
         let lease = reader.duration(
             "registration.lease",
             default: .seconds(10),

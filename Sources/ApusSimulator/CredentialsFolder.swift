@@ -21,7 +21,7 @@ public struct SimulatorCredentials: Hashable, Sendable {
     /// Ports, hosts and apps, JSON.
     public let portsFile: String
     /// Each app's files, in order.
-    public let apps: [App]
+    public var apps: [App]
 }
 
 /// Writes the files.

@@ -56,7 +56,9 @@ public final class Simulator: Sendable {
         let listeners = SimulatorListeners(configuration: configuration, world: world, authority: keys.authority)
         do {
             let addresses = try await listeners.start(identity: keys.identity)
-            world.change { $0.oauth.audiences = Set([addresses.tokenURI].compactMap(\.self)) }
+            // Google's client for Python names Google's endpoint, whatever the account's file says.
+            let audiences = [addresses.tokenURI, OAuthJudge.googleAudience].compactMap(\.self)
+            world.change { $0.oauth.audiences = Set(audiences) }
             return Simulator(addresses: addresses, world: world, keys: keys, listeners: listeners)
         } catch {
             await listeners.stop()
@@ -134,6 +136,14 @@ public final class Simulator: Sendable {
         return try CredentialsFolder(folder: folder).write(keys, addresses: self.addresses)
     }
 
+    // MARK: Audiences that providers hold
+
+    /// The ids of an app's broadcast channels, in the order of their making.
+    public func broadcastChannels(bundleID: String) -> [String] { self.world.channels.ids(of: bundleID) }
+
+    /// The tokens and installation ids that subscribe one of Google's topics, in no order.
+    public func topicSubscribers(_ topic: String) -> Set<String> { self.world.topics.members(of: topic) }
+
     // MARK: Fates and faults
 
     /// Declares what a provider knows about a token from now on.
@@ -162,6 +172,13 @@ public final class Simulator: Sendable {
         }
     }
 
+    /// Shows every notification that is accepted from now on, before it is answered; only strict listeners read them whole.
+    ///
+    /// - Parameter look: called on the connections' event loops.
+    public func watch(_ look: @escaping @Sendable (SeenRequest) -> Void) {
+        self.world.change { $0.watcher = look }
+    }
+
     /// Puts a fault plan in force, and numbers requests from 0 again.
     public func setFaults(_ plan: FaultPlan) { self.world.faults.adopt(plan) }
 
@@ -169,6 +186,22 @@ public final class Simulator: Sendable {
     @discardableResult
     public func addScript(_ script: FaultScript) -> Bool { self.world.faults.add(script) }
 
-    /// Forgets ledger, declared fates, faults and scripts. Connections stay.
+    /// Closes a provider's listener and all its connections, or opens it again at the same port. Idempotent.
+    ///
+    /// While it is closed, connections are refused. A port that the system chose may be taken meanwhile: for this, choose one
+    /// outside the range of outgoing connections.
+    ///
+    /// - Throws: ``SimulatorError`` if there is no such listener, or its port was taken.
+    public func setListening(_ isListening: Bool, at provider: Provider) async throws {
+        let route: FaultRoute
+        switch provider {
+        case .apns: route = .apns
+        case .fcm: route = .fcm
+        case .webpush: throw SimulatorError(.listening, "there is no listener of webpush")
+        }
+        try await self.listeners.setListening(isListening, route)
+    }
+
+    /// Forgets ledger, declared fates, broadcast channels, topics, faults and scripts. Connections stay.
     public func reset() { self.world.reset() }
 }

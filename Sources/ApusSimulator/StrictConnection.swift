@@ -14,6 +14,8 @@ package struct StrictConnection {
     private var apns = APNsConnection()
     private var requests: UInt64 = 0
     private var isOpened = false
+    private var startedAt: Int64?
+    private var saidGoAway = false
 
     /// A connection that was just accepted at that listener.
     package init(world: World, shard: LedgerShard, listener: FaultRoute) {
@@ -46,11 +48,20 @@ package struct StrictConnection {
         )
         var ruling = self.ruling(request, visit)
         ruling.delayMicroseconds = draw.delayMicroseconds
-        ruling.isLast =
-            draw.fault == .goAway
-            || self.world.faults.goAwayAfterRequests(self.listener).map { self.requests == UInt64($0) } ?? false
-        if ruling.isLast { self.shard.countGoAway() }
+        ruling.isLast = self.isLast(draw.fault, nanoseconds)
         return ruling
+    }
+
+    /// A connection says goodbye once.
+    private mutating func isLast(_ fault: Fault?, _ nanoseconds: Int64) -> Bool {
+        let startedAt = self.startedAt ?? nanoseconds
+        self.startedAt = startedAt
+        guard !self.saidGoAway else { return false }
+        let age = nanoseconds - startedAt
+        self.saidGoAway =
+            fault == .goAway || self.world.faults.isGoAwayDue(self.listener, requests: self.requests, age: age)
+        if self.saidGoAway { self.shard.countGoAway() }
+        return self.saidGoAway
     }
 
     /// A request with its circumstances.
@@ -103,17 +114,25 @@ package struct StrictConnection {
         var ruling = Ruling(action: .silence)
         switch visit.route {
         case .apns:
-            let answer = self.rules.apns.judge(
-                request,
-                connection: &self.apns,
-                fates: self.rules.fates,
-                now: visit.now,
-                generatedID: Self.generatedID(visit.number),
-            )
-            self.record(request, visit, address: "", status: answer.status)
+            let (answer, address) = self.judgedByApple(request, visit)
+            if let address {
+                self.record(request, visit, address: address, status: answer.status)
+                if answer.status == 200 { self.rules.watcher?(SeenRequest(.apns, request)) }
+            } else {
+                self.shard.count(.apns, status: answer.status, fault: visit.fault)
+            }
             ruling.action = .answer(answer)
             ruling.opensStreams = self.apns.isAuthorized && !self.isOpened
             if ruling.opensStreams { self.isOpened = true }
+        case .fcm where FCMTopics.owns(request.path):
+            let answer = self.world.topics.judge(
+                request,
+                judge: self.rules.fcm,
+                fates: self.rules.fates,
+                now: visit.now,
+            )
+            self.shard.count(.fcm, status: answer.status, fault: visit.fault)
+            ruling.action = .answer(answer)
         case .fcm:
             let judgement = self.rules.fcm.judge(
                 request,
@@ -125,6 +144,7 @@ package struct StrictConnection {
                 self.shard.count(.fcm, status: judgement.answer.status, fault: visit.fault)
             } else {
                 self.record(request, visit, address: judgement.address, status: judgement.answer.status)
+                if judgement.answer.status == 200 { self.rules.watcher?(SeenRequest(.fcm, request)) }
             }
             ruling.action = .answer(judgement.answer)
         case .oauth:
@@ -133,6 +153,29 @@ package struct StrictConnection {
             ruling.action = .answer(answer)
         }
         return ruling
+    }
+
+    private mutating func judgedByApple(
+        _ request: ProviderRequest,
+        _ visit: Visit,
+    ) -> (answer: ProviderAnswer, address: String?) {
+        guard !APNsChannels.owns(request.path) else {
+            return self.world.channels.judge(
+                request,
+                judge: self.rules.apns,
+                connection: &self.apns,
+                now: visit.now,
+                number: visit.number,
+            )
+        }
+        let answer = self.rules.apns.judge(
+            request,
+            connection: &self.apns,
+            fates: self.rules.fates,
+            now: visit.now,
+            generatedID: Self.generatedID(visit.number),
+        )
+        return (answer, "")
     }
 
     /// A UUID that nobody else gets from this simulator, in the form of version 8 (RFC 9562 §5.8).

@@ -11,6 +11,8 @@ package struct Rules: Sendable {
     package var fcm: FCMJudge
     /// Google's token endpoint.
     package var oauth: OAuthJudge
+    /// Who sees what is accepted.
+    var watcher: (@Sendable (SeenRequest) -> Void)?
 
     /// Rules.
     package init(fates: TokenFates, apns: APNsJudge, fcm: FCMJudge, oauth: OAuthJudge) {
@@ -27,6 +29,10 @@ package final class World: Sendable {
     package let ledger: SimulatorLedger
     /// What goes wrong.
     package let faults: FaultInjector
+    /// Apple's broadcast channels.
+    package let channels = APNsChannels()
+    /// Who is in Google's topics.
+    package let topics = FCMTopics()
     /// The time of day.
     package let clock: any WallClock
 
@@ -63,10 +69,12 @@ package final class World: Sendable {
 }
 
 extension World {
-    /// Forgets ledger, declared fates, faults and scripts.
+    /// Forgets ledger, declared fates, broadcast channels, topics, faults and scripts.
     package func reset() {
         self.ledger.reset()
         self.faults.clear()
+        self.channels.reset()
+        self.topics.reset()
         self.change { $0.fates.forgetDeclared() }
     }
 }

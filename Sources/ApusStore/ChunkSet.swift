@@ -65,6 +65,9 @@ package struct ChunkSet: Hashable, Sendable {
         for index in 0..<self.words.count { self.words[index] &= ~other.words[index] }
     }
 
+    /// As a posting of 512 bytes.
+    var bitmap: [UInt8] { self.words.flatMap { bigEndian($0) } }
+
     /// Gives each ordinal to `body`, ascending.
     package func forEachOrdinal<Failure: Error>(_ body: (Int) throws(Failure) -> Void) throws(Failure) {
         for index in 0..<self.words.count {

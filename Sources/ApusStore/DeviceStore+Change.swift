@@ -20,7 +20,7 @@ extension DeviceStore {
         }
         return try await self.change(app, device, asOf: asOf, condition: condition) { record in
             if let attributes { record.attributes = attributes }
-            if let user { record.user = user }
+            if let user { record.pass(to: user) }
         }
     }
 
@@ -31,7 +31,7 @@ extension DeviceStore {
         _ user: UserID,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
-        try await self.change(app, device, asOf: asOf) { $0.user = user.text }
+        try await self.change(app, device, asOf: asOf) { $0.pass(to: user.text) }
     }
 
     /// Makes the device nobody's.
@@ -44,7 +44,7 @@ extension DeviceStore {
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
         try await self.change(app, device, asOf: asOf) { record in
-            if user == nil || record.user == user?.text { record.user = "" }
+            if user == nil || record.user == user?.text { record.pass(to: "") }
         }
     }
 
@@ -55,15 +55,7 @@ extension DeviceStore {
         to topics: [String],
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
-        // Numbers are given only for a device that is there, so that mistyped ids leave nothing behind.
-        let checked = try Self.checked(topics)
-        guard try await self.get(app, device) != nil else { return .missing }
-        let numbers = try await self.numbers(app, checked, allot: true)
-        return try await self.change(app, device, asOf: asOf) { record throws(StoreError) in
-            let all = Set(record.topics).union(numbers)
-            guard all.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
-            record.topics = all.sorted()
-        }
+        try await self.changeTopics(app, device, entered: topics, asOf: asOf)
     }
 
     /// Takes the device from topics.
@@ -73,8 +65,35 @@ extension DeviceStore {
         from topics: [String],
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
-        let numbers = Set(try await self.numbers(app, Self.checked(topics), allot: false))
-        return try await self.change(app, device, asOf: asOf) { $0.topics.removeAll { numbers.contains($0) } }
+        try await self.changeTopics(app, device, left: topics, asOf: asOf)
+    }
+
+    /// Adds the device to some topics and takes it from others, in one change.
+    ///
+    /// - Parameter replacesAll: whether it leaves all that it does not enter.
+    package func changeTopics(
+        _ app: AppID,
+        _ device: DeviceID,
+        replacing replacesAll: Bool = false,
+        entered: [String] = [],
+        left: [String] = [],
+        asOf: UnixMilliseconds? = nil,
+        condition: DeviceCondition = .none,
+    ) async throws(StoreError) -> ChangeResult {
+        let (entered, left) = (try Self.checked(entered), try Self.checked(left))
+        // Numbers are given only for a device that is there, so that mistyped ids leave nothing behind.
+        if !entered.isEmpty, try await self.get(app, device) == nil {
+            try condition.check(nil)
+            return .missing
+        }
+        let new = try await self.numbers(app, entered, allot: true)
+        let gone = Set(try await self.numbers(app, left, allot: false))
+        return try await self.change(app, device, asOf: asOf, condition: condition) { record throws(StoreError) in
+            var all = replacesAll ? [] : Set(record.topics).subtracting(gone)
+            all.formUnion(new)
+            guard all.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
+            record.topics = all.sorted()
+        }
     }
 
     /// Reads, decides and writes until nobody comes between. Registered-at stays: only a registration speaks for the

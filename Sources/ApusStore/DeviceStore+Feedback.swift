@@ -32,23 +32,22 @@ extension DeviceStore {
         tokenDigest: UInt64,
         asOf: UnixMilliseconds,
     ) async throws(StoreError) -> VerdictResult {
-        var attempted: StoredDevice?
-        for _ in 0..<StoreLimits.attemptsMax {
-            guard let current = try await self.read(route, reference) else {
-                guard let attempted else { return .gone }
-                try await self.forget(attempted, self.home(of: attempted))
-                return .applied(attempted)
-            }
-            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
-            guard current.registeredAt <= asOf else { return .newerRegistration }
-            attempted = current
-            let home = self.home(of: current)
-            if try await self.calls.remove(current, home.owner) {
-                try await self.forget(current, home)
-                return .applied(current)
-            }
+        try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
+            current.registeredAt <= asOf ? nil : .newerRegistration
         }
-        throw Self.contended
+    }
+
+    /// Removes a device whose token is still under suspicion: only while it holds that very token. A registration ends a suspicion.
+    ///
+    /// - Returns: `unchanged` when there is no suspicion any more.
+    package func pruneSuspect(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+    ) async throws(StoreError) -> VerdictResult {
+        try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
+            current.record.suspicion == nil ? .unchanged : nil
+        }
     }
 
     /// Notes that a token may be bad: nothing is sent to it until the suspicion ends.
@@ -95,6 +94,32 @@ extension DeviceStore {
             value: value,
         )
         return device.reference == reference ? device : nil
+    }
+
+    /// Removes a device that holds that token, unless something stands against it.
+    private func remove(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+        unless objection: (StoredDevice) -> VerdictResult?,
+    ) async throws(StoreError) -> VerdictResult {
+        var attempted: StoredDevice?
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard let current = try await self.read(route, reference) else {
+                guard let attempted else { return .gone }
+                try await self.forget(attempted, self.home(of: attempted))
+                return .applied(attempted)
+            }
+            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
+            if let objection = objection(current) { return objection }
+            attempted = current
+            let home = self.home(of: current)
+            if try await self.calls.remove(current, home.owner) {
+                try await self.forget(current, home)
+                return .applied(current)
+            }
+        }
+        throw Self.contended
     }
 
     private func judge(

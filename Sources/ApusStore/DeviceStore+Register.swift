@@ -77,13 +77,7 @@ extension DeviceStore {
         asOf: UnixMilliseconds?,
         condition: DeviceCondition,
     ) async throws(StoreError) -> Registering {
-        let device: DeviceID
-        do throws(IdentifierError) {
-            device = try DeviceID(registration.device)
-            if !registration.user.isEmpty { _ = try UserID(registration.user) }
-        } catch {
-            throw StoreError(.invalidRegistration, "\(error)")
-        }
+        let device = try Self.identified(registration)
         let token = try DeviceToken.stored(registration.token, of: registration.provider)
         var topics: [UInt32]?
         if let names = registration.topics { topics = try await self.numbers(app, Self.checked(names), allot: true) }
@@ -122,7 +116,14 @@ extension DeviceStore {
                 return RegisterResult(change: .ignored, device: current)
             }
             let now = self.clock.now()
-            let record = Self.record(work, over: current?.record, now: now)
+            let record = Self.record(
+                work.registration,
+                token: work.token,
+                topics: work.topics,
+                realm: work.realm,
+                over: current?.record,
+                now: now,
+            )
             // Only with the record beside it: whoever takes the token must then get past our comparison.
             let isSettled =
                 current?.record.token == token
@@ -201,12 +202,7 @@ extension DeviceStore {
         home: Home,
         stamp: StoreCalls.Stamp,
     ) async throws(StoreError) -> StoredDevice? {
-        let bytes: [UInt8]
-        do throws(MessageError) {
-            bytes = try record.encode()
-        } catch {
-            throw StoreError(.invalidRegistration, "\(error)")
-        }
+        let bytes = try Self.encoded(record)
         let before = current?.record.topics ?? []
         let isMove = current.map { $0.realm != realm } ?? false
         let answer = try await self.calls.put(
@@ -235,14 +231,42 @@ extension DeviceStore {
         }
     }
 
-    private static func record(_ work: Registering, over old: DeviceRecord?, now: UnixMilliseconds) -> DeviceRecord {
-        let registration = work.registration
-        var record = old ?? DeviceRecord(device: registration.device, token: work.token)
-        record.token = work.token
-        record.environment = work.realm.environment
+    /// The id of a registration whose names are in order.
+    static func identified(_ registration: DeviceRegistration) throws(StoreError) -> DeviceID {
+        do throws(IdentifierError) {
+            if !registration.user.isEmpty { _ = try UserID(registration.user) }
+            return try DeviceID(registration.device)
+        } catch {
+            throw StoreError(.invalidRegistration, "\(error)")
+        }
+    }
+
+    static func encoded(_ record: DeviceRecord) throws(StoreError) -> [UInt8] {
+        do throws(MessageError) {
+            return try record.encode()
+        } catch {
+            throw StoreError(.invalidRegistration, "\(error)")
+        }
+    }
+
+    /// The record that a registration makes of an old one, or of none.
+    ///
+    /// - Parameter topics: nil: as they were.
+    static func record(
+        _ registration: DeviceRegistration,
+        token: [UInt8],
+        topics: [UInt32]?,
+        realm: Realm,
+        over old: DeviceRecord?,
+        now: UnixMilliseconds,
+    ) -> DeviceRecord {
+        var record = old ?? DeviceRecord(device: registration.device, token: token)
+        record.token = token
+        record.environment = realm.environment
         record.tokenKind = registration.tokenKind
-        record.user = registration.user
-        if let topics = work.topics { record.topics = topics }
+        record.pass(to: registration.user)
+        record.dropAddresses(of: realm, now: now)
+        if let topics { record.topics = topics }
         if registration.attributes != Attributes() { record.attributes = registration.attributes }
         record.webpushP256DH = registration.webpushP256DH
         record.webpushAuth = registration.webpushAuth

@@ -38,16 +38,17 @@ extension DeviceStore {
 
     /// Checks names of topics as an app sends them; each once.
     static func checked(_ names: [String]) throws(StoreError) -> [TopicName] {
-        var topics: Set<TopicName> = []
-        for name in names {
-            do throws(IdentifierError) {
-                topics.insert(try TopicName(name))
-            } catch {
-                throw StoreError(.invalidRegistration, "\(error)")
-            }
-            guard topics.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
-        }
+        let topics = Set(try Self.topicNames(names))
+        guard topics.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
         return topics.sorted()
+    }
+
+    static func topicNames(_ names: some Sequence<String>) throws(StoreError) -> [TopicName] {
+        do throws(IdentifierError) {
+            return try names.map { name throws(IdentifierError) in try TopicName(name) }
+        } catch {
+            throw StoreError(.invalidRegistration, "\(error)")
+        }
     }
 
     static let tooManyTopics = StoreError(

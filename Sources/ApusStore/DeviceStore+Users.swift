@@ -68,7 +68,7 @@ extension DeviceStore {
                 < (other.record.seenAtHours, other.registeredAt, other.id)
         }
         guard let oldest, let id = try? DeviceID(oldest.id) else { return }
-        _ = try await self.change(home.app, id, asOf: nil) { $0.user = "" }
+        _ = try await self.change(home.app, id, asOf: nil) { $0.pass(to: "") }
         // Users may share a digest, and the hint may have been another's: it goes in any case.
         let owner = self.home(of: oldest).owner
         try await self.calls.forgetUser(home.app, placed, of: owner)

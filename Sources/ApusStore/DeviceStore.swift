@@ -19,6 +19,9 @@ package struct DeviceStore: Sendable {
         self.clock = clock
     }
 
+    /// The time by the store's clock.
+    package var now: UnixMilliseconds { self.clock.now() }
+
     /// The names of its keys.
     package var keys: StoreKeys { self.calls.keys }
 
@@ -169,7 +172,7 @@ func together<One: Sendable, Other: Sendable>(
 }
 
 /// Does the same for each, a bounded number at a time, and gives the results in the order of the elements.
-func forEachConcurrently<Element: Sendable, Result: Sendable>(
+package func forEachConcurrently<Element: Sendable, Result: Sendable>(
     _ elements: [Element],
     _ body: @escaping @Sendable (Element) async throws -> Result,
 ) async throws(StoreError) -> [Result] {

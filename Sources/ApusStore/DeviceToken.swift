@@ -14,7 +14,7 @@ package enum DeviceToken {
     ///   hard-code their size." (https://developer.apple.com/documentation/uikit/uiapplicationdelegate/application(_:didregisterforremotenotificationswithdevicetoken:))
     /// - FCM: at most 4,096 printable ASCII characters without spaces; Google promises no form.
     /// - Web Push: an https URL (RFC 8030 §5), at most 2,048 bytes, without user name and fragment. Whether its host is
-    ///   allowed is decided when sending, where the addresses are known.
+    ///   allowed, `WebPushHosts` says.
     package static func stored(_ text: String, of provider: Provider) throws(StoreError) -> [UInt8] {
         switch provider {
         case .apns:

@@ -310,7 +310,7 @@ struct StoreCalls: Sendable {
         return Placed(partition: placement.partition, digest: placement.digest)
     }
 
-    /// Sends a read.
+    /// Sends a command that may be repeated.
     func send(_ command: RedisCommand, _ partition: Int) async throws(StoreError) -> RESPNode {
         do throws(RedisError) {
             return try await self.client.send(command, on: self.keys.tag(partition), options: .idempotent).root

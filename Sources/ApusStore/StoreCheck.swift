@@ -11,6 +11,8 @@ package struct StoreCheck: Sendable {
     package private(set) var staleHints = 0
     /// Tokens whose claim was never confirmed: finished by the next claim or the janitor.
     package private(set) var unsettledTokens = 0
+    /// Devices whose badge was counted.
+    package private(set) var badges = 0
     /// Every device, by id.
     package private(set) var devices: [String: StoredDevice] = [:]
 
@@ -28,10 +30,12 @@ package struct StoreCheck: Sendable {
         for partition in 0..<store.keys.keyspace.devicePartitions {
             for realm in Realm.allCases { try await check.place(realm, partition) }
         }
-        try await check.hints()
+        check.refuseTwins()
+        let tokens = check.holders { store.calls.placed(app, $0.record.token) }
+        let users = check.holders { $0.record.user.isEmpty ? nil : store.calls.placed(app, $0.record.user) }
         for partition in 0..<store.keys.keyspace.devicePartitions {
-            try await check.tokens(partition)
-            try await check.users(partition)
+            try await check.tokens(partition, tokens[partition] ?? [:])
+            try await check.users(partition, users[partition] ?? [:])
         }
         return check
     }
@@ -48,6 +52,7 @@ package struct StoreCheck: Sendable {
         var expected: [PostingKey: ChunkSet] = [:]
         var live: Set<Int> = []
         for slab in 0..<(meta.nextOrdinal + StoreLimits.slabOrdinals - 1) / StoreLimits.slabOrdinals {
+            var found: [DeviceOwner: StoredDevice] = [:]
             for (field, value) in try await self.hash(self.store.keys.slab(self.app, realm, partition, slab), partition)
             {
                 guard let position = Int(String(decoding: field, as: UTF8.self)) else { continue }
@@ -63,13 +68,16 @@ package struct StoreCheck: Sendable {
                 if let other = self.devices.updateValue(device, forKey: device.id) {
                     self.problems.append("\(device.id) is in \(place) and \(other.realm.name)")
                 }
-                if try await self.store.read(self.store.home(of: device)) != device {
-                    self.problems.append("\(device.id) in \(place) is not reachable by its id")
-                }
+                found[self.store.home(of: device).owner] = device
                 for topic in [TopicExpression.everyoneNumber] + device.record.topics {
                     let key = PostingKey(topic: topic, chunk: ordinal / ChunkSet.capacity)
                     expected[key, default: ChunkSet()].insert(ordinal % ChunkSet.capacity)
                 }
+            }
+            try await self.checkBadges(realm, partition, slab, live)
+            let reached = try await self.store.read(self.app, Array(found.keys))
+            for (owner, device) in found where reached[owner] != device {
+                self.problems.append("\(device.id) in \(place) is not reachable by its id")
             }
         }
         let postings = try await self.postings(realm, partition, meta)
@@ -79,6 +87,28 @@ package struct StoreCheck: Sendable {
         if live.count != meta.live { self.problems.append("\(place) has \(live.count) devices, counts \(meta.live)") }
         if live.count + meta.resting != meta.nextOrdinal {
             self.problems.append("\(place): \(live.count) live and \(meta.resting) resting of \(meta.nextOrdinal)")
+        }
+    }
+
+    /// The badges of a slab: each of a device that is there.
+    private mutating func checkBadges(
+        _ realm: Realm,
+        _ partition: Int,
+        _ slab: Int,
+        _ live: Set<Int>,
+    ) async throws(StoreError) {
+        let key = self.store.keys.badges(self.app, realm, partition, slab)
+        for (field, value) in try await self.hash(key, partition) {
+            let ordinal = Int(String(decoding: field, as: UTF8.self)).map { slab * StoreLimits.slabOrdinals + $0 }
+            guard let ordinal, live.contains(ordinal) else {
+                self.problems.append("\(realm.name)/\(partition) counts a badge of nobody")
+                continue
+            }
+            guard let badge = StoredBadge(value), badge.count <= Limits.badgeMax else {
+                self.problems.append("\(realm.name)/\(partition): a badge of \(value.count) bytes")
+                continue
+            }
+            self.badges += 1
         }
     }
 
@@ -119,52 +149,60 @@ package struct StoreCheck: Sendable {
         return postings
     }
 
-    /// What every record needs: its token named once, its user's hint.
-    private mutating func hints() async throws(StoreError) {
+    /// No two records hold the same token.
+    private mutating func refuseTwins() {
         var holders: [[UInt8]: String] = [:]
         for device in self.devices.values.sorted(by: { $0.id < $1.id }) {
-            let owner = self.store.home(of: device).owner
             if let other = holders.updateValue(device.id, forKey: device.record.token) {
                 self.problems.append("\(device.id) and \(other) hold the same token")
             }
-            let token = self.store.calls.placed(self.app, device.record.token)
-            if try await !self.store.calls.owners(self.app, token).contains(where: { $0.device == owner }) {
-                self.problems.append("the token of \(device.id) does not lead to it")
-            }
-            guard !device.record.user.isEmpty else { continue }
-            let user = self.store.calls.placed(self.app, device.record.user)
-            if try await !self.store.calls.userDevices(self.app, user.partition, [user.digest])[0].contains(owner) {
-                self.problems.append("the user of \(device.id) does not lead to it")
-            }
         }
     }
 
-    private mutating func tokens(_ partition: Int) async throws(StoreError) {
-        let byOwner = self.devicesByOwner
+    /// Who should be found, by whose device it is.
+    private typealias Holders = [DeviceOwner: (id: String, place: StoreCalls.Placed)]
+
+    /// Where each device's token, or user, leads, by partition.
+    private func holders(_ placed: (StoredDevice) -> StoreCalls.Placed?) -> [Int: Holders] {
+        var holders: [Int: Holders] = [:]
+        for device in self.devices.values {
+            guard let place = placed(device) else { continue }
+            holders[place.partition, default: [:]][self.store.home(of: device).owner] = (device.id, place)
+        }
+        return holders
+    }
+
+    /// The tokens of a partition: each leads to whoever holds it; what is there besides is counted.
+    private mutating func tokens(_ partition: Int, _ expected: Holders) async throws(StoreError) {
+        var missing = expected
         for (prefix, value) in try await self.allEntries(.tokens, partition) {
             let owners = DeviceStore.tokenOwners(value)
             if owners.count != 1 || !owners[0].isSettled { self.unsettledTokens += 1 }
-            for owner in owners {
-                let token = byOwner[owner.device]?.record.token
-                let isBorneOut = token.map { prefix.leads(self.store.calls.placed(self.app, $0)) }
-                if isBorneOut != true { self.staleHints += 1 }
-            }
+            for owner in owners { self.found(owner.device, prefix, expected, &missing) }
         }
+        for (id, _) in missing.values { self.problems.append("the token of \(id) does not lead to it") }
     }
 
-    private mutating func users(_ partition: Int) async throws(StoreError) {
-        let byOwner = self.devicesByOwner
+    /// The users of a partition, likewise.
+    private mutating func users(_ partition: Int, _ expected: Holders) async throws(StoreError) {
+        var missing = expected
         for (prefix, value) in try await self.allEntries(.users, partition) {
-            for owner in DeviceOwner.list(value) {
-                let user = byOwner[owner]?.record.user
-                let isBorneOut = user.map { prefix.leads(self.store.calls.placed(self.app, $0)) }
-                if isBorneOut != true { self.staleHints += 1 }
-            }
+            for owner in DeviceOwner.list(value) { self.found(owner, prefix, expected, &missing) }
         }
+        for (id, _) in missing.values { self.problems.append("the user of \(id) does not lead to it") }
     }
 
-    private var devicesByOwner: [DeviceOwner: StoredDevice] {
-        Dictionary(self.devices.values.map { (self.store.home(of: $0).owner, $0) }) { first, _ in first }
+    private mutating func found(
+        _ owner: DeviceOwner,
+        _ prefix: DeviceStore.DigestPrefix,
+        _ expected: Holders,
+        _ missing: inout Holders,
+    ) {
+        if let holder = expected[owner], prefix.leads(holder.place) {
+            missing[owner] = nil
+        } else {
+            self.staleHints += 1
+        }
     }
 
     private mutating func allEntries(
@@ -172,8 +210,14 @@ package struct StoreCheck: Sendable {
         _ partition: Int,
     ) async throws(StoreError) -> [(prefix: DeviceStore.DigestPrefix, value: [UInt8])] {
         var entries: [(prefix: DeviceStore.DigestPrefix, value: [UInt8])] = []
-        for bucket in 0..<(try await self.store.bucketCount(name, self.app, partition)) {
-            entries += try await self.store.entries(name, self.app, partition, bucket)
+        let buckets = try await self.store.bucketCount(name, self.app, partition)
+        for bucket in 0..<buckets {
+            let found = try await self.store.entries(name, self.app, partition, bucket)
+            for (prefix, _) in found
+            where LinearHashing.bucket(of: LinearHashing.hash(digest: prefix.digest), among: buckets) != bucket {
+                self.problems.append("\(name.rawValue)/\(partition) has an entry in the wrong bucket")
+            }
+            entries += found
         }
         let meta = self.store.keys.meta(self.app, partition)
         let command = RedisCommand("HGET", .text(meta), .text("\(name.rawValue)_count"))

@@ -8,6 +8,7 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
             case invalidToken = "invalid_token"
             case invalidRegistration = "invalid_registration"
             case tooManyTopics = "too_many_topics"
+            case tooManyAddresses = "too_many_addresses"
             case preconditionFailed = "precondition_failed"
             case contended
             case collision
@@ -24,6 +25,8 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
         package static let invalidRegistration = Code(value: .invalidRegistration)
         /// More topics than a device may have.
         package static let tooManyTopics = Code(value: .tooManyTopics)
+        /// More addresses for a purpose than a device may have.
+        package static let tooManyAddresses = Code(value: .tooManyAddresses)
         /// The device is not in the state that the caller made a condition.
         package static let preconditionFailed = Code(value: .preconditionFailed)
         /// Others changed the same device or claimed the same token all the time: try again.

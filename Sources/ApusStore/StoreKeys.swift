@@ -7,6 +7,7 @@ package import ApusRedis
 /// | --- | --- | --- |
 /// | `{t}<app>:<realm>:meta` | hash | next ordinal, generation, buckets and entries of `id` and `few` |
 /// | `{t}<app>:<realm>:rec:<k>` | hash | ordinal mod 64 → header and record; k = ordinal / 64 |
+/// | `{t}<app>:<realm>:badge:<k>` | hash | ordinal mod 64 → what its badge has come to, and the last sends counted |
 /// | `{t}<app>:<realm>:id:<b>` | hash | digest of the device id → ordinal |
 /// | `{t}<app>:<realm>:few:<b>` | hash | topic and chunk → fewer than 32 ordinals, packed |
 /// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
@@ -38,6 +39,11 @@ package struct StoreKeys: Sendable, Hashable {
     /// The hash of 64 records.
     package func slab(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
         self.key(app, realm, partition, "rec:\(slab)")
+    }
+
+    /// The hash of the badges of 64 ordinals; only devices that were counted are in it.
+    package func badges(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
+        self.key(app, realm, partition, "badge:\(slab)")
     }
 
     /// A bucket of the ids or of the small postings.

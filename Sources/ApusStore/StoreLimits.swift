@@ -16,8 +16,21 @@ package enum StoreLimits {
     package static let postingsPerReadMax = 256
     /// Records of a slab from which on it is read whole. Measured: 0.27 µs for each listed field, 14 µs for all 64.
     package static let wholeSlabFrom = 48
+    /// Devices that one call counts a badge for: a unit's.
+    package static let badgesPerCallMax = Limits.unitRecipientsMax
+    /// Bytes of a send's digest that its devices' badges remember.
+    static let badgeSendBytes = 5
+    /// Sends that a badge remembers to have counted.
+    package static let badgeSendsMax = 8
     /// Topic numbers are below this: they take four bytes, and Lua's numbers are exact.
     package static let topicNumberMax = 1 << 31
+    /// A posting has a key of its own from this many ordinals on, and is a bitmap from the second number on.
+    static let postingFewMax = 32
+    static let postingBitmapFrom = 256
+    /// Devices whose ids, tokens, users and memberships a load holds in memory at once.
+    package static let loadGatheredMax = 1_000_000
+    /// Devices of a load between two writes.
+    static let loadStep = 16_384
     /// How long an unchanged registration is answered without a write, and how often a device's seen-at moves.
     package static let freshHours: UInt32 = 24
 }

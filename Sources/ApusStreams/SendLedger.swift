@@ -22,6 +22,10 @@ public struct SendLedger: Hashable, Sendable {
     public var state: State = .running
     /// Whether recipients are still being found.
     public var isPlanning = false
+    /// Whether it lost its worth before all its recipients were found.
+    public var isExpired = false
+    /// Recipients per second that it may reach; 0: as many as its routes allow.
+    public var ratePerSecond: UInt32 = 0
     /// Recipients found so far.
     public var planned: UInt64 = 0
     /// How many ended how.
@@ -52,7 +56,9 @@ public struct SendLedger: Hashable, Sendable {
             switch name {
             case "app": self.app = value
             case "state": self.state = State(rawValue: value) ?? .running
-            case "planning": self.isPlanning = value == "1"
+            case "planning": self.isPlanning = (UInt64(value) ?? 0) > 0
+            case "expired": self.isExpired = value == "1"
+            case "rate": self.ratePerSecond = UInt32(value) ?? 0
             case "planned": self.planned = UInt64(value) ?? 0
             case "accepted_at": self.acceptedAt = Int64(value).map { UnixMilliseconds($0) }
             case "first_at": self.firstAt = Int64(value).map { UnixMilliseconds($0) }

@@ -3,36 +3,28 @@ package import ApusMessages
 package import ApusRedis
 
 extension SendStreams {
-    /// A unit to append, and the stream it goes to.
-    package struct PlannedUnit: Sendable {
-        /// The unit.
-        package var unit: WorkUnit
-
-        /// A unit for its own route and lane.
-        package init(_ unit: WorkUnit) { self.unit = unit }
-
-        var streamName: String { StreamKeys.workName(self.unit.route, self.unit.lane) }
-    }
-
-    /// One step of a plan.
+    /// One step of a route's plan.
     package struct PlanStep: Sendable {
         /// What the cursor must still be.
         package var expected: String
         /// What it becomes.
         package var next: String
-        /// What is appended.
-        package var units: [PlannedUnit] = []
-        /// Recipients found that no unit carries, because their outcome is in `outcomes` already.
+        /// What is appended, all for the plan's route and one lane.
+        package var units: [WorkUnit] = []
+        /// Recipients found that no unit carries, because their outcome is in `outcomes`.
         package var plannedBesides: UInt64 = 0
-        /// Outcomes that come with this step; the last step always has some, be they empty.
-        package var outcomes: OutcomeBatch?
-        /// Whether nobody is left to find.
+        /// Outcomes that come with this step. What it says beside its counts also tells of the plan's end.
+        package var outcomes: OutcomeBatch
+        /// Whether nobody more is to be found.
         package var isLast = false
+        /// Whether that is because the message has lost its worth.
+        package var isExpired = false
 
         /// A step that appends nothing yet.
-        package init(from expected: String, to next: String) {
+        package init(from expected: String, to next: String, outcomes: OutcomeBatch) {
             self.expected = expected
             self.next = next
+            self.outcomes = outcomes
         }
     }
 
@@ -40,15 +32,15 @@ extension SendStreams {
     package enum StepResult: Hashable, Sendable {
         /// Done.
         case ok
-        /// Another plans this send now: stop.
+        /// Another has this plan now: stop.
         case lost
         /// Another step was taken from here: go on from that cursor.
         case moved(cursor: String)
-        /// A stream has enough waiting: come back.
-        case full(stream: String)
-        /// An operator holds the send.
+        /// The route has enough units waiting: come back.
+        case full
+        /// An operator holds the send; its plan waits with its units.
         case paused
-        /// The send is over.
+        /// The send was cancelled; the plan is over.
         case cancelled
     }
 
@@ -61,45 +53,72 @@ extension SendStreams {
         tag: HashTag,
     ) async throws -> StepResult {
         precondition(step.units.count <= StreamLimits.unitsPerStepMax)
-        precondition(!step.isLast || step.outcomes != nil, "the last step tells feedback that planning is over")
-        let keys = StreamKeys(tag: tag)
+        let work = step.units.first.map { StreamKeys.workName($0.route, $0.lane) } ?? ""
+        precondition(step.units.allSatisfy { StreamKeys.workName($0.route, $0.lane) == work }, "units of one stream")
+        precondition(step.isLast || !step.isExpired)
+        let standing = step.isExpired ? "expired" : step.isLast ? "complete" : ""
+        var end = step.outcomes
+        end.counts = []
+        let tells = step.isLast || !step.outcomes.counts.isEmpty
         var arguments: [RedisArgument] = [
             .text(consumer.group), .text(consumer.name), .text(entry.id), .text(step.expected), .text(step.next),
-            .bytes(try step.outcomes?.encode() ?? []), .text(step.isLast ? "1" : "0"),
-            .integer(Int64(step.plannedBesides)), .integer(Int64(step.units.count)),
+            .bytes(tells ? try step.outcomes.encode() : []), .text(standing),
+            .integer(Int64(step.plannedBesides)), .bytes(try end.encode()), .text(work),
+            .integer(Int64(step.units.count)),
         ]
-        for planned in step.units {
-            arguments.append(.text(planned.streamName))
-            arguments.append(.integer(Int64(planned.unit.recipients.count)))
-            arguments.append(.bytes(try planned.unit.encode()))
+        let first = arguments.count
+        for unit in step.units {
+            arguments.append(.integer(Int64(unit.recipients.count)))
+            arguments.append(.bytes(try unit.encode()))
+            arguments.append(.text(""))
         }
-        let reply = try await self.client.call(
+        let asked = arguments
+        let reply = try await self.call(
             "apus1_fanstep",
             on: tag,
-            keys: [keys.plan, keys.send(send)],
-            arguments: arguments,
-        )
+            keys: [entry.stream, StreamKeys(tag: tag).send(send)],
+            arguments: asked,
+            of: entry.name,
+        ) { answer in
+            guard answer[0].text == "ok" else { return nil }
+            var again = asked
+            for (unit, id) in answer.children.dropFirst().enumerated() { again[first + unit * 3 + 2] = .text(id.text) }
+            return again
+        }
         let answer = reply.root
         switch answer[0].text {
         case "ok":
-            if step.isLast { self.observer?.entriesAcknowledged(1, stream: keys.plan) }
+            if step.isLast { self.observer?.entriesAcknowledged(1, stream: entry.stream) }
             return .ok
         case "lost": return .lost
         case "moved": return .moved(cursor: answer[1].text)
-        case "full": return .full(stream: answer[1].text)
-        case "paused": return .paused
-        case "cancelled": return .cancelled
+        case "full": return .full
+        case "paused":
+            self.observer?.entriesAcknowledged(1, stream: entry.stream)
+            return .paused
+        case "cancelled":
+            self.observer?.entriesAcknowledged(1, stream: entry.stream)
+            return .cancelled
         default: throw StreamError.unexpected(function: "apus1_fanstep", answer: answer[0].text)
         }
     }
 
-    /// Where a plan stands: its cursor and whether it may go on.
-    package func planState(send: String, tag: HashTag) async throws -> (cursor: String, state: SendLedger.State)? {
+    /// Where a route's plan begins.
+    package struct PlanState: Hashable, Sendable {
+        /// How far it has come.
+        package var cursor: String
+        /// The routes that have a plan of this send, in order; the first also counts who is on no route.
+        package var routes: [RouteNumber]
+    }
+
+    /// Where a route's plan stands; nil: the send has ended.
+    package func planState(send: String, route: RouteNumber, tag: HashTag) async throws -> PlanState? {
         let keys = StreamKeys(tag: tag)
-        let command = RedisCommand("HMGET", [.text(keys.send(send)), .text("cursor"), .text("state")])
+        let command = RedisCommand("HMGET", [.text(keys.send(send)), .text("cursor:\(route)"), .text("routes")])
         let reply = try await self.client.send(command, on: tag)
-        guard !reply.root[1].isNull else { return nil }
-        return (reply.root[0].text, SendLedger.State(rawValue: reply.root[1].text) ?? .running)
+        guard !reply.root[0].isNull else { return nil }
+        let routes = reply.root[1].text.split(separator: ",").compactMap { UInt32($0).map { RouteNumber($0) } }
+        return PlanState(cursor: reply.root[0].text, routes: routes)
     }
 
     /// A unit filed to come back.
@@ -120,18 +139,42 @@ extension SendStreams {
     }
 
     /// What a unit's owner is told when it reports.
-    package enum Verdict: Hashable, Sendable {
-        /// Go on.
-        case running
-        /// Hand it back: an operator holds the send.
-        case paused
-        /// Close what is left: the send is over.
-        case cancelled
-        /// Stop: another owns the unit; nothing was written.
-        case lost
+    package struct Verdict: Hashable, Sendable {
+        /// What the send wants of its units.
+        package enum State: String, Hashable, Sendable {
+            /// Go on.
+            case running
+            /// Send nothing more: an operator holds the send.
+            case paused
+            /// Close what is left: the send is stopped for good.
+            case cancelled
+            /// Send nothing more: the send is complete without this unit.
+            case done
+            /// Stop: another owns the unit; nothing was written.
+            case lost
+        }
+
+        /// What the send wants.
+        package var state: State
+        /// Recipients per second of the whole send; 0: as many as the route allows.
+        package var ratePerSecond: UInt32
+        /// What an earlier owner left; asked for by `begin` only.
+        package var journal: UnitJournal?
     }
 
-    /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing. Without a journal it only renews the lease.
+    /// What a unit's owner does next.
+    package enum NextStep: String, Sendable {
+        /// Sends, if it is told so: nothing has gone out yet. The unit of a paused send is put aside at once.
+        case begin
+        /// Goes on.
+        case `continue`
+        /// Nothing: every recipient has its outcome or its retry.
+        case finish
+        /// Nothing more here: the unit is put aside if its send is paused, and goes back into its stream if not.
+        case leave
+    }
+
+    /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing. Without a journal it writes nothing.
     ///
     /// The same report twice, as after a lost answer, is written once.
     package func progress(
@@ -140,34 +183,45 @@ extension SendStreams {
         by consumer: StreamConsumer,
         tag: HashTag,
         journal: UnitJournal?,
-        outcomes: OutcomeBatch?,
-        retries: [Retry],
-        finish: Bool,
+        outcomes: OutcomeBatch? = nil,
+        retries: [Retry] = [],
+        next: NextStep,
     ) async throws -> Verdict {
-        precondition(journal != nil || (outcomes == nil && retries.isEmpty && !finish), "what is written has a number")
+        precondition(journal != nil || (outcomes == nil && retries.isEmpty), "what is written has a number")
         var arguments: [RedisArgument] = [
             .text(consumer.group), .text(consumer.name), .text(entry.id), .bytes(journal?.encoded ?? []),
-            .bytes(try outcomes?.encode() ?? []), .text(finish ? "1" : "0"), .integer(Int64(retries.count)),
+            .bytes(try outcomes?.encode() ?? []), .text(next.rawValue), .integer(Int64(retries.count)),
         ]
         for retry in retries {
             arguments.append(.integer(retry.due.value))
             arguments.append(.text(retry.id))
             arguments.append(.bytes(try retry.unit.encode()))
         }
-        let reply = try await self.client.call(
+        let asked = arguments
+        let writes = journal != nil || next == .finish || next == .leave
+        let reply = try await self.call(
             "apus1_progress",
             on: tag,
             keys: [entry.stream, StreamKeys(tag: tag).send(send)],
-            arguments: arguments,
-        )
-        if finish, reply.root.text != "lost" { self.observer?.entriesAcknowledged(1, stream: entry.stream) }
-        switch reply.root.text {
-        case "running", "done": return .running
-        case "paused": return .paused
-        case "cancelled": return .cancelled
-        case "lost": return .lost
-        default: throw StreamError.unexpected(function: "apus1_progress", answer: reply.root.text)
+            arguments: asked,
+            of: entry.name,
+        ) { writes && $0[0].text != "lost" ? asked : nil }
+        let answer = reply.root
+        guard let state = Verdict.State(rawValue: answer[0].text) else {
+            throw StreamError.unexpected(function: "apus1_progress", answer: answer[0].text)
         }
+        let isGone =
+            switch next {
+            case .finish, .leave: state != .lost
+            case .begin: state == .paused
+            case .continue: false
+            }
+        if isGone { self.observer?.entriesAcknowledged(1, stream: entry.stream) }
+        return Verdict(
+            state: state,
+            ratePerSecond: UInt32(clamping: answer[1].number),
+            journal: UnitJournal(encoded: answer[2].blob),
+        )
     }
 
     /// Keeps a direct send that has something left to retry: body, state, outcomes so far, retries. False: it was kept before.
@@ -183,7 +237,7 @@ extension SendStreams {
         var arguments: [RedisArgument] = [
             .text(command.app), .text(identity.digest), .text(identity.send), .text(origin),
             .bytes(try command.encode()),
-            .integer(Int64(recipients)), .integer(Int64(batches.count)),
+            .integer(Int64(recipients)), .integer(Int64(command.ratePerSecond)), .integer(Int64(batches.count)),
         ]
         for batch in batches { arguments.append(.bytes(try batch.encode())) }
         arguments.append(.integer(Int64(retries.count)))
@@ -193,19 +247,20 @@ extension SendStreams {
             arguments.append(.text(StreamKeys.workName(retry.unit.route, retry.unit.lane)))
             arguments.append(.bytes(try retry.unit.encode()))
         }
-        let reply = try await self.client.call(
+        let asked = arguments
+        let reply = try await self.call(
             "apus1_promote",
             on: keys.tag,
             keys: [keys.send(identity.send)],
-            arguments: arguments,
-        )
+            arguments: asked,
+        ) { $0.text == "new" ? asked : nil }
         return reply.root.text == "new"
     }
 
     /// Moves what is due to its streams; how many, and how long until the next (nil: none waits).
     package func moveDue(tag: HashTag) async throws -> (moved: Int, nextMilliseconds: Int64?) {
         let due = StreamKeys(tag: tag).due
-        let reply = try await self.client.call(
+        let reply = try await self.call(
             "apus1_due",
             on: tag,
             keys: [due],
@@ -218,88 +273,5 @@ extension SendStreams {
         }
         let wait = reply.root[1].number
         return (moved, wait < 0 ? nil : wait)
-    }
-
-    /// What a take-over brought.
-    package struct Claim: Sendable {
-        /// Where the next one goes on.
-        package var cursor: String
-        /// What is ours now.
-        package var entries: [StreamEntry]
-        /// Entries that were pending but no longer exist: lost, which never happens unless somebody trimmed the stream.
-        package var vanished: [String]
-    }
-
-    /// Takes over entries whose owner has been silent for a lease.
-    package func claim(
-        stream: String,
-        by consumer: StreamConsumer,
-        tag: HashTag,
-        leaseMilliseconds: Int64,
-        cursor: String,
-    ) async throws -> Claim {
-        let reply = try await self.client.call(
-            "apus1_claim",
-            on: tag,
-            keys: [stream],
-            arguments: [
-                .text(consumer.group), .text(consumer.name), .integer(leaseMilliseconds),
-                .integer(Int64(StreamLimits.claimBatchMax)), .text(cursor),
-            ],
-        )
-        let answer = reply.root
-        return Claim(
-            cursor: answer[0].text,
-            entries: answer[1].children.map { entry in
-                StreamEntry(
-                    stream: stream,
-                    id: entry[0].text,
-                    message: entry[1].blob,
-                    deliveries: UInt32(clamping: entry[2].number),
-                    journal: UnitJournal(encoded: entry[3].blob),
-                )
-            },
-            vanished: answer[2].children.map(\.text),
-        )
-    }
-
-    /// Keeps entries for another lease; the number that still were this consumer's.
-    package func renew(stream: String, entries: [String], by consumer: StreamConsumer, tag: HashTag) async throws -> Int
-    {
-        try await self.renew(stream: stream, entries: entries, by: consumer, tag: tag, idleMilliseconds: 0)
-    }
-
-    /// Gives entries back, so that any other takes them at its next look.
-    package func handBack(stream: String, entries: [String], by consumer: StreamConsumer, tag: HashTag) async throws {
-        _ = try await self.renew(stream: stream, entries: entries, by: consumer, tag: tag, idleMilliseconds: 3_600_000)
-    }
-
-    private func renew(
-        stream: String,
-        entries: [String],
-        by consumer: StreamConsumer,
-        tag: HashTag,
-        idleMilliseconds: Int64,
-    ) async throws -> Int {
-        let fixed: [RedisArgument] = [.text(consumer.group), .text(consumer.name), .integer(idleMilliseconds)]
-        let reply = try await self.client.call(
-            "apus1_renew",
-            on: tag,
-            keys: [stream],
-            arguments: fixed + entries.map { .text($0) },
-        )
-        return Int(reply.root.number)
-    }
-
-    /// Takes the consumer off the stream if it owns nothing there.
-    @discardableResult
-    package func retire(stream: String, consumer: StreamConsumer, tag: HashTag) async throws -> Bool {
-        let reply = try await self.client.call(
-            "apus1_retire",
-            on: tag,
-            keys: [stream],
-            arguments: [.text(consumer.group), .text(consumer.name)],
-        )
-        return reply.root.number == 1
     }
 }

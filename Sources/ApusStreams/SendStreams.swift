@@ -12,21 +12,61 @@ public struct SendStreams: Sendable {
     public let keyspace: Keyspace
     /// Who is told which entries came to their end.
     let observer: (any StreamObserver)?
+    /// By shard, what is to be written again after a failover.
+    private let replayLogs: [HashTag: ReplayLog]
 
     /// The functions over that client.
     public init(client: RedisClient, keyspace: Keyspace) {
-        self.init(client: client, keyspace: keyspace, observer: nil)
+        self.init(client: client, keyspace: keyspace, observer: nil, replayLogs: [:])
     }
 
-    private init(client: RedisClient, keyspace: Keyspace, observer: (any StreamObserver)?) {
+    private init(
+        client: RedisClient,
+        keyspace: Keyspace,
+        observer: (any StreamObserver)?,
+        replayLogs: [HashTag: ReplayLog] = [:],
+    ) {
         self.client = client
         self.keyspace = keyspace
         self.observer = observer
+        self.replayLogs = replayLogs
     }
 
     /// The same functions; the observer is told of every entry that one of them acknowledges or puts aside.
     package func observed(by observer: any StreamObserver) -> SendStreams {
-        SendStreams(client: self.client, keyspace: self.keyspace, observer: observer)
+        SendStreams(client: self.client, keyspace: self.keyspace, observer: observer, replayLogs: self.replayLogs)
+    }
+
+    /// The same functions; what they write into those logs' shards is written again when the server comes back without it.
+    package func logged(in logs: [ReplayLog]) -> SendStreams {
+        let byTag = Dictionary(uniqueKeysWithValues: logs.map { ($0.tag, $0) })
+        return SendStreams(client: self.client, keyspace: self.keyspace, observer: self.observer, replayLogs: byTag)
+    }
+
+    /// Calls a function of ours, after any replay of its shard.
+    ///
+    /// - Parameters:
+    ///   - entry: the entry that must be the caller's for it; nil: none.
+    ///   - again: from the answer, the arguments with which the call is to be repeated after a failover; nil: it need not be.
+    func call(
+        _ function: String,
+        on tag: HashTag,
+        keys: [String],
+        arguments: [RedisArgument],
+        of entry: EntryName? = nil,
+        again: (RESPNode) -> [RedisArgument]? = { _ in nil },
+    ) async throws(RedisError) -> RESPReply {
+        guard let log = self.replayLogs[tag] else {
+            return try await self.client.call(function, on: tag, keys: keys, arguments: arguments)
+        }
+        return try await log.call(
+            function,
+            keys: keys,
+            arguments: arguments,
+            over: self.client,
+            of: entry,
+            again: again,
+        )
     }
 
     /// The keys of a shard by its number.
@@ -47,36 +87,61 @@ public struct SendStreams: Sendable {
         case duplicate(send: String)
         /// The same key with another body was published within a day.
         case conflict(send: String)
-        /// The mailbox is full; come back later.
-        case full(entries: Int)
+        /// The mailbox holds as many as it may; come back after that time.
+        case full(entries: Int, comeBackMilliseconds: Int64)
     }
 
-    /// Writes a command into the mailbox of its home shard. The command needs an id: it is what the publisher finds it by.
-    public func publish(
+    /// A command on its way into its mailbox: the same bytes at every attempt.
+    package struct PublishCall: Sendable {
+        /// The shard that is its home.
+        package let keys: StreamKeys
+        /// The call.
+        package let command: RedisCommand
+
+        /// What its answer says.
+        package static func publication(_ reply: RESPReply) throws -> Publication {
+            let answer = reply.root
+            switch answer[0].text {
+            case "new": return .new(send: answer[1].text, entry: answer[2].text)
+            case "duplicate": return .duplicate(send: answer[1].text)
+            case "conflict": return .conflict(send: answer[1].text)
+            case "full": return .full(entries: Int(answer[1].number), comeBackMilliseconds: answer[2].number)
+            default: throw StreamError.unexpected(function: "apus1_publish", answer: answer[0].text)
+            }
+        }
+    }
+
+    /// The call that writes a command into the mailbox of its home shard. The command needs an id: it is what the publisher
+    /// finds it by.
+    package func publishCall(
         _ command: SendCommand,
         lane: Lane,
         mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
-    ) async throws -> Publication {
+    ) throws -> PublishCall {
         precondition(!command.id.isEmpty, "a command to publish needs an id")
         let identity = SendIdentity(of: command, origin: "")
         let keys = self.home(app: command.app, identity.home)
-        let reply = try await self.client.call(
+        let call = RedisCommand.call(
             "apus1_publish",
-            on: keys.tag,
             keys: [keys.mailbox(lane)],
             arguments: [
                 .text(command.app), .text(identity.key), .text(identity.digest), .text(command.id),
                 .integer(Int64(mailboxEntriesMax)), .bytes(try command.encode()),
             ],
         )
-        let answer = reply.root
-        switch answer[0].text {
-        case "new": return .new(send: answer[1].text, entry: answer[2].text)
-        case "duplicate": return .duplicate(send: answer[1].text)
-        case "conflict": return .conflict(send: answer[1].text)
-        case "full": return .full(entries: Int(answer[1].number))
-        default: throw StreamError.unexpected(function: "apus1_publish", answer: answer[0].text)
-        }
+        return PublishCall(keys: keys, command: call)
+    }
+
+    /// Writes a command into the mailbox of its home shard.
+    public func publish(
+        _ command: SendCommand,
+        lane: Lane,
+        mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
+    ) async throws -> Publication {
+        let call = try self.publishCall(command, lane: lane, mailboxEntriesMax: mailboxEntriesMax)
+        return try PublishCall.publication(
+            try await self.client.send(call.command, on: call.keys.tag, options: .idempotent)
+        )
     }
 
     // MARK: Intake
@@ -96,36 +161,44 @@ public struct SendStreams: Sendable {
     /// Decides whether a direct send may go out.
     package func admit(app: String, identity: SendIdentity, origin: String) async throws -> Admission {
         let keys = self.home(app: app, identity.home)
-        let reply = try await self.client.call(
-            "apus1_admit",
-            on: keys.tag,
-            keys: [keys.idempotency],
-            arguments: [.text(app), .text(identity.key), .text(identity.digest), .text(identity.send), .text(origin)],
-        )
+        let arguments: [RedisArgument] = [
+            .text(app), .text(identity.key), .text(identity.digest), .text(identity.send), .text(origin),
+        ]
+        let reply = try await self.call("apus1_admit", on: keys.tag, keys: [keys.idempotency], arguments: arguments) {
+            $0[0].text == "new" ? arguments : nil
+        }
         return try Self.admission(reply.root, function: "apus1_admit")
     }
 
-    /// Takes a command that needs a plan. When `entry` stands in the home shard, it is acknowledged by the same call.
+    /// Takes a command that needs a plan for each of those routes. When `entry` stands in the home shard, it is acknowledged by the same
+    /// call.
     package func accept(
         _ command: SendCommand,
         identity: SendIdentity,
+        routes: [RouteNumber],
         from entry: StreamEntry,
         by consumer: StreamConsumer,
         due: UnixMilliseconds?,
     ) async throws -> (admission: Admission, acknowledged: Bool) {
+        precondition(!routes.isEmpty, "somebody must find the recipients")
         let keys = self.home(app: command.app, identity.home)
         let isHome = entry.stream.hasPrefix(keys.tag.description)
-        let reply = try await self.client.call(
+        let fixed: [RedisArgument] = [
+            .text(command.app), .text(identity.key), .text(identity.digest), .text(identity.send),
+            .text(entry.origin),
+            .bytes(try command.encode()), .integer(due?.value ?? 0), .text(isHome ? entry.stream : ""),
+            .text(consumer.group), .text(entry.id), .integer(Int64(command.ratePerSecond)),
+        ]
+        let reply = try await self.call(
             "apus1_accept",
             on: keys.tag,
             keys: [keys.send(identity.send)],
-            arguments: [
-                .text(command.app), .text(identity.key), .text(identity.digest), .text(identity.send),
-                .text(entry.origin),
-                .bytes(try command.encode()), .integer(due?.value ?? 0), .text(isHome ? entry.stream : ""),
-                .text(consumer.group), .text(entry.id),
-            ],
-        )
+            arguments: fixed + routes.map { .text($0.description) },
+        ) { answer in
+            guard answer[0].text == "new" else { return nil }
+            let plans = answer.children.dropFirst().map(\.text)
+            return fixed + zip(routes, plans).map { .text("\($0)/\($1)") }
+        }
         let admission = try Self.admission(reply.root, function: "apus1_accept")
         switch admission {
         case .new, .again: if isHome { self.observer?.entriesAcknowledged(1, stream: entry.stream) }
@@ -153,7 +226,13 @@ public struct SendStreams: Sendable {
     ) async throws -> Bool {
         var arguments: [RedisArgument] = [.text(consumer.group), .text(consumer.name), .text(entry.id)]
         for batch in batches { arguments.append(.bytes(try batch.encode())) }
-        let reply = try await self.client.call("apus1_conclude", on: tag, keys: [entry.stream], arguments: arguments)
+        let reply = try await self.call(
+            "apus1_conclude",
+            on: tag,
+            keys: [entry.stream],
+            arguments: arguments,
+            of: entry.name,
+        ) { $0.number == 1 ? arguments : nil }
         guard reply.root.number == 1 else { return false }
         self.observer?.entriesAcknowledged(1, stream: entry.stream)
         return true
@@ -168,15 +247,17 @@ public struct SendStreams: Sendable {
         receipt: SendReceipt?,
         outcomes: OutcomeBatch? = nil,
     ) async throws -> Bool {
-        let reply = try await self.client.call(
+        let arguments: [RedisArgument] = [
+            .text(consumer.group), .text(consumer.name), .text(entry.id), .bytes(try letter?.encode() ?? []),
+            .bytes(try receipt?.encode() ?? []), .bytes(try outcomes?.encode() ?? []),
+        ]
+        let reply = try await self.call(
             "apus1_refuse",
             on: tag,
             keys: [entry.stream],
-            arguments: [
-                .text(consumer.group), .text(consumer.name), .text(entry.id), .bytes(try letter?.encode() ?? []),
-                .bytes(try receipt?.encode() ?? []), .bytes(try outcomes?.encode() ?? []),
-            ],
-        )
+            arguments: arguments,
+            of: entry.name,
+        ) { $0.number == 1 ? arguments : nil }
         guard reply.root.number == 1 else { return false }
         self.observer?.entriesAcknowledged(1, stream: entry.stream)
         if let letter { self.observer?.deadLetterWritten(letter.cause, stream: entry.stream) }
@@ -190,12 +271,15 @@ public struct SendStreams: Sendable {
         by consumer: StreamConsumer,
         tag: HashTag,
     ) async throws -> Int {
-        let reply = try await self.client.call(
+        let arguments: [RedisArgument] =
+            [.text(consumer.group), .text(consumer.name)] + entries.map { RedisArgument.text($0) }
+        let reply = try await self.call(
             "apus1_done",
             on: tag,
             keys: [stream],
-            arguments: [.text(consumer.group), .text(consumer.name)] + entries.map { .text($0) },
-        )
+            arguments: arguments,
+            of: entries.first.map { EntryName(stream: stream, id: $0) },
+        ) { $0.number > 0 ? arguments : nil }
         let count = Int(reply.root.number)
         if count > 0 { self.observer?.entriesAcknowledged(count, stream: stream) }
         return count
@@ -243,5 +327,17 @@ public struct SendStreams: Sendable {
             arguments: [.text(route.description)],
         )
         return RouteNumber(UInt32(reply.root.number))
+    }
+
+    /// Every route that ever had a number, with its name "shop/apns/production", in the order of the numbers.
+    package func routes() async throws -> [(number: RouteNumber, name: String)] {
+        let command = RedisCommand("HGETALL", .text(StreamKeys.routes))
+        let tag = HashTag(ofKey: StreamKeys.routes)
+        let texts = try await self.client.send(command, on: tag, options: .idempotent).root.children.map(\.text)
+        var routes: [(number: RouteNumber, name: String)] = []
+        for index in stride(from: 0, to: texts.count - 1, by: 2) where texts[index] != "#" {
+            if let number = UInt32(texts[index + 1]) { routes.append((RouteNumber(number), texts[index])) }
+        }
+        return routes.sorted { $0.number < $1.number }
     }
 }

@@ -22,6 +22,19 @@ public struct StreamEntry: Hashable, Sendable {
 
     /// Where it came from, for ever: "<stream>/<id>".
     public var origin: String { "\(self.stream)/\(self.id)" }
+
+    /// Whether it must run alone: delivered again and again without progress, it may be what ends its owners.
+    var isSuspect: Bool {
+        self.deliveries > StreamLimits.deliveriesTogetherMax && self.deliveries < StreamLimits.deliveriesMax
+    }
+
+    var name: EntryName { EntryName(stream: self.stream, id: self.id) }
+}
+
+/// An entry of a stream, by name.
+struct EntryName: Hashable, Sendable {
+    var stream: String
+    var id: String
 }
 
 /// Who reads: a name used by one process only, once.
@@ -38,11 +51,12 @@ public struct StreamConsumer: Hashable, Sendable {
     }
 }
 
-/// What is known of a unit's progress: which report was the last, and the bits that are done.
+/// What is known of a unit's progress: which report was the last, which recipients are done and, of a send that may go out once
+/// only, which may have been sent to.
 public struct UnitJournal: Hashable, Sendable {
     /// The number of the last report, from 1.
     public var sequence: UInt32
-    /// Bit i is bit i % 8 of byte i / 8.
+    /// The done bits: bit i is bit i % 8 of byte i / 8. When as many bytes follow, they are the marked bits.
     public var bitmap: [UInt8]
 
     /// A journal.
@@ -51,7 +65,7 @@ public struct UnitJournal: Hashable, Sendable {
         self.bitmap = bitmap
     }
 
-    /// As it stands in Redis: the number in four bytes, big endian, then the bitmap. Nil when it is shorter than that.
+    /// As it stands in Redis: the number in four bytes, big endian, then the bits. Nil when it is shorter than that.
     init?(encoded: [UInt8]) {
         guard encoded.count >= 4 else { return nil }
         self.sequence = encoded.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }

@@ -26,18 +26,30 @@ public struct StreamKeys: Hashable, Sendable {
 
     /// Commands as publishers write them.
     public func mailbox(_ lane: Lane) -> String { self.key("in:\(lane.name)") }
-    /// Ids of sends being planned.
-    public var plan: String { self.key(Self.planName) }
+    /// Ids of sends whose recipients of a route are being found.
+    public func plan(_ route: RouteNumber) -> String { self.key("plan:\(route)") }
     /// Work units of a route.
     public func work(_ route: RouteNumber, _ lane: Lane) -> String { self.key(Self.workName(route, lane)) }
+    /// Plans and units of a paused send, out of the way of others.
+    public func held(_ send: String) -> String { self.key("held:\(send)") }
+    /// How many entries each paused send has out of the way.
+    public var heldCounts: String { self.key("held") }
     /// Retries and scheduled sends by their time.
     public var due: String { self.key("due") }
     /// Done bitmaps of units.
     public var journal: String { self.key("journal") }
-    /// State, cursor and ledger of a send.
+    /// State, cursors and ledger of a send.
     public func send(_ id: String) -> String { self.key("send:\(id)") }
+    /// The sends that are kept and have not ended.
+    public var sends: String { self.key("sends") }
     /// The command of a send, until it ends.
     public func body(_ id: String) -> String { self.key("body:\(id)") }
+    /// Rate and state of a route.
+    package func route(_ route: RouteNumber) -> String { self.key("route:\(route)") }
+    /// Tokens of a route that a provider called bad, by the time since when.
+    package func suspects(_ route: RouteNumber) -> String { self.key("suspects:\(route)") }
+    /// Rate of a send.
+    package func pace(_ id: String) -> String { self.key("pace:\(id)") }
     /// Any idempotency key.
     public var idempotency: String { self.key("idem") }
     /// What dispatchers tell feedback.
@@ -51,9 +63,6 @@ public struct StreamKeys: Hashable, Sendable {
     /// What could not be handled.
     public var dead: String { self.key("dead") }
 
-    /// The name of the plan stream without its tag.
-    package static let planName = "plan"
-
     /// The name of a work stream without its tag.
     package static func workName(_ route: RouteNumber, _ lane: Lane) -> String { "work:\(route):\(lane.name)" }
 
@@ -66,6 +75,13 @@ public struct StreamKeys: Hashable, Sendable {
             let lane = Lane.allCases.first(where: { $0.name == parts[1] })
         else { return nil }
         return (RouteNumber(number), lane)
+    }
+
+    /// The route of a plan stream's key; nil for any other key.
+    package func route(ofPlan key: String) -> RouteNumber? {
+        let prefix = self.key("plan:")
+        guard key.hasPrefix(prefix) else { return nil }
+        return UInt32(key.dropFirst(prefix.count)).map { RouteNumber($0) }
     }
 
     private func key(_ name: String) -> String { self.tag.key(name) }

@@ -4,18 +4,56 @@ public enum StreamLimits {
     public static let mailboxEntriesMax = 10_000
     /// Units that wait per route and lane of a shard before planning pauses.
     public static let unitsWaitingMax = 64
+    /// Events of apps that wait in one shard before no more are taken.
+    public static let eventEntriesMax = 100_000
+    /// Receipts of its shard that are looked through for a direct send's, from its publication on.
+    public static let statusReceiptsMax = 10_000
     /// Dead letters kept per shard.
     public static let deadLettersMax = 10_000
+    /// Dead letters read, or removed, by one call: each is up to `Limits.deadLetterBytesMax`.
+    public static let deadLettersPerReadMax = 50
     /// Receipts kept in a publisher's own stream, roughly; a publisher that never reads cannot fill Redis.
     public static let replyEntriesMax = 100_000
     /// Units that one step of a plan may append.
     public static let unitsPerStepMax = 16
     /// Due messages moved by one call.
     public static let dueBatchMax = 100
-    /// Entries taken over by one call.
+    /// Entries of a send that was held that are moved back by one call.
+    public static let releaseBatchMax = 100
+    /// Messages that one call looks through for those of a send, roughly, of all that wait for their time.
+    public static let recallPageMax = 1_000
+    /// Entries of one stream taken over by one call.
     public static let claimBatchMax = 10
+    /// Entries of all streams taken over by one call.
+    public static let claimEntriesMax = 64
+    /// Entries named in one call that renews, hands back or reclaims.
+    public static let renewEntriesMax = 500
+    /// Deliveries without progress up to which an entry is begun beside others; at the next one it runs alone in its process.
+    public static let deliveriesTogetherMax: UInt32 = 2
+    /// How long what is in hand may take to end before a suspect runs alone beside it.
+    public static let quarantineEmptyingMax = Duration.seconds(2)
+    /// How long a suspect has the process for itself; after that without progress it only is slow.
+    public static let quarantineAloneMax = Duration.seconds(3)
+    /// Consumers that asked for nothing for longer than this are swept, if they own nothing.
+    public static let consumerSilenceMax = Duration.seconds(24 * 3_600)
+    /// Bytes of one shard's calls that a process keeps to repeat them after a failover. What is beyond is sent again instead.
+    public static let replayBytesMax = 1_024 * 1_024
+    /// What keeping one such call costs besides its bytes, roughly.
+    public static let replayCallOverheadBytes = 160
+    /// How long such a call is kept: longer than a replica lags that anybody would make a master.
+    public static let replayAge = Duration.seconds(60)
+    /// How long nothing is read from another server than before, so that other processes, too, replay first.
+    public static let replayReadingPause = Duration.milliseconds(500)
     /// Deliveries without progress after which an entry is buried.
     public static let deliveriesMax: UInt32 = 5
     /// Streams that one blocking read may wait for.
     public static let streamsPerReadMax = 64
+    /// Suspects of one route that wait. A token beyond them is not suspected: it is sent to, and judged, again.
+    public static let suspectsMax = 1_000_000
+    /// Suspects that one call hands out or settles.
+    public static let suspectsPerCallMax = 500
+    /// Event loops that may share a limiter; the next one gets nothing until one leaves.
+    public static let leaseMembersMax = 256
+    /// What a limiter gives out at most beyond its rate, in seconds' worth: its bucket, and what lies ready in hands.
+    public static let leaseBurstSeconds = 0.05
 }

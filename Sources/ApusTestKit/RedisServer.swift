@@ -154,19 +154,25 @@ package final class RedisServer: Sendable {
     private func writeFiles() throws {
         var lines = [
             "port \(self.port)",
-            "cluster-port \(try FreePort.find())",
             "bind 127.0.0.1",
             "unixsocket \(self.socketPath)",
             "dir \(self.directory)",
-            "cluster-enabled yes",
-            "cluster-config-file nodes.conf",
             "save \"\"",
             "maxmemory-policy noeviction",
             "hash-max-listpack-value 512",
             "appendonly \(self.options.isAppendOnly ? "yes" : "no")",
             "appendfsync always",
             "enable-debug-command yes",
+            "repl-diskless-sync-delay 0",
         ]
+        if self.options.isCluster {
+            lines += [
+                "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port \(try FreePort.find())",
+            ]
+        }
+        if let primaryPort = self.options.primaryPort {
+            lines.append("replicaof 127.0.0.1 \(primaryPort)")
+        }
         if let tls = self.options.tls, let tlsPort = self.tlsPort {
             try writeFile("\(self.directory)/certificate.pem", tls.certificatePEM)
             try writeFile("\(self.directory)/key.pem", tls.privateKeyPEM)
@@ -212,7 +218,7 @@ package final class RedisServer: Sendable {
             }
             if let connection = try? await self.connect() {
                 defer { connection.close() }
-                try await self.takeOver(connection, otherID: otherID)
+                if self.options.isCluster { try await self.takeOver(connection, otherID: otherID) }
                 return
             }
             try await Task.sleep(for: .milliseconds(2))

@@ -25,8 +25,22 @@ extension RedisServer {
         /// Further settings, as in `redis.conf`: `["maxmemory": "4mb"]`.
         package var settings: [String: String]
 
+        /// Whether it is a cluster of one; a plain server can have replicas, and be one.
+        package var isCluster: Bool
+        /// The loopback port of the plain server that it follows.
+        package var primaryPort: Int?
+
         /// Options.
-        package init(isAppendOnly: Bool = false, tls: TLS? = nil, settings: [String: String] = [:]) {
+        package init(
+            isAppendOnly: Bool = false,
+            tls: TLS? = nil,
+            settings: [String: String] = [:],
+            isCluster: Bool = true,
+            primaryPort: Int? = nil,
+        ) {
+            precondition(primaryPort == nil || !isCluster, "a cluster of one follows nobody")
+            self.isCluster = isCluster
+            self.primaryPort = primaryPort
             self.isAppendOnly = isAppendOnly
             self.tls = tls
             self.settings = settings

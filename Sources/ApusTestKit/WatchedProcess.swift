@@ -95,7 +95,13 @@ package final class WatchedProcess: Sendable {
         self.state.withLock { $0.isReaped = true }
     }
 
+    /// Sockets below this number are kept from programs.
+    private static let descriptorsMax: Int32 = 4_096
+
     private static func spawn(_ arguments: [String], input: Int32) -> pid_t? {
+        // Our sockets are not the program's: one that listens would stay open until it ends, too. Those that are not open are
+        // passed over by the call.
+        for descriptor in 3..<Self.descriptorsMax { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }

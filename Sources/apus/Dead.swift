@@ -1,15 +1,99 @@
 import ApusCommand
 import ApusCore
 import ApusInstallation
+import ApusMessages
+import ApusStreams
 import ArgumentParser
 
 /// `apus dead`: what could not be handled.
 struct Dead: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at dead letters.",
-        subcommands: [List.self],
+        abstract: "Look at dead letters, bring them back, or remove them.",
+        subcommands: [List.self, Show.self, Replay.self, Purge.self],
         defaultSubcommand: List.self,
     )
+
+    /// Which letters are meant.
+    struct Selection: ParsableArguments {
+        @Option(help: "Of that app.")
+        var app: String?
+        @Option(
+            help: "For that cause: malformed, invalid, poison or conflict.",
+            transform: { text in
+                guard let cause = DeadLetter.Cause.allCases.first(where: { $0.name == text }) else {
+                    throw ValidationError("--cause is malformed, invalid, poison or conflict")
+                }
+                return cause
+            }
+        )
+        var cause: DeadLetter.Cause?
+        @Option(help: "Given up longer ago than that: 30s, 5m, 2h, 1d.")
+        var olderThan: String?
+
+        func validate() throws { _ = try self.filter }
+
+        /// The filter that it says.
+        var filter: DeadLetters.Filter {
+            get throws {
+                var filter = DeadLetters.Filter()
+                filter.app = self.app
+                filter.cause = self.cause
+                if let olderThan {
+                    guard let milliseconds = DurationText.milliseconds(olderThan) else {
+                        throw ValidationError("--older-than is \(DurationText.form)")
+                    }
+                    filter.before = UnixMilliseconds(CommandClock().now().value - milliseconds)
+                }
+                return filter
+            }
+        }
+    }
+
+    /// Letters by name, or by what they have in common.
+    struct Choice: ParsableArguments {
+        @Argument(help: "Names, as `apus dead list` shows them: <shard>/<entry>.")
+        var ids: [String] = []
+        @OptionGroup var selection: Selection
+        @Flag(help: "Only show which letters are meant.")
+        var dryRun = false
+
+        var names: [DeadLetterID] {
+            get throws {
+                try self.ids.map { text in
+                    guard let id = DeadLetterID(text) else {
+                        throw ValidationError("\(text) is not the name of a dead letter, such as 3/1718000000000-0")
+                    }
+                    return id
+                }
+            }
+        }
+
+        func validate() throws {
+            let filter = try self.selection.filter
+            guard try self.names.isEmpty || filter.isEmpty else {
+                throw ValidationError("give names or filters, not both")
+            }
+        }
+
+        /// The letters that are meant, in parts.
+        func forEachPart(
+            _ dead: DeadLetters,
+            _ body: ([StoredDeadLetter]) async throws -> Void,
+        ) async throws {
+            let names = try self.names
+            guard !names.isEmpty else { return try await dead.forEachPart(try self.selection.filter, body) }
+            for name in names { try await body([try await dead.letter(name)]) }
+        }
+
+        /// The letters that are meant, the newest thousand at most.
+        func newest(_ dead: DeadLetters) async throws -> [StoredDeadLetter] {
+            let names = try self.names
+            guard !names.isEmpty else { return try await dead.newest(1_000, try self.selection.filter) }
+            var letters: [StoredDeadLetter] = []
+            for name in names { letters.append(try await dead.letter(name)) }
+            return letters
+        }
+    }
 
     /// `apus dead list`.
     struct List: AsyncParsableCommand {
@@ -17,6 +101,7 @@ struct Dead: AsyncParsableCommand {
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
+        @OptionGroup var selection: Selection
         @Option(help: "How many at most.")
         var limit = 20
 
@@ -26,13 +111,117 @@ struct Dead: AsyncParsableCommand {
 
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
-                let letters = try await DeadLetters(installation.streams).newest(self.limit)
-                if letters.isEmpty { Console.talk("there are no dead letters") }
+                let dead = DeadLetters(installation.streams)
+                Dead.show(try await dead.newest(self.limit, try self.selection.filter), self.output)
+            }
+        }
+    }
+
+    /// `apus dead show`.
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show a dead letter with its message.",
+            discussion: "The message is decoded, else its bytes are shown. It is nowhere else: logs never have it.",
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "Its name: <shard>/<entry>.")
+        var id: String
+
+        func validate() throws {
+            guard DeadLetterID(self.id) != nil else {
+                throw ValidationError("\(self.id) is not the name of a dead letter, such as 3/1718000000000-0")
+            }
+        }
+
+        func run() async throws {
+            guard let id = DeadLetterID(self.id) else { return }
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let letter = try await DeadLetters(installation.streams).letter(id)
                 self.output.write(
-                    ["dead_letters": .array(letters.map { .object(DeadLetters.json($0)) })],
-                    else: letters.isEmpty ? [] : DeadLetters.table(letters, now: CommandClock().now()).lines,
+                    DeadLetters.fullJSON(letter),
+                    else: DeadLetters.lines(letter, now: CommandClock().now()),
                 )
             }
         }
+    }
+
+    /// `apus dead replay`.
+    struct Replay: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Bring the messages of dead letters back to their streams.",
+            discussion: """
+                A command is taken as if it were new. A part of a send comes back only while the send runs: its \
+                recipients, counted as failed until now, are planned again, so planned grows.
+                """,
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var choice: Choice
+
+        func validate() throws {
+            let filter = try self.choice.selection.filter
+            guard try !self.choice.names.isEmpty || !filter.isEmpty else {
+                throw ValidationError("say which: names, --app, --cause or --older-than")
+            }
+        }
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let dead = DeadLetters(installation.streams)
+                guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
+                var results: [DeadLetters.Replayed] = []
+                try await self.choice.forEachPart(dead) { results += try await dead.replay($0) }
+                self.output.write(
+                    ["dead_letters": .array(results.map { .object($0.json) })],
+                    else: results.map { "\($0.id)  \($0.isReplayed ? "replayed" : "not replayed")  \($0.text)" },
+                )
+                let failed = results.filter { !$0.isReplayed }.count
+                guard failed == 0 else {
+                    throw ExitCode(failed == results.count ? CommandExit.failed : CommandExit.partlyFailed)
+                }
+            }
+        }
+    }
+
+    /// `apus dead purge`.
+    struct Purge: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove dead letters for good.",
+            discussion: "Without names and filters it means all of them, and wants --yes.",
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var choice: Choice
+        @Flag(help: "Remove all of them without being asked.")
+        var yes = false
+
+        func validate() throws {
+            let filter = try self.choice.selection.filter
+            guard try !self.choice.names.isEmpty || !filter.isEmpty || self.yes || self.choice.dryRun else {
+                throw ValidationError("this removes all dead letters for good: say --yes, or which ones")
+            }
+        }
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let dead = DeadLetters(installation.streams)
+                guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
+                var count = 0
+                try await self.choice.forEachPart(dead) { count += try await dead.purge($0) }
+                self.output.write(["purged": .integer(count)], else: ["\(count) dead letters removed"])
+            }
+        }
+    }
+
+    private static func show(_ letters: [StoredDeadLetter], _ output: OutputOptions) {
+        if letters.isEmpty { Console.talk("there are no such dead letters") }
+        output.write(
+            ["dead_letters": .array(letters.map { .object(DeadLetters.json($0)) })],
+            else: letters.isEmpty ? [] : DeadLetters.table(letters, now: CommandClock().now()).lines,
+        )
     }
 }

@@ -52,7 +52,7 @@ struct Demo: AsyncParsableCommand {
         options.blind = self.strict.map { !$0 }
         options.latencySends = self.latencySends
         options.isKept = self.keep
-        let demo = try ApusCommand.Demo(options)
+        let demo = ApusCommand.Demo(options)
         let complaints = Mutex<[String]>([])
         let (output, file) = (self.output, self.report)
         do {

@@ -6,10 +6,13 @@ import ArgumentParser
 /// `apus lag`: how much waits where.
 struct Lag: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show how much waits in each stream.",
+        abstract: "Show how much waits in each stream, and how each route stands.",
         discussion: """
             BACKLOG is what nobody has read, PENDING what somebody has read and not finished, OLDEST the age of the \
-            oldest of both. "due" holds retries and scheduled sends; its age is how late the first is.
+            oldest of both since it was published. "due" holds retries and scheduled sends; its age is how late the first \
+            is. "held" is what paused sends have put aside, "sends" counts those that have not ended.
+
+            RATE/S is what all dispatchers together may send on a route, LEVEL what refusals have left of it.
             """,
     )
 
@@ -22,9 +25,12 @@ struct Lag: AsyncParsableCommand {
         try await RedisAccess.withInstallation(self.redis.url) { installation in
             let all = try await StreamSurvey(installation.streams).rows()
             let rows = self.shards ? all : StreamSurvey.totals(all)
+            let routes = try await RouteSteering(installation.streams).rows()
             self.output.write(
-                ["streams": .array(rows.map { .object($0.json) })],
-                else: StreamSurvey.table(rows).lines,
+                [
+                    "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
+                ],
+                else: StreamSurvey.table(rows).lines + [""] + RouteSteering.table(routes).lines,
             )
         }
     }

@@ -2,6 +2,7 @@ import ApusCommand
 import ApusCore
 import ApusMessages
 import ApusPublisher
+import ApusStreams
 import ArgumentParser
 
 /// `apus send`: publishes one send.
@@ -28,6 +29,10 @@ struct Send: AsyncParsableCommand {
     var addresses: [String] = []
     @Option(help: "To a condition over topics: \"'a' in topics && !('b' in topics)\".")
     var condition: String?
+    @Option(help: "To one of FCM's own topics: FCM holds the audience.")
+    var fcmTopic: String?
+    @Option(help: "To a condition over FCM's own topics, at most five.")
+    var fcmCondition: String?
     @Flag(help: "To every device of the app.")
     var everyone = false
     @Option(help: "The headline.")
@@ -44,10 +49,24 @@ struct Send: AsyncParsableCommand {
     var key = ""
     @Flag(help: "By the express lane: for what a person waits for.")
     var express = false
+    @Option(
+        help: "What to wait for: memory, replica or fsync. Default: a replica if Redis has one, else memory.",
+        transform: { text in
+            guard let level = Acknowledgement(rawValue: text) else {
+                throw ValidationError("--acknowledge is memory, replica or fsync")
+            }
+            return level
+        }
+    )
+    var acknowledge: Acknowledgement?
     @Flag(help: "Wait until every recipient has its outcome.")
     var wait = false
     @Option(help: "Seconds to wait at most.")
     var timeout: Double?
+    @Flag(help: "Send nothing: show whom it would reach and what they would get, and ask Google what it thinks of it.")
+    var dryRun = false
+    @Option(help: "For --dry-run, the dispatchers' configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
+    var config: String?
 
     private var order: SendOrder {
         var order = SendOrder()
@@ -57,6 +76,8 @@ struct Send: AsyncParsableCommand {
         order.users = self.users
         order.addresses = self.addresses
         order.condition = self.condition
+        order.fcmTopic = self.fcmTopic
+        order.fcmCondition = self.fcmCondition
         order.everyone = self.everyone
         order.title = self.title
         order.body = self.body
@@ -76,6 +97,7 @@ struct Send: AsyncParsableCommand {
     }
 
     func run() async throws {
+        guard !self.dryRun else { return try await self.tryOut() }
         let publisher = try await Publisher(redis: self.redis.url)
         do {
             try await self.publish(with: publisher)
@@ -86,12 +108,35 @@ struct Send: AsyncParsableCommand {
         }
     }
 
+    private func tryOut() async throws {
+        let report = try await DryRunDisplay.run(
+            self.order.command(),
+            configuration: self.config,
+            redis: self.redis.url
+        )
+        self.output.write(report.json, else: report.lines)
+        guard report.isTaken else { throw ExitCode(CommandExit.failed) }
+    }
+
     private func publish(with publisher: Publisher) async throws {
-        let publication = try await publisher.publish(self.order.command(), lane: self.express ? .express : .bulk)
+        let publication = try await publisher.publish(
+            self.order.command(),
+            lane: self.express ? .express : .bulk,
+            acknowledgement: self.acknowledge,
+        )
+        if !publication.isAcknowledged {
+            Console.talk(
+                "accepted, but not confirmed in time by what was asked for; with the same --id or --key it is safe to ask again"
+            )
+        }
         if publication.isDuplicate { Console.talk("this key named that send within a day; nothing was sent again") }
         guard self.wait else {
             self.output.write(
-                ["send": .string(publication.send), "duplicate": .bool(publication.isDuplicate)],
+                [
+                    "send": .string(publication.send), "duplicate": .bool(publication.isDuplicate),
+                    "acknowledgement": .string(publication.acknowledgement.rawValue),
+                    "acknowledged": .bool(publication.isAcknowledged),
+                ],
                 else: [publication.send],
             )
             return

@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusInstallation
+import ApusStreams
 import ArgumentParser
 
 /// `apus watch`: shows how a send goes on.

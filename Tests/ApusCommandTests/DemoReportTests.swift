@@ -1,6 +1,8 @@
 import ApusCommand
 import ApusCore
+import ApusLoadTest
 import ApusMessages
+import ApusStreams
 import Testing
 
 @Suite struct DemoReportTests {
@@ -82,8 +84,8 @@ import Testing
 
     @Test func `A process's times are read past brackets and spaces in its name`() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 8 0 100 0 0"
-        #expect(ProcessTimes.processorSeconds(stat: stat, ticksPerSecond: 100) == 3)
-        #expect(ProcessTimes.processorSeconds(stat: "42 (a) S 1", ticksPerSecond: 100) == nil)
-        #expect(ProcessTimes.processorSeconds(stat: "", ticksPerSecond: 100) == nil)
+        #expect(ProcessReading.processorSeconds(stat: stat, ticksPerSecond: 100) == 3)
+        #expect(ProcessReading.processorSeconds(stat: "42 (a) S 1", ticksPerSecond: 100) == nil)
+        #expect(ProcessReading.processorSeconds(stat: "", ticksPerSecond: 100) == nil)
     }
 }

@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusMessages
+import ApusStreams
 import Testing
 
 @Suite struct ProgressTests {
@@ -67,7 +68,10 @@ import Testing
     @Test func `The exit code tells how it went`() {
         #expect(self.status(.done, planned: 2, [.accepted: 1, .unregistered: 1]).exitCode == 0)
         #expect(self.status(.done, planned: 2, [.accepted: 1, .expired: 1]).exitCode == 2)
-        #expect(self.status(.cancelled, planned: 2, [.accepted: 1, .cancelled: 1]).exitCode == 2)
+        for phase in [SendStatus.Phase.cancelled, .done] {
+            let cancelled = self.status(phase, planned: 2, [.accepted: 1, .cancelled: 1])
+            #expect(cancelled.exitCode == 2 && cancelled.isOver == (phase == .done))
+        }
         #expect(self.status(.refused(Problem(code: "x", detail: "y")), planned: 0, [:]).exitCode == 1)
         #expect(self.status(.running, planned: 2, [:]).exitCode == 1)
     }

@@ -2,6 +2,7 @@ import ApusCommand
 import ApusCore
 import ApusDispatcher
 import ApusFeedback
+import ApusLoadTest
 import ApusMessages
 import ApusRedis
 import ApusRegistration
@@ -103,7 +104,7 @@ import Testing
             let path = Self.root.appending(path: String(match.1)).path()
             #expect(FileManager.default.fileExists(atPath: path), "\(match.1)")
         }
-        for script in ["Scripts/demo", "Scripts/test"] {
+        for script in ["Scripts/bench", "Scripts/demo", "Scripts/test"] {
             #expect(FileManager.default.isExecutableFile(atPath: Self.root.appending(path: script).path()))
         }
     }
@@ -124,8 +125,25 @@ import Testing
             #expect(tests.contains("struct \(match.1)"), "\(match.1)")
         }
         let names = section.matches(of: /\*([^*]+?) …\*/).map { String($0.1) }
-        #expect(names.count >= 6)
+        #expect(names.count >= 3)
         for name in names { #expect(tests.contains("func `\(name)"), "\(name)") }
+        // A drill is named in the table's last column, behind the word.
+        let rows = section.matches(of: /drills? ((`[a-z-]+` ?)+)/)
+        let drills = rows.flatMap { $0.1.matches(of: /`([a-z-]+)`/).map { String($0.1) } }
+        #expect(Set(drills) == Set(Drill.all.map(\.name)))
+        for benchmark in Benchmark.all {
+            #expect(section.contains("Scripts/bench \(benchmark.name) "), "\(benchmark.name)")
+        }
+    }
+
+    @Test func `A benchmark that is not there is refused with the names of those that are`() {
+        for name in ["", "speed"] {
+            #expect {
+                _ = try Self.run("Scripts/bench", name.isEmpty ? [] : [name], in: Self.root.path())
+            } throws: { error in
+                "\(error)".contains("fanout|lanes|bulkheads|memory|rate|kills")
+            }
+        }
     }
 
     @Test func `The services take the configuration, and the registration is JSON`() throws {

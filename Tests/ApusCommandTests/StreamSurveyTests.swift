@@ -52,6 +52,58 @@ import Testing
         }
     }
 
+    @Test func `Ages count from publication, and what waits for its time or for an operator is told`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 4)
+            }
+            try await RedisAccess.withInstallation(server.url) { installation in
+                let streams = installation.streams
+                let (one, two) = (streams.keys(shard: 0), streams.keys(shard: 1))
+                let time = try await server.command("TIME").root
+                let now = (time.element(0)?.integer ?? 0) * 1_000
+                var command = self.send(.users(["a"]), id: "s")
+                command.publishedAtNanoseconds = (now - 90_000) * 1_000_000
+                _ = try await server.command(
+                    "XADD",
+                    .text(one.mailbox(.express)),
+                    "*",
+                    "m",
+                    .bytes(try command.encode())
+                )
+                _ = try await server.command(
+                    "ZADD",
+                    .text(one.due),
+                    .integer(now - 5_000),
+                    "a",
+                    .integer(now + 60_000),
+                    "b"
+                )
+                _ = try await server.command("ZADD", .text(two.due), .integer(now + 600_000), "c")
+                _ = try await server.command("HSET", .text(one.heldCounts), "x", 3, "y", 4)
+                _ = try await server.command("SADD", .text(two.sends), "x", "y", "z")
+                let totals = StreamSurvey.totals(try await StreamSurvey(streams).rows())
+                func row(_ name: String) throws -> StreamSurvey.Row { try #require(totals.first { $0.name == name }) }
+                let express = try row("in:express")
+                let age = try #require(express.oldestMilliseconds)
+                #expect(express.backlog == 1 && age >= 90_000)
+                let due = try row("due")
+                let late = try #require(due.oldestMilliseconds)
+                #expect(due.backlog == 3 && late >= 5_000)
+                let next = try #require(due.nextDueMilliseconds)
+                #expect(next <= -5_000)
+                let latest = try #require(due.latestDueMilliseconds)
+                #expect((540_000...600_000).contains(latest))
+                let held = try row("held")
+                #expect(held.backlog == 7 && held.sends == 2)
+                let sends = try row("sends")
+                #expect(sends.backlog == 3)
+                let keys = Set(totals.flatMap { $0.json.members.map(\.name) })
+                #expect(keys == ["stream", "backlog", "pending", "oldest_ms", "next_due_ms", "latest_due_ms", "sends"])
+            }
+        }
+    }
+
     @Test func `The rows of all shards become one for each stream`() {
         let rows = [
             StreamSurvey.Row(name: "a", shard: "{q0}", backlog: 1, pending: 2, oldestMilliseconds: 500),

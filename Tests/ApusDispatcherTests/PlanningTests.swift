@@ -50,6 +50,20 @@ import Testing
     }
 }
 
+@Suite struct PlanShareTests {
+    @Test func `Every recipient is one plan's, and the first takes whom no route leads to`() {
+        let routes = [RouteNumber(2), RouteNumber(5)]
+        let (first, second) = (PlanShare(route: routes[0], routes: routes), PlanShare(route: routes[1], routes: routes))
+        for number in [RouteNumber(2), RouteNumber(5), RouteNumber(9), nil] {
+            let parts = [first.part(of: number), second.part(of: number)]
+            #expect(parts.count { $0 != .others } == 1)
+            #expect(parts[1] != .nobodys)
+        }
+        #expect(first.part(of: RouteNumber(2)) == .mine && second.part(of: RouteNumber(5)) == .mine)
+        #expect(first.part(of: RouteNumber(9)) == .nobodys && first.part(of: nil) == .nobodys)
+    }
+}
+
 @Suite struct IntakeDecisionTests {
     private let now = UnixMilliseconds(1_750_000_000_000)
 
@@ -75,8 +89,37 @@ import Testing
         guard case .plan(_, due: later) = try self.decide(.devices(["d1"]), { $0.notBefore = later }) else {
             throw NotExpected()
         }
+        // Who may be sent to once only needs a journal.
+        guard case .plan(_, due: nil) = try self.decide(.devices(["d1"]), { $0.delivery = .atMostOnce }) else {
+            throw NotExpected()
+        }
+        let counting = { (command: inout SendCommand) in command.notification.badge = .increment(1) }
+        guard case .direct = try self.decide(.devices(["d1"]), counting) else { throw NotExpected() }
         let past = self.now.advanced(byMilliseconds: -1)
         guard case .direct = try self.decide(.devices(["d1"]), { $0.notBefore = past }) else { throw NotExpected() }
+    }
+
+    @Test func `What has no worth any more when it could be sent is expired, unless it may be under way already`()
+        throws
+    {
+        let second = self.now.advanced(byMilliseconds: 1_000)
+        for target in [Target.topic("news"), .devices(["d1"])] {
+            guard case .expired = try self.decide(target, { $0.notification.expiry = .at(self.now) }) else {
+                throw NotExpected()
+            }
+            let early = try self.decide(target) {
+                $0.notification.expiry = .at(second)
+                $0.notBefore = second
+            }
+            guard case .expired = early else { throw NotExpected() }
+        }
+        guard case .direct = try self.decide(.devices(["d1"]), { $0.notification.expiry = .at(second) }) else {
+            throw NotExpected()
+        }
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        command.notification.expiry = .at(self.now)
+        let again = IntakeDecision(message: try command.encode(), now: self.now, isFirstDelivery: false)
+        guard case .plan = again else { throw NotExpected() }
     }
 
     @Test func `What is not a command is malformed, whatever the bytes`() {
@@ -93,7 +136,13 @@ import Testing
         #expect(try self.code(self.decide(.condition("'a' in"))) == "invalid_condition")
         #expect(try self.code(self.decide(.devices(["d 1"]))) == "invalid_device")
         #expect(try self.code(self.decide(.topic("news"), { $0.dryRun = true })) == "unsupported")
-        #expect(try self.code(self.decide(.fcmTopic("news"))) == "unsupported")
+        #expect(try self.code(self.decide(.fcmTopic("news!"))) == "invalid_value")
+        #expect(try self.code(self.decide(.fcmCondition("'a' in"))) == "invalid_value")
+        let channel = Target.apnsChannel(id: "two words", environment: .production, storesLatest: false)
+        #expect(try self.code(self.decide(channel)) == "invalid_value")
+        let address = Address(provider: .fcm, token: "t")
+        let counted = try self.decide(.addresses([address])) { $0.notification.badge = .increment(1) }
+        #expect(self.code(counted) == "contradiction")
     }
 }
 

@@ -12,6 +12,7 @@ import Testing
         attempt: UInt32 = 1,
         expiresAt: UnixMilliseconds? = nil,
         journal: [UInt8] = [],
+        isAtMostOnce: Bool = false,
         skipping skipped: Set<Int> = [],
     ) -> RecipientRun {
         var table = RecipientTable()
@@ -20,7 +21,7 @@ import Testing
             if skipped.contains(index) {
                 table.append(row, outcome: .skipped, reason: .notMatching)
             } else {
-                table.append(row, token: [UInt8(index)])
+                table.append(row, token: [UInt8(truncatingIfNeeded: index)])
             }
         }
         let terms = RecipientRun.Terms(
@@ -29,18 +30,27 @@ import Testing
             expiresAt: expiresAt,
             firstAttemptAt: nil,
             listsRecipients: false,
+            isAtMostOnce: isAtMostOnce,
         )
         return RecipientRun(terms: terms, table: table, journal: journal, now: self.now)
     }
 
-    private func detail(_ reason: String = "") -> RecipientRun.Detail {
-        RecipientRun.Detail(reason: reason, tokenDigest: 7, startedAt: self.now)
+    private func detail(_ reason: String = "", status: Int = 0) -> RecipientRun.Detail {
+        RecipientRun.Detail(reason: reason, status: status, tokenDigest: 7, startedAt: self.now)
     }
 
     @discardableResult
-    private func answer(_ run: inout RecipientRun, _ index: Int, _ outcome: DeliveryOutcome) -> RecipientRun.Consequence
-    {
-        run.answered(index, outcome, detail: self.detail("Word"), now: self.now, draw: 0.5)
+    private func answer(
+        _ run: inout RecipientRun,
+        _ index: Int,
+        _ outcome: DeliveryOutcome,
+        status: Int = 0,
+    ) -> RecipientRun.Consequence {
+        run.answered(index, outcome, detail: self.detail("Word", status: status), now: self.now, draw: 0.5)
+    }
+
+    private func counts(_ taken: RecipientRun.Taken) -> [String] {
+        taken.report.counts(provider: .apns).map { "\($0.outcome.name) \($0.reason.name) \($0.count)" }
     }
 
     @Test func `Every recipient is sent to once and the run ends with all bits set`() {
@@ -148,6 +158,139 @@ import Testing
         #expect(run.takeNext() == nil && !run.isFinished)
         run.accepted(0, now: self.now)
         #expect(run.isFinished && !run.done.isComplete)
+    }
+
+    // MARK: At most once
+
+    @Test func `Nobody is sent to before the mark is durable`() {
+        var run = self.run(3, isAtMostOnce: true)
+        #expect(run.takeNext() == nil && !run.hasNext && !run.isFinished)
+        #expect(run.isDue(now: self.now))
+        let marking = run.takeReport(now: self.now)
+        #expect(marking.changesMarks && marking.bitmap == [0b000, 0b111])
+        // Given to be written is not written.
+        #expect(run.takeNext() == nil && !run.isDue(now: self.now))
+        run.reportWritten()
+        #expect([run.takeNext(), run.takeNext(), run.takeNext(), run.takeNext()] == [0, 1, 2, nil])
+        for index in 0..<3 { run.accepted(index, now: self.now) }
+        let last = run.takeReport(now: self.now)
+        #expect(self.counts(last) == ["accepted none 3"] && last.bitmap == [0b111] && run.isFinished)
+    }
+
+    @Test func `Marks move on with the answers, and never more than the window is marked and open`() {
+        let most = MarkedWindow.openMax
+        var run = self.run(most + 100, isAtMostOnce: true)
+        _ = run.takeReport(now: self.now)
+        run.reportWritten()
+        var taken: [Int] = []
+        while let index = run.takeNext() { taken.append(index) }
+        #expect(taken == Array(0..<most))
+        #expect(!run.isDue(now: self.now))
+        for index in 0..<40 { run.accepted(index, now: self.now) }
+        #expect(run.takeReport(now: self.now).changesMarks)
+        // The next rows are marked while the others are still on the wire, and wait for this report only.
+        #expect(run.takeNext() == nil)
+        run.reportWritten()
+        taken = []
+        while let index = run.takeNext() { taken.append(index) }
+        #expect(taken == Array(most..<most + 40))
+    }
+
+    @Test func `What was marked and not done when its owner died has failed as unknown, and the rest goes out`() {
+        let most = MarkedWindow.openMax
+        var first = self.run(most + 5, isAtMostOnce: true, skipping: [1])
+        _ = first.takeReport(now: self.now)
+        first.reportWritten()
+        while first.takeNext() != nil {}
+        first.accepted(3, now: self.now)
+        // This one moves the marks by one, and is the last that becomes durable.
+        let journal = first.takeReport(now: self.now).bitmap
+
+        var second = self.run(most + 5, journal: journal, isAtMostOnce: true, skipping: [1])
+        _ = second.takeNext()
+        // All that were marked but the one skipped and the one accepted, both in the journal.
+        #expect(self.counts(second.takeReport(now: self.now)) == ["failed unknown \(most)"])
+        second.reportWritten()
+        var sent: [Int] = []
+        while let index = second.takeNext() { sent.append(index) }
+        #expect(sent == [most + 2, most + 3, most + 4])
+    }
+
+    @Test func `Marks mean nothing to a send that may repeat, and no journal means no marks`() {
+        var repeating = self.run(5, journal: [0b01010, 0b11111])
+        #expect([repeating.takeNext(), repeating.takeNext(), repeating.takeNext()] == [0, 2, 4])
+        var fresh = self.run(2, journal: [0b01], isAtMostOnce: true)
+        #expect(self.counts(fresh.takeReport(now: self.now)).isEmpty)
+        fresh.reportWritten()
+        #expect([fresh.takeNext(), fresh.takeNext()] == [1, nil])
+    }
+
+    @Test func `A run that is stopped in good order takes back the marks of those it did not send to`() {
+        var run = self.run(4, isAtMostOnce: true)
+        _ = run.takeReport(now: self.now)
+        run.reportWritten()
+        #expect(run.takeNext() == 0)
+        #expect(run.takeNext() == 1)
+        run.putBack(1)
+        run.stop()
+        // As long as one is on the wire all marks stand.
+        #expect(run.takeReport(now: self.now).bitmap == [0b0000, 0b1111])
+        run.accepted(0, now: self.now)
+        let last = run.takeReport(now: self.now)
+        #expect(run.isFinished && last.changesMarks && last.bitmap == [0b0001])
+        var next = self.run(4, journal: last.bitmap, isAtMostOnce: true)
+        _ = next.takeReport(now: self.now)
+        next.reportWritten()
+        #expect([next.takeNext(), next.takeNext(), next.takeNext(), next.takeNext()] == [1, 2, 3, nil])
+    }
+
+    @Test(
+        arguments: [
+            (.lost(.timeout), 0, "failed timeout 1"),
+            (.lost(.connection), 0, "failed connection 1"),
+            (.deferred(Deferral(.providerUnavailable)), 500, "failed provider_unavailable 1"),
+            (.deferred(Deferral(.providerUnavailable, scope: .route)), 502, "failed provider_unavailable 1"),
+            (.deferred(Deferral(.providerUnavailable, scope: .route)), 503, nil),
+            (.deferred(Deferral(.rateLimited, scope: .device)), 429, nil),
+            (.misconfigured(.credential), 403, nil),
+        ] as [(DeliveryOutcome, Int, String?)]
+    )
+    func `Only what the provider surely did not take is tried again`(
+        outcome: DeliveryOutcome,
+        status: Int,
+        failed: String?,
+    ) {
+        var run = self.run(1, isAtMostOnce: true)
+        _ = run.takeReport(now: self.now)
+        run.reportWritten()
+        #expect(run.takeNext() == 0)
+        self.answer(&run, 0, outcome, status: status)
+        let taken = run.takeReport(now: self.now)
+        #expect(self.counts(taken) == (failed.map { [$0] } ?? []))
+        #expect(taken.retries.map(\.indices) == (failed == nil ? [[0]] : []) && taken.bitmap == [1])
+    }
+
+    @Test func `A stream refused unseen goes out again under the same mark`() {
+        var run = self.run(1, isAtMostOnce: true)
+        _ = run.takeReport(now: self.now)
+        run.reportWritten()
+        #expect(run.takeNext() == 0)
+        let refused = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
+        #expect(self.answer(&run, 0, refused) == .sendAgain)
+        #expect(run.takeNext() == 0)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished)
+    }
+
+    @Test func `A cancelled run closes what it marked and has not sent`() {
+        var run = self.run(MarkedWindow.openMax + 10, isAtMostOnce: true)
+        _ = run.takeReport(now: self.now)
+        run.reportWritten()
+        #expect(run.takeNext() == 0)
+        run.closeRest(.cancelled, .cancelled, now: self.now)
+        #expect(!run.isFinished)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished && run.done.isComplete)
     }
 }
 

@@ -16,6 +16,7 @@ import Testing
 @Suite struct OutcomeHandlerTests {
     /// A redis-server with an installation, one registered device, and a handler that is not bound to a service.
     private func with(
+        deletingSuspectsAfter delay: Int64 = 600_000,
         _ body: (Installation, RedisClient, OutcomeHandler, StoredDevice) async throws -> Void
     ) async throws {
         try await RedisServer.with { server in
@@ -37,14 +38,29 @@ import Testing
             let build = BuildInformation(service: "test", version: "0", revision: "0", swiftVersion: "6")
             let common = CommonMetrics(&catalogue, build: build, reading: [.outcomes])
             let metrics = FeedbackMetrics(&catalogue)
+            let shared = MetricRegistry(catalogue).shared
+            let massFailureGuard = MassFailureGuard(
+                streams: installation.streams,
+                store: installation.store,
+                rules: GuardRules(
+                    windowMilliseconds: 60_000,
+                    delayMilliseconds: delay,
+                    suspectsMin: 20,
+                    percentMax: 10,
+                ),
+                metrics: metrics,
+                shared: shared,
+                logger: logger,
+            )
             let handler = OutcomeHandler(
                 keys: installation.streams.keys(shard: 0),
                 streams: installation.streams,
                 store: installation.store,
+                massFailureGuard: massFailureGuard,
                 consumer: StreamConsumer(group: StreamGroup.feedback, name: "f"),
                 settings: FeedbackSettings(leaseMilliseconds: 10_000, batchesInHandMax: 4, ledgerMilliseconds: 60_000),
                 metrics: metrics,
-                shared: MetricRegistry(catalogue).shared,
+                shared: shared,
                 clock: SystemClock(),
                 logger: logger,
             )
@@ -129,14 +145,53 @@ import Testing
         }
     }
 
-    @Test func `A suspect is marked and kept`() async throws {
+    /// A batch in which the device's token is called bad.
+    private func suspicion(_ device: StoredDevice) -> OutcomeBatch {
+        var batch = self.batch(device, asOf: device.registeredAt.advanced(byMilliseconds: 1))
+        batch.counts = [OutcomeCount(provider: .apns, outcome: .rejected, reason: .badToken, count: 1)]
+        batch.suspects = batch.unregistered
+        batch.suspects[0].reason = .badToken
+        batch.unregistered = []
+        return batch
+    }
+
+    @Test func `A suspect is marked, kept, and counted once, however often its batch comes`() async throws {
         try await self.with { installation, client, handler, device in
-            var batch = self.batch(device, asOf: device.registeredAt.advanced(byMilliseconds: 1))
-            batch.suspects = batch.unregistered
-            batch.unregistered = []
-            try await handler.handle(try await self.deliver(batch, client, handler))
+            let entry = try await self.deliver(self.suspicion(device), client, handler)
+            // Ended before the acknowledgement: the next feedback does it all again.
+            let batch = try OutcomeBatch.decode(entry.message)
+            let route = try #require(Route("shop/apns/production"))
+            try await handler.massFailureGuard.suspect(batch, on: route)
+            try await handler.handle(entry)
+            try await handler.handle(entry)
             let kept = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
-            #expect(kept?.record.suspicion?.reason == .unregistered)
+            #expect(kept?.record.suspicion?.reason == .badToken)
+            let state = try await installation.streams.guardState(of: RouteNumber(1))
+            #expect(state.suspects == 1 && state.quarantinedAt == nil)
+            try await handler.massFailureGuard.sweep()
+            let unmoved = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
+            #expect(unmoved == kept)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `D4 D6 A suspect is deleted when it has waited, unless it registered again`(isBack: Bool) async throws {
+        try await self.with(deletingSuspectsAfter: 1) { installation, client, handler, device in
+            let route = try #require(Route("shop/apns/production"))
+            #expect(try await installation.streams.number(of: route) == RouteNumber(1))
+            try await handler.handle(try await self.deliver(self.suspicion(device), client, handler))
+            if isBack {
+                let token = String(repeating: "ab", count: 32)
+                let again = DeviceRegistration(device: "d", provider: .apns, token: token)
+                _ = try await installation.store.register(route.app, again)
+            }
+            try await eventually("the list of suspects is empty") {
+                try await handler.massFailureGuard.sweep()
+                return try await installation.streams.guardState(of: RouteNumber(1)).suspects == 0
+            }
+            let kept = try await installation.store.get(route.app, try DeviceID("d"))
+            #expect((kept != nil) == isBack)
+            #expect(kept?.record.suspicion == nil)
         }
     }
 

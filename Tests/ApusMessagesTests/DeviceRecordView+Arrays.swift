@@ -14,8 +14,6 @@ extension DeviceRecordView {
         return self.hasTag(text.span, in: bytes.span)
     }
 
-    func hasBadgeSend(_ digest: UInt64, in bytes: [UInt8]) -> Bool { self.hasBadgeSend(digest, in: bytes.span) }
-
     func isUser(_ user: String, in bytes: [UInt8]) -> Bool {
         let text = Array(user.utf8)
         return Self.isEqual(self.user, text.span, in: bytes.span)

@@ -47,9 +47,6 @@ enum RecordReaders {
             ("p256dh", Array(bytes[view.webpushP256DH]) == record.webpushP256DH),
             ("auth", Array(bytes[view.webpushAuth]) == record.webpushAuth),
             ("suspicion", view.suspicion == record.suspicion),
-            ("badge", view.badge == record.badge),
-            ("badgeSendCount", view.badgeSendCount == record.badgeSends.count),
-            ("badgeSends", record.badgeSends.allSatisfy { view.hasBadgeSend($0, in: bytes) }),
             ("secondaryCount", view.secondaryCount == record.secondary.count),
             ("secondary", Self.secondary(view, bytes) == record.secondary),
         ]
@@ -90,8 +87,6 @@ enum RecordReaders {
         #expect(!view.hasTopic(2, in: bytes))
         #expect(view.hasTag("vip", in: bytes))
         #expect(!view.hasTag("vi", in: bytes))
-        #expect(view.hasBadgeSend(1, in: bytes))
-        #expect(!view.hasBadgeSend(2, in: bytes))
         #expect(view.isUser("user-1", in: bytes))
         #expect(!view.isUser("user-2", in: bytes))
         #expect(!view.isUser("user-11", in: bytes))
@@ -117,12 +112,6 @@ enum RecordReaders {
         for topic: UInt32 in 0...12 {
             #expect(view.hasTopic(topic, in: bytes) == [3, 4, 9, 10].contains(topic))
         }
-    }
-
-    @Test func badgeSendsInSeveralRunsAreFound() throws {
-        let run = (0..<16).map { UInt8($0) }
-        let bytes = Wire.fixed64(14, 3) + Least.record + Wire.bytes(14, run)
-        #expect(RecordReaders.compare(bytes, "scattered badge sends"))
     }
 
     @Test func limitsAreTheDecodersOwn() {
@@ -228,10 +217,6 @@ enum RecordReaders {
             address.activityID = text(40)
             address.expiresAtSeconds = .random(in: 0...2_000_000_000, using: &generator)
             return address
-        }
-        record.badge = .random(in: 0...300, using: &generator)
-        record.badgeSends = (0..<Int.random(in: 0...5, using: &generator)).map { _ in
-            .random(in: 0...UInt64.max, using: &generator)
         }
         return record
     }

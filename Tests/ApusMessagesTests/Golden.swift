@@ -1,4 +1,4 @@
-/// The bytes of the samples as Google's own protobuf for Python writes them (7.36.2, deterministic), in Base64url.
+/// The bytes of the samples as Google's own protobuf writes them, in Base64url.
 ///
 /// They pin the wire format: whoever changes a field's number or type breaks what lies in streams and stores, and this.
 enum Golden {
@@ -29,13 +29,13 @@ enum Golden {
         CiAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHxACGAIiBnVzZXItMSoMAX-AAfCiBP____8PMiwKBWVuLUdCEg1FdXJv\
         cGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcDie6RxCJDZmMGYyYjQ0LTdhMGEtNGI1My05YTUxLTBiN2MxYzdjMmYxMEpB\
         AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BSEGRlZmdoaWpr\
-        bG1ub3BxcnNaCQiA0JX_vDEQA2INCAMSAwABAiCA4s-qBmIOCAUSAf8aB21hdGNoLTdoBXIQAQAAAAAAAAD__________w
+        bG1ub3BxcnNaCQiA0JX_vDEQA2INCAMSAwABAiCA4s-qBmIOCAUSAf8aB21hdGNoLTc
         """
 
     static let deviceRegistration = """
         CghkZXZpY2UtMRADGhpodHRwczovL3B1c2guZXhhbXBsZS5vcmcvMSACKAcyBnVzZXItMTosCgVlbi1HQhINRXVyb3BlL0xvbmRv\
         bhoFMy4yLjEiAkdCKgRiZXRhKgN2aXBCBG5ld3NCDS90b3BpY3Mvc3BvcnRIAVJBAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBka\
-        GxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BaEGRlZmdoaWprbG1ub3BxcnM
+        GxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BaEGRlZmdoaWprbG1ub3BxcnNgrAJoAQ
         """
 
     static let sendReceipt = """
@@ -62,11 +62,11 @@ enum Golden {
     /// The sample with each action.
     static let actions = [
         """
-        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEizgEKCGRldmljZS0xEAMaGmh0dHBzOi8vcHVzaC5leGFtcGxlLm9yZy8xIAIo\
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEi0wEKCGRldmljZS0xEAMaGmh0dHBzOi8vcHVzaC5leGFtcGxlLm9yZy8xIAIo\
         BzIGdXNlci0xOiwKBWVuLUdCEg1FdXJvcGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcEIEbmV3c0INL3RvcGljcy9zcG9y\
         dEgBUkEAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4_QFoQZGVm\
-        Z2hpamtsbW5vcHFyc2ISYXB1czpyZWNlaXB0czpzaG9wajcwMC0wYWY3NjUxOTE2Y2Q0M2RkODQ0OGViMjExYzgwMzE5Yy1iN2Fk\
-        NmI3MTY5MjAzMzMxLTAx
+        Z2hpamtsbW5vcHFyc2CsAmgBYhJhcHVzOnJlY2VpcHRzOnNob3BqNzAwLTBhZjc2NTE5MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTlj\
+        LWI3YWQ2YjcxNjkyMDMzMzEtMDE
         """,
         """
         Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEqCgoIZGV2aWNlLTFiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkx\
@@ -98,6 +98,10 @@ enum Golden {
         NmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMQ
         """,
         """
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkxNmNkNDNkZDg0NDhl\
+        YjIxMWM4MDMxOWMtYjdhZDZiNzE2OTIwMzMzMS0wMXIMCghkZXZpY2UtMRAD
+        """,
+        """
         Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDFaCAoGdXNlci0xYhJhcHVzOnJlY2VpcHRzOnNob3BqNzAwLTBhZjc2NTE5MTZj\
         ZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2YjcxNjkyMDMzMzEtMDE
         """,
@@ -114,6 +118,6 @@ enum Golden {
         "EgRzaG9wGgY6BAoCAQMiCwgBsAIBuAIBwAIBSAJYAQ",
         "EgRzaG9wGgZCBG5ld3MiCwgBsAIBuAIBwAIBSAJYAQ",
         "EgRzaG9wGg9KDSdhJyBpbiB0b3BpY3MiCwgBsAIBuAIBwAIBSAJYAQ",
-        "EgRzaG9wGhpSGAoUZEhOMExYTnlZMmd0WTJodWJBPT0QAiILCAGwAgG4AgHAAgFIAlgB",
+        "EgRzaG9wGhxSGgoUZEhOMExYTnlZMmd0WTJodWJBPT0QAhgBIgsIAbACAbgCAcACAUgCWAE",
     ]
 }

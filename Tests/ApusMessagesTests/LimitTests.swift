@@ -170,9 +170,6 @@ struct Limit: Sendable, CustomTestStringConvertible {
             let topics = Array((0..<count).map { Wire.number(5, UInt64($0)) }.joined())
             _ = try DeviceRecord.decode(Least.record + topics).encode()
         },
-        Limit(field: "badge_sends", max: Limits.badgeSendsMax) { count throws(MessageError) in
-            _ = try DeviceRecord.decode(Least.record + Wire.repeating(Wire.fixed64(14, 7), count)).encode()
-        },
         .count(
             DeviceRecord.self,
             Least.record,

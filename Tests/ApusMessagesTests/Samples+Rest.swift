@@ -13,6 +13,7 @@ extension Samples {
             .unbindUser(device: "device-1"),
             .setAttributes(device: "device-1", Self.attributes),
             .setAttributes(device: "device-1", Attributes()),
+            .setBadge(device: "device-1", 3),
             .deleteUser("user-1"),
         ]
     }

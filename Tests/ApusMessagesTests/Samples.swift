@@ -98,7 +98,7 @@ enum Samples {
             .everyone([.apns, .webpush]),
             .fcmTopic("news"),
             .fcmCondition("'a' in topics"),
-            .apnsChannel(id: "dHN0LXNyY2gtY2hubA==", environment: .sandbox),
+            .apnsChannel(id: "dHN0LXNyY2gtY2hubA==", environment: .sandbox, storesLatest: true),
         ]
     }
 
@@ -222,8 +222,6 @@ enum Samples {
         var activity = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: [0xff])
         activity.activityID = "match-7"
         record.secondary = [voip, activity]
-        record.badge = 5
-        record.badgeSends = [1, .max]
         return record
     }
 
@@ -240,6 +238,7 @@ enum Samples {
         registration.topics = ["news", "/topics/sport"]
         registration.webpushP256DH = Self.p256dh
         registration.webpushAuth = Self.auth
+        registration.badge = 300
         return registration
     }
 }

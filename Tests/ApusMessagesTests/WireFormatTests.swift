@@ -108,13 +108,6 @@ import Testing
             .malformed,
             "topics[0]"
         ),
-        Refusal(
-            "a packed run of eight bytes each cut short",
-            DeviceRecord.self,
-            Least.record + Wire.bytes(14, Array(repeating: 0, count: 15)),
-            .malformed,
-            "badge_sends[0]"
-        ),
         Refusal("text as a number", SendCommand.self, Wire.number(2, 1), .malformed, "app"),
         Refusal("text as eight bytes", SendCommand.self, Wire.fixed64(2, 1), .malformed, "app"),
         Refusal("text as four bytes", SendCommand.self, Wire.tag(2, 5) + [0, 0, 0, 0], .malformed, "app"),

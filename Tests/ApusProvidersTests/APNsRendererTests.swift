@@ -34,7 +34,7 @@ struct APNsRendererTests {
                 "apns-collapse-id: send-1",
             ]
         )
-        #expect(message.body.constant == message.body.bytes())
+        #expect(message.body.segments == [.bytes(message.body.bytes())])
     }
 
     @Test("localised texts, critical sound and the remaining members")
@@ -302,9 +302,9 @@ struct APNsRendererTests {
     func badgeIncrement() throws {
         let body = try renderAPNs(notification { $0.badge = .increment(1) }).body
         #expect(body.needsBadge)
-        #expect(body.constant == nil)
         #expect(body.text == #"{"aps":{"alert":{"body":"Hello"},"badge":7},"apus.send":"send-1"}"#)
         #expect(body.bytesMax == body.text.utf8.count - 1 + 10)
+        #expect(String(Limits.badgeMax).utf8.count == RenderedBody.badgeDigitsMax)
         let overridden = notification {
             $0.badge = .increment(1)
             $0.apnsJSON = #"{"aps":{"badge":5}}"#

@@ -75,6 +75,14 @@ struct RetryRulesTests {
         }
     }
 
+    @Test("D62 a 429 of Google's that asks for nothing waits a minute")
+    func quotaWithoutRetryAfter() {
+        for scope in [Deferral.Scope.route, .device, .message] {
+            let outcome = DeliveryOutcome.deferred(Deferral(.rateLimited, scope: scope))
+            #expect(self.tries(outcome, at: .fcm, draw: 0)[1] == 60_000)
+        }
+    }
+
     @Test("a device's own rate and a new connection come back sooner than Apple's trouble")
     func sooner() {
         #expect(self.tries(.deferred(Deferral(.rateLimited, scope: .device)), at: .apns, draw: 0)[1] == 5_000)

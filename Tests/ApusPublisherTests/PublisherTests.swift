@@ -5,8 +5,6 @@ import ApusPublisher
 import ApusRedis
 import ApusStreams
 import ApusTestKit
-import Logging
-import NIOPosix
 import Testing
 
 @Suite struct PublisherTests {
@@ -14,30 +12,13 @@ import Testing
         _ body: (Publisher, RedisServer) async throws -> Void
     ) async throws {
         try await RedisServer.with { server in
-            let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            )
-            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 4, devicePartitions: 4))
-            await client.close()
-            let publisher = try await Publisher(redis: server.url)
-            do {
-                try await body(publisher, server)
-                await publisher.close()
-            } catch {
-                await publisher.close()
-                throw error
-            }
+            try await PublisherFixture.initialize(server)
+            try await PublisherFixture.with(Publisher(redis: server.url)) { try await body($0, server) }
         }
     }
 
     private func command(_ title: String = "Hello", key: String = "") -> SendCommand {
-        var notification = Notification()
-        notification.title = title
-        var command = SendCommand(app: "shop", target: .users(["ada"]), notification: notification)
-        command.idempotencyKey = key
-        return command
+        PublisherFixture.command(title: title, key: key)
     }
 
     private func mailbox(

@@ -58,6 +58,23 @@ struct RedisClientTests {
         }
     }
 
+    @Test("a client whose callers have no patience finds its way back, too")
+    func impatience() async throws {
+        try await withClient { server, client in
+            let eventLoop = client.eventLoopGroup.any()
+            let ping = RedisCommand("PING")
+            func isAnswered() async -> Bool {
+                let reply = client.send(ping, on: self.tag, options: self.hasty, eventLoop: eventLoop)
+                return (try? await reply.get()) != nil
+            }
+            #expect(await isAnswered())
+            await server.kill()
+            try await eventually("the loss is noticed") { await !isAnswered() }
+            try await server.restart()
+            try await eventually("it answers") { await isAnswered() }
+        }
+    }
+
     @Test("a frozen server: the command times out, later ones succeed on a new connection")
     func frozen() async throws {
         try await withClient(configure: impatient) { server, client in

@@ -30,7 +30,12 @@ private struct Book {
             AppCredentials.Key(name: "sender", sha256: SHA256.hash(utf8: "publish-key"), role: .publish),
         ]
         func issuer(_ algorithm: JWSAlgorithm, _ key: VerificationKey) -> AppCredentials.Issuer {
-            AppCredentials.Issuer(algorithm: algorithm, key: key, audience: "app", name: "https://id.example")
+            AppCredentials.Issuer(
+                algorithm: algorithm,
+                keys: IssuerKeys(key),
+                audience: "app",
+                name: "https://id.example",
+            )
         }
         self.authenticator = Authenticator([
             try AppID("ec"): AppCredentials(keys: keys, issuer: issuer(.es256, .publicKey(self.ec.publicKey))),
@@ -43,11 +48,20 @@ private struct Book {
     func verdict(_ authorization: String?, app: String) -> Verdict {
         do throws(AuthenticationFailure) {
             switch try self.authenticator.authenticate(authorization, app: app, now: now).caller {
-            case .backend(let key): return .backend(key)
+            case .backend(let key, _): return .backend(key)
             case .user(let user): return .user(user.text)
             }
         } catch {
             return .refused(error.cause)
+        }
+    }
+
+    func isAdmitted(_ authorization: String, app: String, to access: Access) -> Bool {
+        do throws(AuthenticationFailure) {
+            _ = try self.authenticator.authenticate(authorization, app: app, access: access, now: now)
+            return true
+        } catch {
+            return error.cause != .role
         }
     }
 
@@ -171,6 +185,50 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
         #expect(book.verdict(swapped, app: "ec") == .refused(.signature))
         #expect(book.verdict(genuine + ".x", app: "ec") == .refused(.malformed))
         #expect(book.verdict(genuine + "=", app: "ec") == .refused(.malformed))
+    }
+
+    @Test func rolesSayWhatAKeyIsFor() throws {
+        let book = try Book()
+        let token = try sign(claims(), .privateKey(book.ec))
+        let table: [(String, Set<Access>)] = [
+            ("Bearer register-key", [.everyone, .devices, .backends]),
+            ("Bearer publish-key", [.everyone, .publishers, .testers]),
+            ("Bearer admin-key", [.everyone, .devices, .backends, .publishers, .testers]),
+            (token, [.everyone, .devices, .testers]),
+        ]
+        for (authorization, allowed) in table {
+            for access in Access.allCases {
+                let isAdmitted = book.isAdmitted(authorization, app: "ec", to: access)
+                #expect(isAdmitted == allowed.contains(access), "\(authorization.prefix(20)) \(access)")
+            }
+        }
+    }
+
+    @Test func storedKeysOpenTheirAppUntilTheyAreGone() throws {
+        let book = try Book()
+        let key = AppCredentials.Key(name: "made", sha256: SHA256.hash(utf8: "made-key"), role: .register)
+        let app = try AppID("hs")
+        let with = book.authenticator.with(storedKeys: [app: [key]])
+        let caller = try with.authenticate("Bearer made-key", app: "hs", now: now).caller
+        #expect(caller == .backend(key: "made", role: .register))
+        for authenticator in [book.authenticator, with.with(storedKeys: [:])] {
+            #expect(throws: AuthenticationFailure.self) {
+                try authenticator.authenticate("Bearer made-key", app: "hs", now: now)
+            }
+        }
+        #expect(throws: AuthenticationFailure.self) { try with.authenticate("Bearer made-key", app: "keys", now: now) }
+    }
+
+    @Test func theLeewayIsTheConfigurations() throws {
+        let keys = IssuerKeys(.sharedSecret(secret))
+        let issuer = AppCredentials.Issuer(algorithm: .hs256, keys: keys, audience: "app", leewaySeconds: 5)
+        let authenticator = Authenticator([try AppID("hs"): AppCredentials(keys: [], issuer: issuer)])
+        let table = [("1799999995", false), ("1799999996", true), ("1800000001", true)]
+        for (end, isValid) in table {
+            let token = try sign(claims(exp: end), .sharedSecret(secret))
+            let caller = try? authenticator.authenticate(token, app: "hs", now: now).caller
+            #expect((caller != nil) == isValid, "exp \(end)")
+        }
     }
 
     @Test func whatProvesNothingLearnsNothing() throws {

@@ -83,6 +83,43 @@ private func apns(_ more: String = "", token: String = token) -> String {
         }
     }
 
+    @Test func theAppSaysWhatItsBadgeShows() async throws {
+        try await Fixture.with { fixture in
+            let merge = ("content-type", "application/merge-patch+json")
+            let path = Fixture.path("d1")
+            let created = try await fixture.ask("PUT", path, iPhone)
+            #expect(try member(created, "badge") == 0)
+            let etag = try #require(created.header("etag"))
+            let device = try #require(try await fixture.store.get(try AppID("shop"), try DeviceID("d1")))
+            let counted = try await fixture.store.countBadges(
+                Route(app: try AppID("shop"), provider: .apns, environment: .production),
+                Int(device.reference.partition),
+                [.init(ordinal: device.reference.ordinal, generation: device.reference.generation)],
+                send: 1,
+                increment: 3,
+            )
+            #expect(counted == [3])
+            let read = try await fixture.ask("GET", path, nil, [("if-none-match", etag)])
+            #expect(read.status == 200 && read.header("etag") != etag)
+            #expect(try member(read, "badge") == 3)
+            // A condition speaks of what a change changes: a send that counted meanwhile does not break it.
+            let reset = try await fixture.ask("PATCH", path, #"{"badge":0}"#, [merge, ("if-match", etag)])
+            #expect(reset.status == 200 && reset.header("etag") == etag)
+            #expect(try member(reset, "badge") == 0)
+            let patched = try await fixture.ask("PATCH", path, #"{"badge":12,"user":"bert"}"#, [merge])
+            #expect(try member(patched, "badge") == 12)
+            // Who says nothing of it leaves it.
+            #expect(try member(try await fixture.ask("PUT", path, iPhone), "badge") == 12)
+            #expect(try member(try await fixture.ask("PUT", path, apns(#""badge":2"#)), "badge") == 2)
+            #expect(try member(try await fixture.ask("PATCH", path, #"{"badge":null}"#, [merge]), "badge") == 0)
+            for wrong in [#"{"badge":-1}"#, #"{"badge":"1"}"#, #"{"badge":1.5}"#, #"{"badge":2147483648}"#] {
+                #expect(try await fixture.ask("PATCH", path, wrong, [merge]).status == 422, "\(wrong)")
+            }
+            #expect(try await fixture.ask("PUT", path, apns(#""badge":2147483648"#)).status == 422)
+            #expect(try member(try await fixture.ask("GET", path), "badge") == 0)
+        }
+    }
+
     @Test func aMergePatchChangesWhatItNames() async throws {
         try await Fixture.with { fixture in
             let merge = ("content-type", "application/merge-patch+json")
@@ -214,7 +251,10 @@ private func apns(_ more: String = "", token: String = token) -> String {
             (apns(#""attributes":{"locale":"\u0000"}"#), ["#/attributes/locale"]),
             (apns(#""device":"other""#), ["#/device"]),
             (apns(#""webpush_auth":"AAAA""#), ["#/webpush_auth"]),
-            (#"{"provider":"webpush","token":"https://push.example/1"}"#, ["#/webpush_p256dh", "#/webpush_auth"]),
+            (
+                #"{"provider":"webpush","token":"https://web.push.apple.com/1"}"#,
+                ["#/webpush_p256dh", "#/webpush_auth"]
+            ),
             (
                 #"{"provider":"webpush","token":"http://push.example/1","webpush_auth":"*"}"#,
                 [

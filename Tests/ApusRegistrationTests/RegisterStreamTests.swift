@@ -73,7 +73,7 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
                 .subscribe(device: "d1", topics: ["a", "b"]), .unsubscribe(device: "d1", topics: ["a"]),
                 .bindUser(device: "d1", user: "bert"), .setAttributes(device: "d1", attributes),
                 .subscribe(device: "d1", topics: ["c"]), .unsubscribe(device: "d1", topics: ["c"]),
-                .unbindUser(device: "d1"), .bindUser(device: "d1", user: "carl"),
+                .unbindUser(device: "d1"), .bindUser(device: "d1", user: "carl"), .setBadge(device: "d1", 6),
             ]
             try await fixture.write(register("t1"))
             for action in actions { try await fixture.write(RegistrationCommand(app: "shop", action: action)) }
@@ -83,20 +83,21 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
             #expect(names.map { $0?.text } == ["b"])
             #expect(device.record.user == "carl")
             #expect(device.record.attributes.locale == "fr")
+            #expect(try await fixture.store.badge(of: device) == 6)
             #expect(try await fixture.deadLetters().isEmpty)
 
             try await fixture.write(RegistrationCommand(app: "shop", action: .deleteUser("carl")))
             try await fixture.waitUntilDone()
             #expect(try await fixture.stored() == nil)
             let metrics = try await fixture.metrics
-            for (change, count) in [("created", 1), ("updated", 8), ("deleted", 1)] {
+            for (change, count) in [("created", 1), ("updated", 9), ("deleted", 1)] {
                 #expect(
                     metrics.contains(
                         "apus_registration_changes_total{provider=\"fcm\",change=\"\(change)\",source=\"stream\"} \(count)\n"
                     )
                 )
             }
-            #expect(metrics.contains("entries_acked_total{stream=\"register\",group=\"registration\"} 10\n"))
+            #expect(metrics.contains("entries_acked_total{stream=\"register\",group=\"registration\"} 11\n"))
         }
     }
 

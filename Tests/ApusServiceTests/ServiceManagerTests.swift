@@ -18,10 +18,23 @@ private struct Waiting: Service {
 
 @Suite struct ServiceManagerTests {
     @Test func systemdHearsWhenTheServiceIsReadyAndWhenItStops() async throws {
+        try await self.heard(["READY=1"], thenStopped: ["STOPPING=1"], [:])
+    }
+
+    @Test func aWatchdogHearsAgainAndAgainThatEveryLoopAnswersWhileAnythingRuns() async throws {
+        let alive = [String](repeating: "WATCHDOG=1", count: 3)
+        try await self.heard(alive, thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "20000"])
+        // Not to be read: nobody wants to know.
+        try await self.heard(["READY=1"], thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "soon"])
+    }
+
+    /// Runs a service until a listener has heard all of the first words, then to its end, and wants the others too.
+    private func heard(_ first: [String], thenStopped last: [String], _ variables: [String: String]) async throws {
         let folder = TemporaryFolder()
         let path = "\(folder.path)/notify"
         let listener = try DatagramListener(path: path)
         let environment = ["APUS_ADMIN_LISTEN": "127.0.0.1:0", "NOTIFY_SOCKET": path]
+            .merging(variables) { $1 }
         let live = try LiveSettings<NoSettings>(SettingsSource(file: nil, environment: environment), for: .feedback)
         let null = try #require(FileHandle(forWritingAtPath: "/dev/null"))
         let writer = LogWriter(descriptor: null.fileDescriptor)
@@ -35,12 +48,18 @@ private struct Waiting: Service {
             configuration: .init(services: [.init(service: service)], logger: Logger(label: "test"))
         )
         async let running: Void = group.run()
-        #expect(try await listener.next() == "READY=1")
+        for word in first { try await Self.wait(for: word, from: listener) }
         await group.triggerGracefulShutdown()
-        #expect(try await listener.next() == "STOPPING=1")
+        for word in last { try await Self.wait(for: word, from: listener) }
         try await running
         withExtendedLifetime(null) {}
         withExtendedLifetime(folder) {}
+    }
+
+    /// Other words may come in between.
+    private static func wait(for word: String, from listener: DatagramListener) async throws {
+        for _ in 0..<1_000 where try await listener.next() == word { return }
+        Issue.record("\(word) was not heard")
     }
 }
 

@@ -85,11 +85,14 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
                   port: 8443
                   ca_file: \(key)
                   connections: 7
+                  rate_per_second: 2500
                 fcm:
                   project_id: shop-12345
                   service_account_file: \(key)
                   base_url: https://127.0.0.1:8444
                   token_url: https://127.0.0.1:8444/token
+                  rate_per_minute: unlimited
+                  ramp: 5m
                 auth:
                   jwt: {algorithm: hs256, secret_file: \(key), audience: shop, issuer: https://id.example}
                   api_keys:
@@ -114,6 +117,8 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(apns.host(for: .sandbox) == "127.0.0.1")
         #expect(apns.port == 8_443)
         #expect(apns.connections == 7)
+        #expect(apns.ratePerSecond == 2_500)
+        #expect(shop.fcm?.ratePerMinute == nil && shop.fcm?.rampMilliseconds == 300_000)
         #expect(shop.fcm?.tokenURL == "https://127.0.0.1:8444/token")
         #expect(shop.auth.jwt?.algorithm == .hs256)
         #expect(shop.auth.apiKeys["backend"]?.sha256 == [UInt8](repeating: 0x0a, count: 32))
@@ -235,8 +240,10 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
                   topic: "no spaces"
                   environments: [prod]
                   port: 0
+                  rate_per_second: 0
                 fcm:
                   base_url: http://insecure
+                  rate_per_minute: many
                 auth:
                   jwt:
                     algorithm: none
@@ -252,13 +259,15 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
                 "apps.shop.apns.topic (apus.yaml:5): must be a bundle id, such as com.example.shop",
                 "apps.shop.apns.environments (apus.yaml:6): must be a list of production and sandbox",
                 "apps.shop.apns.port (apus.yaml:7): must be a whole number from 1 to 65535",
+                "apps.shop.apns.rate_per_second (apus.yaml:8): must be a whole number from 1 to 1000000000, or unlimited",
                 "apps.shop.fcm.project_id: is required",
                 "apps.shop.fcm.service_account_file: is required",
-                "apps.shop.fcm.base_url (apus.yaml:9): must be an address that begins with https://",
-                "apps.shop.auth.jwt.algorithm (apus.yaml:12): must be one of es256, rs256, hs256",
-                "apps.shop.auth.jwt.key_file: must be given for es256, and secret_file must not",
-                "apps.shop.auth.api_keys.backend.sha256 (apus.yaml:15): must be the SHA-256 of the key in 64 hexadecimal digits",
-                "apps.shop.auth.api_keys.backend.role (apus.yaml:15): must be one of register, publish, admin",
+                "apps.shop.fcm.base_url (apus.yaml:10): must be an address that begins with https://",
+                "apps.shop.fcm.rate_per_minute (apus.yaml:11): must be a whole number from 1 to 1000000000, or unlimited",
+                "apps.shop.auth.jwt.algorithm (apus.yaml:14): must be one of es256, rs256, hs256",
+                "apps.shop.auth.jwt.key_file: or jwks_file must be given for es256, and secret_file must not",
+                "apps.shop.auth.api_keys.backend.sha256 (apus.yaml:17): must be the SHA-256 of the key in 64 hexadecimal digits",
+                "apps.shop.auth.api_keys.backend.role (apus.yaml:17): must be one of register, publish, admin",
             ]
         )
     }
@@ -267,9 +276,8 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         let folder = TemporaryFolder()
         let key = try folder.write("confusion.pem", "key")
         let yaml = "apps: {shop: {auth: {jwt: {algorithm: rs256, secret_file: \(key), audience: a}}}}"
-        #expect(
-            mistakes(yaml) == ["apps.shop.auth.jwt.key_file: must be given for rs256, and secret_file must not"]
-        )
+        let rule = "or jwks_file must be given for rs256, and secret_file must not"
+        #expect(mistakes(yaml) == ["apps.shop.auth.jwt.key_file: \(rule)"])
         withExtendedLifetime(folder) {}
     }
 

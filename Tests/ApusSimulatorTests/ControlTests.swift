@@ -132,11 +132,82 @@ enum ControlClient {
                 ("POST", "/dead", #"{"dead":[]}"#, 400), ("POST", "/dead", #"{"provider":"fcm","dead":["t"]}"#, 400),
                 ("POST", "/dead", #"{"provider":"fcm","bad":[5]}"#, 400), ("POST", "/dead", #"{"share":2}"#, 400),
                 ("POST", "/dead", #"{"typo":1}"#, 400), ("POST", "/faults", #"{"apns":{"drop":2}}"#, 400),
+                ("POST", "/faults", #"{"apns":{"go_away_every_ms":0}}"#, 400), ("GET", "/timeline?send=s", "", 400),
+                ("GET", "/accepted?provider=x", "", 400), ("GET", "/listeners", "", 405),
+                ("POST", "/listeners", "{}", 400), ("POST", "/listeners", #"{"oauth":false}"#, 400),
+                ("POST", "/listeners", #"{"fcm":1}"#, 400),
             ]
             for (method, path, body, status) in table {
                 let answer = try await self.ask(simulator, method, path, body)
                 #expect(answer.status == status, "\(method) \(path) \(body)")
             }
+        }
+    }
+
+    @Test(arguments: [false, true]) func `What was accepted is told by its time`(isBlind: Bool) async throws {
+        try await withSimulator(configured { $0.isBlind = isBlind }) { simulator in
+            let client = try await LoopbackClient.connect(
+                port: try #require(simulator.addresses.apnsPort),
+                authorityPEM: simulator.authorityPEM,
+            )
+            let authorization = try Requests.authorization(simulator, now: Self.now)
+            let template = try Requests.apns(send: "s1")
+            func send(_ tokens: Range<Int>) async throws {
+                let requests = tokens.map {
+                    LoopbackClient.Request(template: template, authorization: authorization, token: Requests.token($0))
+                }
+                #expect(try await client.send(requests).allSatisfy { $0.status == 200 })
+            }
+            try await send(0..<30)
+            let middle = SystemClock().nanosecondsSince1970()
+            try await Task.sleep(for: .milliseconds(30))
+            try await send(30..<50)
+            try await client.close()
+
+            let snapshot = simulator.ledger.snapshot
+            #expect(snapshot.timeline.accepted(from: 0) == 50)
+            #expect(snapshot.timeline.accepted(.apns, from: middle) == 20)
+            #expect(snapshot.timeline.accepted(.fcm, from: 0) == 0)
+            #expect(snapshot.acceptedCount(since: middle) == 20)
+            #expect(snapshot.acceptedCount(since: middle, provider: .fcm) == 0)
+            #expect(snapshot.acceptedCount(since: 0, send: "s1") == 50)
+            #expect(snapshot.acceptedCount(since: 0, send: "s2") == 0)
+
+            let told = try await self.ask(simulator, "GET", "/accepted?since=\(middle)&send=s1&provider=apns")
+            #expect(told.body == #"{"accepted":20}"#)
+            let lines = try await self.ask(simulator, "GET", "/timeline").lines
+            let counts = try lines.map { line in
+                try JSONValue(parsing: Array(line.utf8), bytesMax: 1_000)["apns"]?.int64 ?? 0
+            }
+            #expect(counts.reduce(0, +) == 50 && counts.allSatisfy { $0 > 0 })
+        }
+    }
+
+    @Test func `A provider that is closed refuses connections until it opens again`() async throws {
+        try await withSimulator { simulator in
+            let port = try #require(simulator.addresses.fcmPort)
+            func connect() async throws -> LoopbackClient {
+                try await LoopbackClient.connect(port: port, authorityPEM: simulator.authorityPEM)
+            }
+            let request = LoopbackClient.Request(template: try Requests.oauth(simulator, now: Self.now))
+            let early = try await connect()
+            #expect(try await early.send(request).status == 200)
+            for _ in 0..<2 {
+                #expect(try await self.ask(simulator, "POST", "/listeners", #"{"fcm":false}"#).status == 200)
+            }
+            #expect(try await early.send(request).status == nil)
+            await #expect(throws: (any Error).self) { _ = try await connect() }
+            let apple = try await LoopbackClient.connect(
+                port: try #require(simulator.addresses.apnsPort),
+                authorityPEM: simulator.authorityPEM,
+            )
+            try await apple.close()
+            for _ in 0..<2 {
+                #expect(try await self.ask(simulator, "POST", "/listeners", #"{"fcm":true}"#).status == 200)
+            }
+            let late = try await connect()
+            #expect(try await late.send(request).status == 200)
+            try await late.close()
         }
     }
 

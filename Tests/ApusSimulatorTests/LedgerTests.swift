@@ -105,6 +105,29 @@ import Testing
         #expect(snapshot.sends.map(\.send) == ["s1", "s2"])
         #expect([tally.requests, tally.accepted, tally.repeated] == [4, 3, 1])
         #expect([tally.first, tally.last] == [1, 9])
+        #expect(snapshot.firstAcceptances == ["s1": 1, "s2": 1])
+    }
+
+    @Test func `The timeline adds shards up and forgets its older half after an hour`() throws {
+        let ten = AcceptanceTimeline.bucketNanoseconds
+        let start = 1_000_000 * ten
+        try self.record("a", time: start + 5)
+        try self.record("b", time: start + ten - 1)
+        try self.record("c", shard: 1, time: start - 1)
+        try self.record("d", shard: 1, provider: .fcm, time: start + 3 * ten)
+        try self.record("e", status: 503, time: start)
+        // A clock that was set back.
+        try self.record("f", time: start - 9 * ten)
+        var timeline = self.ledger.snapshot.timeline
+        #expect(timeline.start == start - ten)
+        #expect(timeline.buckets.map { $0.count(nil) } == [1, 3, 0, 0, 1])
+        #expect(timeline.accepted(.fcm, from: start, to: start + ten) == 3)
+
+        let hour = Int64(AcceptanceTimeline.bucketsMax) * ten
+        try self.record("g", time: start + hour)
+        timeline = self.ledger.snapshot.timeline
+        #expect(timeline.accepted(from: start + ten) == 2)
+        #expect(timeline.buckets.count <= AcceptanceTimeline.bucketsMax)
     }
 
     @Test func theSummaryAddsTheShardsUp() throws {

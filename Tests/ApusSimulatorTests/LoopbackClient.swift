@@ -200,10 +200,10 @@ enum Requests {
             authority: "localhost",
             path: .constant("/v1/projects/apus-demo/messages:send"),
             headers: [HeaderField("content-type", "application/json")],
-            body: .token(
-                prefix: Array(#"{"message":{"token":""#.utf8),
-                suffix: Array(#"","data":{"apus_send":"\#(send)"}}}"#.utf8),
-            ),
+            body: .pieces([
+                .bytes(Array(#"{"message":{"token":""#.utf8)), .token,
+                .bytes(Array(#"","data":{"apus_send":"\#(send)"}}}"#.utf8)),
+            ]),
         )
     }
 

@@ -140,6 +140,20 @@ import Testing
         #expect(self.status(second) == 200)
     }
 
+    @Test func `A connection of age is told goodbye once`() throws {
+        var plan = FaultPlan()
+        plan.apns.goAwayEveryMilliseconds = 1_000
+        self.world.faults.adopt(plan)
+        var connection = self.connection(.apns)
+        let request = try self.fixture.request()
+        let ages: [Int64] = [0, 999, 1_000, 2_500]
+        let isLast = ages.map { age in
+            connection.judge(request, nanoseconds: Self.nanoseconds + age * 1_000_000).isLast
+        }
+        #expect(isLast == [false, false, true, false])
+        #expect(self.ledger.snapshot.summary.goAways == 1)
+    }
+
     @Test func rulesChangeUnderAnOpenConnection() throws {
         var connection = self.connection(.apns)
         let request = try self.fixture.request()

@@ -116,4 +116,32 @@ struct FeedbackTests {
             #expect(again.change == .updated && again.device.record.suspicion == nil)
         }
     }
+
+    @Test func aSuspectIsRemovedOnlyWhileItIsOne() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device
+            let digest = DeviceToken.digest(device.record.token)
+            func prune(_ digest: UInt64) async throws -> VerdictResult {
+                try await fixture.store.pruneSuspect(fixture.route, device.reference, tokenDigest: digest)
+            }
+            func mark() async throws -> VerdictResult {
+                try await fixture.store.markSuspect(
+                    fixture.route,
+                    device.reference,
+                    tokenDigest: digest,
+                    reason: .badToken,
+                    since: device.registeredAt.advanced(byMilliseconds: 60_000),
+                )
+            }
+            #expect(try await prune(digest) == .unchanged)
+            _ = try await mark()
+            try await fixture.register("phone")
+            #expect(try await prune(digest) == .unchanged)
+            guard case .applied(let marked) = try await mark() else { throw Unexpected() }
+            #expect(try await prune(digest &+ 1) == .tokenChanged)
+            #expect(try await prune(digest) == .applied(marked))
+            #expect(try await prune(digest) == .gone)
+            #expect(try await fixture.expectClean().devices.isEmpty)
+        }
+    }
 }

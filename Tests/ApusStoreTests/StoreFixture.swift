@@ -49,8 +49,11 @@ struct StoreFixture: Sendable {
     }
 
     /// Runs `body` with a fresh app, and closes its client afterwards.
-    static func with(_ body: (StoreFixture) async throws -> Void) async throws {
-        let fixture = try await Self.make()
+    static func with(
+        partitions: Int = Self.partitions,
+        _ body: (StoreFixture) async throws -> Void,
+    ) async throws {
+        let fixture = try await Self.make(partitions: partitions)
         do {
             try await body(fixture)
         } catch {

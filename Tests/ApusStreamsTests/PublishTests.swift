@@ -2,9 +2,22 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Testing
 
 @Suite struct PublishTests {
+    private static let routes = [RouteNumber(3), RouteNumber(7)]
+
+    /// How many entries each route's plan has.
+    private static func planned(_ keys: StreamKeys, _ fixture: StreamsFixture) async throws -> [Int64?] {
+        var counts: [Int64?] = []
+        for route in Self.routes {
+            let length = try await fixture.client.send(.init("XLEN", .text(keys.plan(route))), on: keys.tag)
+            counts.append(length.root.integer)
+        }
+        return counts
+    }
+
     @Test func `The same key with the same body is one send, another body is a conflict`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
@@ -37,7 +50,135 @@ import Testing
             #expect(next.home == key)
             // The mailbox holds one; a new send with the same home finds it full.
             let result = try await streams.publish(fixture.command(id: "k"), lane: .bulk, mailboxEntriesMax: 1)
-            #expect(result == .full(entries: 1))
+            #expect(result == .full(entries: 1, comeBackMilliseconds: 1_000))
+        }
+    }
+
+    @Test func `Sixteen publishers of the same command at once, three times each, are one send`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            let results = try await withThrowingTaskGroup(of: SendStreams.Publication.self) { group in
+                for publisher in 0..<16 {
+                    group.addTask {
+                        var last = SendStreams.Publication.duplicate(send: "")
+                        for attempt in 0..<3 {
+                            let command = fixture.command(id: "s\(publisher)", key: "order-7")
+                            let result = try await streams.publish(command, lane: .express)
+                            if attempt == 0 || last == .duplicate(send: "") { last = result }
+                        }
+                        return last
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            let taken = results.compactMap { result -> String? in
+                guard case .new(let send, _) = result else { return nil }
+                return send
+            }
+            let send = try #require(taken.first)
+            #expect(taken.count == 1)
+            #expect(results.filter { $0 == .duplicate(send: send) }.count == 15)
+            let home = streams.home(app: "shop", "order-7")
+            let length = RedisCommand("XLEN", .text(home.mailbox(.express)))
+            #expect(try await fixture.client.send(length, on: home.tag).root.integer == 1)
+        }
+    }
+
+    @Test func `Sends due at the very same time are all planned, each once`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (streams, keys) = (fixture.streams, fixture.keys)
+            let time = try await fixture.client.send(.init("TIME"), on: keys.tag).root[0].integer ?? 0
+            let due = UnixMilliseconds(time * 1_000 + 3_600_000)
+            // More than one call moves, all of one shard.
+            let sends = (0..<1_000).map { "at-noon-\($0)" }.filter { streams.home(app: "shop", $0) == keys }.prefix(250)
+            #expect(sends.count == 250)
+            for send in sends {
+                let command = fixture.command(id: send)
+                let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
+                _ = try await streams.accept(
+                    command,
+                    identity: SendIdentity(of: command, origin: "\(entry.origin)/\(send)"),
+                    routes: [RouteNumber(7)],
+                    from: entry,
+                    by: fixture.consumer("one"),
+                    due: due,
+                )
+            }
+            #expect(try await streams.moveDue(tag: keys.tag).moved == 0)
+            // The hour passes.
+            let waiting = try await fixture.client.send(RedisCommand("ZRANGE", .text(keys.due), 0, -1), on: keys.tag)
+                .root
+                .children.compactMap(\.string)
+            let now = waiting.flatMap { [RedisArgument.integer(time * 1_000), .text($0)] }
+            _ = try await fixture.client.send(RedisCommand("ZADD", [.text(keys.due)] + now), on: keys.tag)
+            var moved: [Int] = []
+            repeat { moved.append(try await streams.moveDue(tag: keys.tag).moved) } while moved.last != 0
+            #expect(moved.reduce(0, +) == 250)
+            #expect(moved.allSatisfy { $0 <= StreamLimits.dueBatchMax })
+            let plans = RedisCommand("XRANGE", .text(keys.plan(RouteNumber(7))), "-", "+")
+            let planned = try await fixture.client.send(plans, on: keys.tag).root.children.map { $0[1][1].string ?? "" }
+            #expect(planned.count == 250 && Set(planned) == Set(sends))
+        }
+    }
+
+    @Test func `An attempt is the unit's own: a take-over counts a delivery and spends none`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (streams, keys) = (fixture.streams, fixture.keys)
+            let work = keys.work(RouteNumber(7), .bulk)
+            var unit = WorkUnit(send: "s", route: RouteNumber(7), recipients: .addresses([0, 1]))
+            unit.attempt = 3
+            unit.firstAttemptAt = UnixMilliseconds(1_000)
+            let first = try await fixture.deliver(try unit.encode(), to: work, consumer: fixture.consumer("dead"))
+            #expect(first.deliveries == 1)
+            var taken: [StreamEntry] = []
+            try await eventually("another takes it over") {
+                taken = try await streams.claim(
+                    [.init(work)],
+                    by: fixture.consumer("next"),
+                    tag: keys.tag,
+                    leaseMilliseconds: 200,
+                )[0].entries
+                return !taken.isEmpty
+            }
+            let entry = try #require(taken.first)
+            #expect(entry.deliveries == 2)
+            #expect(try WorkUnit.decode(entry.message) == unit)
+        }
+    }
+
+    @Test func `When to come back follows the pace at which the mailbox is emptied`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            let home = streams.home(app: "shop", "k")
+            func publish(_ title: String) async throws -> SendStreams.Publication {
+                var command = fixture.command(id: "k", title: title)
+                command.id = "k"
+                return try await streams.publish(command, lane: .bulk, mailboxEntriesMax: 20)
+            }
+            func fill(_ count: Int) async throws {
+                for _ in 0..<count {
+                    _ = try await fixture.client.send(
+                        RedisCommand("XADD", .text(home.mailbox(.bulk)), "*", "m", "x"),
+                        on: home.tag,
+                    )
+                }
+            }
+            func comeBack() async throws -> Int64 {
+                let result = try await publish("one")
+                guard case .full(20, let milliseconds) = result else { throw Unexpected(result) }
+                return milliseconds
+            }
+            try await fill(20)
+            #expect(try await comeBack() == 1_000, "nothing is known of the pace yet")
+            // Ten are taken in a bit more than a second: a tenth of the mailbox, two, takes a fifth of that.
+            let trim = RedisCommand("XTRIM", .text(home.mailbox(.bulk)), "MAXLEN", 10)
+            _ = try await fixture.client.send(trim, on: home.tag)
+            try await fill(10)
+            try await Task.sleep(for: .milliseconds(1_050))
+            let moderate = try await comeBack()
+            #expect((200...10_000).contains(moderate))
+            try await Task.sleep(for: .milliseconds(1_050))
+            #expect(try await comeBack() == 30_000, "nobody takes any")
         }
     }
 
@@ -49,31 +190,53 @@ import Testing
             let home = streams.home(app: "shop", "send-1")
             let entry = StreamEntry(stream: home.mailbox(.bulk), id: "1-1", message: try command.encode())
             let identity = SendIdentity(of: command, origin: entry.origin)
-            let first = try await streams.accept(command, identity: identity, from: entry, by: me, due: nil)
+            let first = try await streams.accept(
+                command,
+                identity: identity,
+                routes: Self.routes,
+                from: entry,
+                by: me,
+                due: nil
+            )
             #expect(first.admission == .new)
-            let again = try await streams.accept(command, identity: identity, from: entry, by: me, due: nil)
+            let again = try await streams.accept(
+                command,
+                identity: identity,
+                routes: Self.routes,
+                from: entry,
+                by: me,
+                due: nil
+            )
             #expect(again.admission == .again)
             let elsewhere = StreamEntry(stream: home.mailbox(.express), id: "9-9", message: entry.message)
             let twin = SendIdentity(of: command, origin: elsewhere.origin)
-            let duplicate = try await streams.accept(command, identity: twin, from: elsewhere, by: me, due: nil)
+            let duplicate = try await streams.accept(
+                command,
+                identity: twin,
+                routes: Self.routes,
+                from: elsewhere,
+                by: me,
+                due: nil,
+            )
             #expect(duplicate.admission == .duplicate(send: "send-1"))
             let changed = fixture.command(id: "send-1", title: "Changed")
             let clash = try await streams.accept(
                 changed,
                 identity: SendIdentity(of: changed, origin: elsewhere.origin),
+                routes: Self.routes,
                 from: elsewhere,
                 by: me,
                 due: nil,
             )
             #expect(clash.admission == .conflict(send: "send-1"))
-            #expect(try await fixture.client.send(.init("XLEN", .text(home.plan)), on: home.tag).root.integer == 1)
+            #expect(try await Self.planned(home, fixture) == [1, 1])
             #expect(try await streams.body(of: "send-1", tag: home.tag) == command)
             let ledger = try await streams.ledger(app: "shop", send: "send-1")
             #expect(ledger?.state == .running && ledger?.isPlanning == true && ledger?.planned == 0)
         }
     }
 
-    @Test func `A send with a later time waits in due and then is planned`() async throws {
+    @Test func `A send with a later time waits in due and then is planned on every route`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             let command = fixture.command(id: "later")
@@ -85,6 +248,7 @@ import Testing
             _ = try await streams.accept(
                 command,
                 identity: identity,
+                routes: Self.routes,
                 from: entry,
                 by: fixture.consumer("one"),
                 due: due
@@ -94,8 +258,9 @@ import Testing
             let wait = try #require(early.nextMilliseconds)
             #expect(wait > 0 && wait <= 2_500)
             try await Task.sleep(for: .milliseconds(wait + 20))
-            #expect(try await streams.moveDue(tag: home.tag).moved == 1)
-            #expect(try await fixture.client.send(.init("XLEN", .text(home.plan)), on: home.tag).root.integer == 1)
+            #expect(try await Self.planned(home, fixture) == [0, 0])
+            #expect(try await streams.moveDue(tag: home.tag).moved == 2)
+            #expect(try await Self.planned(home, fixture) == [1, 1])
             #expect(try await streams.moveDue(tag: home.tag).nextMilliseconds == nil)
         }
     }

@@ -142,7 +142,7 @@ private struct Board: Sendable {
             func census(routes: Int) -> StreamCensus {
                 StreamCensus(
                     fixture.streams,
-                    labels: [.plan, .work],
+                    labels: [.inBulk, .work],
                     routes: (0..<routes).map { RouteNumber(UInt32($0)) },
                     metrics: board.metrics,
                     shared: board.registry.shared,
@@ -150,10 +150,10 @@ private struct Board: Sendable {
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
                 )
             }
-            // Two shards: two plans, and four work streams for each route.
+            // Two shards: two mailboxes, and four work streams for each route.
             let most = (StreamCensus.streamsMax - 2) / 4
             await census(routes: most + 1).collect()
-            #expect(await board.samples("apus_stream_length_entries") == ["plan": 0])
+            #expect(await board.samples("apus_stream_length_entries") == ["in_bulk": 0])
         }
     }
 }

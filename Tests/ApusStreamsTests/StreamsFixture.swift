@@ -17,19 +17,21 @@ struct StreamsFixture: Sendable {
     var keys: StreamKeys { self.streams.keys(shard: 0) }
 
     static func with(_ body: (StreamsFixture) async throws -> Void) async throws {
-        try await RedisServer.with { server in
-            let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            )
-            let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
-            try await Installation.initialize(client, keyspace: keyspace)
-            try await body(
-                StreamsFixture(server: server, client: client, streams: SendStreams(client: client, keyspace: keyspace))
-            )
-            await client.close()
-        }
+        try await RedisServer.with { server in try await Self.with(server, body) }
+    }
+
+    static func with(_ server: RedisServer, _ body: (StreamsFixture) async throws -> Void) async throws {
+        let client = try RedisClient(
+            configuration: RedisConfiguration(url: server.url),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+        )
+        let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+        try await Installation.initialize(client, keyspace: keyspace)
+        try await body(
+            StreamsFixture(server: server, client: client, streams: SendStreams(client: client, keyspace: keyspace))
+        )
+        await client.close()
     }
 
     func consumer(_ name: String) -> StreamConsumer { StreamConsumer(group: StreamGroup.dispatcher, name: name) }

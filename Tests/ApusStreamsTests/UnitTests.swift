@@ -31,12 +31,24 @@ import Testing
         let keys = fixture.streams.home(app: "shop", send)
         let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
         let identity = SendIdentity(of: command, origin: entry.origin)
-        _ = try await fixture.streams.accept(command, identity: identity, from: entry, by: me, due: nil)
+        _ = try await fixture.streams.accept(
+            command,
+            identity: identity,
+            routes: [RouteNumber(7)],
+            from: entry,
+            by: me,
+            due: nil,
+        )
         let local = StreamsFixture(server: fixture.server, client: fixture.client, streams: fixture.streams)
         let reader = StreamReader(client: local.client, tag: keys.tag, consumer: me)
-        try await reader.ensure([keys.plan, keys.work(RouteNumber(7), .bulk), keys.outcomes])
+        try await reader.ensure([keys.plan(RouteNumber(7)), keys.work(RouteNumber(7), .bulk), keys.outcomes])
         let connection = local.client.blockingConnection(for: keys.tag)
-        let entries = try await reader.read([keys.plan], count: 1, blockMilliseconds: 100, on: connection)
+        let entries = try await reader.read(
+            [keys.plan(RouteNumber(7))],
+            count: 1,
+            blockMilliseconds: 100,
+            on: connection
+        )
         await connection.close()
         return (keys, try #require(entries.first))
     }
@@ -46,8 +58,8 @@ import Testing
             let streams = fixture.streams
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            var step = SendStreams.PlanStep(from: "", to: "list:3")
-            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            var step = SendStreams.PlanStep(from: "", to: "list:3", outcomes: Self.batch("s", []))
+            step.units = [Self.unit()]
             #expect(try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
             #expect(
                 try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
@@ -55,33 +67,36 @@ import Testing
             )
             let zombie = fixture.consumer("two")
             #expect(try await streams.fanstep(step, send: "s", entry: plan, by: zombie, tag: keys.tag) == .lost)
-            var last = SendStreams.PlanStep(from: "list:3", to: "list:3")
+            let ended = Self.batch("s", [(.skipped, 2)])
+            var last = SendStreams.PlanStep(from: "list:3", to: "list:3", outcomes: ended)
             last.isLast = true
             last.plannedBesides = 2
-            last.outcomes = Self.batch("s", [(.skipped, 2)])
             #expect(try await streams.fanstep(last, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
             let ledger = try await streams.ledger(app: "shop", send: "s")
             #expect(ledger?.planned == 5 && ledger?.isPlanning == false)
-            #expect(try await fixture.client.send(.init("XLEN", .text(keys.plan)), on: keys.tag).root.integer == 0)
+            #expect(
+                try await fixture.client.send(.init("XLEN", .text(keys.plan(RouteNumber(7)))), on: keys.tag).root
+                    .integer == 0
+            )
         }
     }
 
-    @Test func `Planning stops at the limit of waiting units and says where`() async throws {
+    @Test func `Planning stops at the limit of waiting units `() async throws {
         try await StreamsFixture.with { fixture in
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
             var cursor = ""
             for index in 0..<(StreamLimits.unitsWaitingMax / StreamLimits.unitsPerStepMax) {
-                var step = SendStreams.PlanStep(from: cursor, to: "list:\(index)")
-                step.units = (0..<StreamLimits.unitsPerStepMax).map { _ in SendStreams.PlannedUnit(Self.unit(count: 1))
+                var step = SendStreams.PlanStep(from: cursor, to: "list:\(index)", outcomes: Self.batch("s", []))
+                step.units = (0..<StreamLimits.unitsPerStepMax).map { _ in Self.unit(count: 1)
                 }
                 #expect(try await fixture.streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
                 cursor = step.next
             }
-            var step = SendStreams.PlanStep(from: cursor, to: "list:99")
-            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            var step = SendStreams.PlanStep(from: cursor, to: "list:99", outcomes: Self.batch("s", []))
+            step.units = [Self.unit()]
             let result = try await fixture.streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
-            #expect(result == .full(stream: "work:7:bulk"))
+            #expect(result == .full)
         }
     }
 
@@ -90,10 +105,9 @@ import Testing
             let streams = fixture.streams
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            var step = SendStreams.PlanStep(from: "", to: "list:3")
-            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            var step = SendStreams.PlanStep(from: "", to: "list:3", outcomes: Self.batch("s", []))
+            step.units = [Self.unit()]
             step.isLast = true
-            step.outcomes = Self.batch("s", [])
             _ = try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
             let work = keys.work(RouteNumber(7), .bulk)
             let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
@@ -110,7 +124,7 @@ import Testing
                 by consumer: StreamConsumer,
                 finish: Bool = false
             ) async throws
-                -> SendStreams.Verdict
+                -> SendStreams.Verdict.State
             {
                 try await streams.progress(
                     entry,
@@ -119,9 +133,8 @@ import Testing
                     tag: keys.tag,
                     journal: UnitJournal(sequence: sequence, bitmap: [bits]),
                     outcomes: Self.batch("s", [(.accepted, 1)]),
-                    retries: [],
-                    finish: finish,
-                )
+                    next: finish ? .finish : .continue,
+                ).state
             }
             let outcomes = { () async throws -> Int64? in
                 try await fixture.client.send(.init("XLEN", .text(keys.outcomes)), on: keys.tag).root.integer
@@ -136,7 +149,7 @@ import Testing
             // Another takes it over after a lease and finds the bits; a first look only starts the clock.
             let other = fixture.consumer("two")
             func claim() async throws -> SendStreams.Claim {
-                try await streams.claim(stream: work, by: other, tag: keys.tag, leaseMilliseconds: 200, cursor: "0-0")
+                try await streams.claim([.init(work)], by: other, tag: keys.tag, leaseMilliseconds: 200)[0]
             }
             #expect(try await claim().entries.isEmpty)
             var taken: [StreamEntry] = []
@@ -159,10 +172,9 @@ import Testing
             let streams = fixture.streams
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            var step = SendStreams.PlanStep(from: "", to: "list:3")
-            step.units = [SendStreams.PlannedUnit(Self.unit())]
+            var step = SendStreams.PlanStep(from: "", to: "list:3", outcomes: Self.batch("s", []))
+            step.units = [Self.unit()]
             step.isLast = true
-            step.outcomes = Self.batch("s", [])
             _ = try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
             for count in [2, 1] as [UInt64] {
                 let bytes = try Self.batch("s", [(.accepted, count)]).encode()
@@ -208,20 +220,20 @@ import Testing
     @Test func `Owners get the time of a lease when nobody has looked for a while`() async throws {
         try await StreamsFixture.with { fixture in
             let keys = fixture.keys
-            let stream = keys.plan
-            let entry = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
+            let stream = keys.plan(RouteNumber(7))
             let lease: Int64 = 400
-            try await Task.sleep(for: .milliseconds(lease + 50))
             func claim() async throws -> [StreamEntry] {
                 try await fixture.streams.claim(
-                    stream: stream,
+                    [.init(stream)],
                     by: fixture.consumer("heir"),
                     tag: keys.tag,
                     leaseMilliseconds: lease,
-                    cursor: "0-0",
-                ).entries
+                )[0].entries
             }
-            // It has been idle for more than a lease, but nobody looked: amnesty.
+            #expect(try await claim().isEmpty)
+            let entry = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
+            try await Task.sleep(for: .milliseconds(lease + 50))
+            // It has been idle for more than a lease, but nobody looked for so long: amnesty.
             #expect(try await claim().isEmpty)
             try await Task.sleep(for: .milliseconds(100))
             #expect(try await claim().isEmpty)

@@ -7,7 +7,7 @@ private let floors: [String: Double] = [
     "ApusTLS": 2, "ApusHTTP2": 2.5, "ApusRedis": 2.5,
     "ApusStore": 3, "ApusStreams": 3, "ApusProviders": 3, "ApusService": 3, "ApusInstallation": 3.5,
     "ApusRegistration": 4, "ApusDispatcher": 4, "ApusFeedback": 4, "ApusPublisher": 4,
-    "ApusSimulator": 5, "ApusTestKit": 5, "ApusLoadTest": 5,
+    "ApusSimulator": 5, "ApusTestKit": 5, "ApusDashboards": 5, "ApusLoadTest": 5.3,
     "ApusCommand": 5.5,
     "apus-registration": 6, "apus-dispatcher": 6, "apus-feedback": 6, "apus": 6,
 ]

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusInstallation
+import ApusLoadTest
 import ApusMessages
 import ApusRedis
 import ApusSimulator

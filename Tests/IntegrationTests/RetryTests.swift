@@ -1,5 +1,6 @@
 import ApusCore
 import ApusInstallation
+import ApusLoadTest
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -40,19 +41,43 @@ import Testing
         }
     }
 
-    @Test func `A message past its expiry is told as expired and not sent`() async throws {
+    @Test func `A message past its expiry is told as expired, is not sent, and is no dead letter`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(10) { _ in ["news"] }
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             let past = SystemClock().now().advanced(byMilliseconds: -1_000)
-            try await fleet.send(.devices([devices[0].id]), id: "late") { $0.notification.expiry = .at(past) }
-            try await eventually("its receipt is there") {
-                try await fleet.receipts(of: "late").contains { $0.kind == .final }
+            for (send, target) in [("direct", Target.devices([devices[0].id])), ("planned", .topic("news"))] {
+                try await fleet.send(target, id: send) { $0.notification.expiry = .at(past) }
+                try await eventually("its receipt is there") { try await fleet.receipts(of: send).count == 1 }
+                let receipt = try await fleet.receipts(of: send).first
+                #expect(receipt?.kind == .refused && receipt?.problem?.code == "expired")
+                #expect(fleet.accepted(of: send).isEmpty)
+                #expect(try await fleet.installation.streams.ledger(app: Fleet.app, send: send) == nil)
             }
-            let receipt = try await fleet.receipts(of: "late").first
-            #expect(receipt?.counts.map(\.outcome) == [.expired])
-            #expect(fleet.accepted(of: "late").isEmpty)
+            // One that loses its worth while it waits for its time: its plans find nobody, and its receipt says why.
+            let soon = SystemClock().now().advanced(byMilliseconds: 1_500)
+            try await fleet.send(.topic("news"), id: "held") {
+                $0.notification.expiry = .at(soon)
+                $0.notBefore = soon.advanced(byMilliseconds: -300)
+            }
+            let streams = fleet.installation.streams
+            try await eventually("it waits for its time") { try await !streams.find(app: nil, send: "held").isEmpty }
+            let home = try await streams.find(app: nil, send: "held")[0].keys
+            guard case .ok = try await streams.steer(.pause, app: Fleet.app, send: "held", at: home) else { return }
+            try await eventually("its worth is gone", timeout: .seconds(5)) { SystemClock().now() > soon }
+            guard case .ok = try await streams.steer(.resume, app: Fleet.app, send: "held", at: home) else { return }
+            let ledger = try await fleet.completion(of: "held")
+            #expect(ledger.planned == 0 && ledger.isExpired && fleet.accepted(of: "held").isEmpty)
+            try await eventually("its receipt is there") { try await fleet.receipts(of: "held").count == 1 }
+            #expect(try await fleet.receipts(of: "held").map(\.problem?.code) == ["expired"])
+            for shard in 0..<2 {
+                let keys = streams.keys(shard: shard)
+                #expect(
+                    try await fleet.client.send(RedisCommand("XLEN", .text(keys.dead)), on: keys.tag).root.integer == 0
+                )
+            }
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -1,3 +1,4 @@
+internal import ApusLoadTest
 internal import ApusPublisher
 internal import ApusTestKit
 internal import NIOPosix
@@ -5,20 +6,14 @@ internal import NIOPosix
 /// The whole of Apus on one machine: devices register, sends go out, dead tokens are pruned, and a report adds it up.
 package struct Demo: Sendable {
     private let options: DemoOptions
-    private let programs: DemoPrograms
 
     /// A demo.
-    ///
-    /// - Throws: which programs are missing.
-    package init(_ options: DemoOptions) throws(CommandFailure) {
-        self.options = options
-        self.programs = try DemoPrograms.besideThis()
-    }
+    package init(_ options: DemoOptions) { self.options = options }
 
     /// Runs it, hands out the report, and with `isKept` waits until it is cancelled. Nothing is left afterwards.
     package func run(_ report: @Sendable (DemoReport) throws -> Void) async throws {
         Self.step("Starting Redis, a simulated Apple and Google, and the three services")
-        let stage = try await DemoStage.start(self.options, programs: self.programs)
+        let stage = try await DemoStage.start(self.options)
         do {
             try report(try await self.perform(on: stage))
             if self.options.isKept { try await self.keep(stage) }
@@ -31,7 +26,7 @@ package struct Demo: Sendable {
 
     private func perform(on stage: DemoStage) async throws -> DemoReport {
         let publisher = try await Publisher(
-            redis: stage.redis.url,
+            redis: stage.laboratory.redis.url,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
         )
         do {
@@ -48,15 +43,15 @@ package struct Demo: Sendable {
     private func keep(_ stage: DemoStage) async throws {
         Console.talk("")
         Console.talk("All of it goes on running. To look at:")
-        for service in DemoConfiguration.services {
-            guard let port = stage.adminPorts[service.name] else { continue }
+        for service in Laboratory.services {
+            guard let port = stage.services[service.name]?.adminPort else { continue }
             let name = service.name + String(repeating: " ", count: 14 - service.name.count)
             Console.talk("  \(name)http://127.0.0.1:\(port)/metrics   /healthz   /readyz")
         }
         Console.talk("  devices       http://127.0.0.1:\(stage.registrationPort)/v1/apps/demo/devices/phone-0000000")
         Console.talk("                with the header  authorization: Bearer \(stage.key)")
-        Console.talk("  simulator     http://127.0.0.1:\(stage.simulator.controlPort)/summary   /sends   /ledger")
-        Console.talk("  the command   export \(RedisAccess.variable)=\(stage.redis.url)")
+        Console.talk("  simulator     http://127.0.0.1:\(stage.controlPort)/summary   /sends   /ledger")
+        Console.talk("  the command   export \(RedisAccess.variable)=\(stage.laboratory.redis.url)")
         Console.talk("                apus lag; apus send --app demo --topic sport --title Goal --wait")
         Console.talk("Ctrl-C ends it.")
         while true {

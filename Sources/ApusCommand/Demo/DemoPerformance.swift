@@ -39,8 +39,8 @@ struct DemoPerformance {
             seed: options.seed,
             dead: DeadShare(options.deadShare, seed: options.seed),
         )
-        self.app = try AppID(DemoConfiguration.app)
-        self.control = SimulatorControl(host: "127.0.0.1", port: stage.simulator.controlPort)
+        self.app = try AppID(Laboratory.app)
+        self.control = SimulatorControl(host: "127.0.0.1", port: stage.controlPort)
         self.audit = DeliveryAudit(self.population)
         self.registered = Set(self.population.devices.indices)
     }
@@ -101,9 +101,9 @@ struct DemoPerformance {
 
     private mutating func sendToEveryone() async throws {
         let audience = self.registered
-        let before = ProcessTimes.processorSeconds(of: self.stage.dispatcherID)
+        let before = ProcessReading.processorSeconds(of: self.stage.dispatcherID)
         let (publication, status) = try await self.send("everyone", .everyone([]), title: "Hello, all of you")
-        let after = ProcessTimes.processorSeconds(of: self.stage.dispatcherID)
+        let after = ProcessReading.processorSeconds(of: self.stage.dispatcherID)
         self.audit.expect(publication.send, to: audience)
         self.add("everyone", publication, status)
         let accepted = Double(max(1, status.total(.accepted)))

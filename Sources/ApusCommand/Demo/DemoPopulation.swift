@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusLoadTest
 package import ApusSimulator
 
 /// One device of the demo.

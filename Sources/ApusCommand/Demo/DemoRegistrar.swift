@@ -1,3 +1,4 @@
+internal import ApusLoadTest
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -64,7 +65,7 @@ struct DemoRegistrar: Sendable {
                 let device = self.population.devices[index]
                 let order = HTTPOrder(
                     "PUT",
-                    "/v1/apps/\(DemoConfiguration.app)/devices/\(device.id)",
+                    "/v1/apps/\(Laboratory.app)/devices/\(device.id)",
                     headers: [("content-type", "application/json"), ("authorization", "Bearer \(self.stage.key)")],
                     body: device.registration,
                 )

@@ -1,5 +1,7 @@
 package import ApusCore
+package import ApusLoadTest
 internal import ApusMessages
+package import ApusStreams
 
 /// What a demo or load test found.
 package struct DemoReport: Hashable, Sendable {

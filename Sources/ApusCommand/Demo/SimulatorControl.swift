@@ -1,3 +1,4 @@
+internal import ApusLoadTest
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+package import ApusStreams
 
 /// One send in one line:
 /// `[#######----] 61,204/100,000  accepted 60,911  unregistered 240  failed 53  12.4k/s  ETA 3s`.

@@ -42,11 +42,7 @@ package struct SendObserver: Sendable {
 
     private func ledger() async throws -> SendLedger? {
         if let app { return try await self.streams.ledger(app: app, send: self.send) }
-        for shard in self.cursors.indices {
-            let keys = self.streams.keys(shard: shard)
-            if let ledger = try await self.streams.ledger(keys.send(self.send), tag: keys.tag) { return ledger }
-        }
-        return nil
+        return try await self.streams.find(app: nil, send: self.send).first?.ledger
     }
 
     private mutating func readReceipts(_ shard: Int) async throws -> SendStatus? {

@@ -15,6 +15,10 @@ package struct SendOrder: Hashable, Sendable {
     package var topic: String?
     /// A condition over topics.
     package var condition: String?
+    /// A topic that FCM holds.
+    package var fcmTopic: String?
+    /// A condition over topics that FCM holds.
+    package var fcmCondition: String?
     /// Whether all devices are meant.
     package var everyone = false
     /// Headline.
@@ -78,8 +82,11 @@ package struct SendOrder: Hashable, Sendable {
         if let topic { targets.append(.topic(topic)) }
         if let condition { targets.append(.condition(condition)) }
         if self.everyone { targets.append(.everyone([])) }
+        if let fcmTopic { targets.append(.fcmTopic(fcmTopic)) }
+        if let fcmCondition { targets.append(.fcmCondition(fcmCondition)) }
         guard let target = targets.first, targets.count == 1 else {
-            let kinds = "--topic, --device, --user, --address, --condition or --everyone"
+            let kinds =
+                "--topic, --device, --user, --address, --condition, --everyone, --fcm-topic or --fcm-condition"
             throw Misuse(description: "whom is it for? Give exactly one kind of target: \(kinds)")
         }
         return target
@@ -100,14 +107,9 @@ package struct SendOrder: Hashable, Sendable {
     }
 
     private static func milliseconds(_ text: String) throws(Misuse) -> Int64 {
-        let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
-        let scale = text.last.flatMap { units[$0] }
-        let digits = scale == nil ? text[...] : text.dropLast()
-        guard let count = Int64(digits), count >= 0 else {
-            throw Misuse(description: "--ttl is a number of seconds, or has a unit: 30s, 5m, 2h, 1d")
+        guard let value = DurationText.milliseconds(text) else {
+            throw Misuse(description: "--ttl is \(DurationText.form)")
         }
-        let (value, overflow) = count.multipliedReportingOverflow(by: scale ?? 1_000)
-        guard !overflow else { throw Misuse(description: "--ttl is too long") }
         return value
     }
 }

@@ -3,34 +3,135 @@ package import ApusMessages
 internal import ApusRedis
 package import ApusStreams
 
-/// What could not be handled, newest first: `apus dead list`.
+/// What could not be handled: `apus dead`.
 package struct DeadLetters: Sendable {
     private let streams: SendStreams
 
     /// The dead letters of an installation.
     package init(_ streams: SendStreams) { self.streams = streams }
 
-    /// The newest letters of all shards.
-    package func newest(_ count: Int) async throws -> [DeadLetter] {
-        var letters: [DeadLetter] = []
+    /// Which letters are meant.
+    package struct Filter: Hashable, Sendable {
+        /// Of that app.
+        package var app: String?
+        /// For that cause.
+        package var cause: DeadLetter.Cause?
+        /// Given up before then.
+        package var before: UnixMilliseconds?
+
+        /// All of them.
+        package init() {}
+
+        /// Whether it leaves any out.
+        package var isEmpty: Bool { self == Filter() }
+
+        func takes(_ letter: DeadLetter) -> Bool {
+            (self.app == nil || self.app == letter.app) && (self.cause == nil || self.cause == letter.cause)
+                && (self.before.map { letter.at < $0 } ?? true)
+        }
+    }
+
+    /// The newest letters of all shards that are meant.
+    package func newest(_ count: Int, _ filter: Filter = Filter()) async throws -> [StoredDeadLetter] {
+        var all: [StoredDeadLetter] = []
         for shard in 0..<self.streams.keyspace.queueShards {
-            let keys = self.streams.keys(shard: shard)
-            let command = RedisCommand("XREVRANGE", .text(keys.dead), "+", "-", "COUNT", .integer(count))
-            let reply = try await self.streams.client.send(command, on: keys.tag, options: .idempotent)
-            for entry in reply.root.children {
-                guard let bytes = entry.element(1)?.element(1)?.bytes, let letter = try? DeadLetter.decode(bytes) else {
-                    continue
-                }
-                letters.append(letter)
+            var found = 0
+            try await self.forEachPage(shard, filter) { page in
+                let part = page.prefix(count - found)
+                all += part
+                found += part.count
+                return found < count
             }
         }
-        return Array(letters.sorted { ($1.at, $0.entry) < ($0.at, $1.entry) }.prefix(count))
+        all.sort { ($1.letter.at, $1.id.shard, $1.id.entry) < ($0.letter.at, $0.id.shard, $0.id.entry) }
+        return Array(all.prefix(count))
+    }
+
+    /// All letters that are meant, in parts: they may be many, and each may be large.
+    package func forEachPart(
+        _ filter: Filter,
+        _ body: ([StoredDeadLetter]) async throws -> Void,
+    ) async throws {
+        for shard in 0..<self.streams.keyspace.queueShards {
+            try await self.forEachPage(shard, filter) { page in
+                if !page.isEmpty { try await body(page) }
+                return true
+            }
+        }
+    }
+
+    private func forEachPage(
+        _ shard: Int,
+        _ filter: Filter,
+        _ body: ([StoredDeadLetter]) async throws -> Bool,
+    ) async throws {
+        var next: String? = "+"
+        while let before = next {
+            let page = try await self.streams.deadLetters(shard: shard, before: before)
+            guard try await body(page.letters.filter { filter.takes($0.letter) }) else { return }
+            next = page.next
+        }
+    }
+
+    /// One letter.
+    package func letter(_ id: DeadLetterID) async throws -> StoredDeadLetter {
+        guard let letter = try await self.streams.deadLetter(id) else {
+            throw CommandFailure("there is no dead letter \(id): `apus dead list` shows which there are")
+        }
+        return letter
+    }
+
+    /// What became of one letter.
+    package struct Replayed: Hashable, Sendable {
+        /// Its name.
+        package var id: DeadLetterID
+        /// Whether its message stands in its stream again.
+        package var isReplayed: Bool
+        /// What happened, or why it could not.
+        package var text: String
+
+        /// As JSON.
+        package var json: JSONObject {
+            ["id": .string("\(self.id)"), "replayed": .bool(self.isReplayed), "text": .string(self.text)]
+        }
+    }
+
+    /// Brings messages back to their streams.
+    package func replay(_ letters: [StoredDeadLetter]) async throws -> [Replayed] {
+        var results: [Replayed] = []
+        for stored in letters {
+            let stream = stored.letter.stream
+            let (isReplayed, text): (Bool, String) =
+                switch try await self.streams.replay(stored) {
+                case .replayed(let entry, 0): (true, "in \(stream) again as \(entry)")
+                case .replayed(let entry, let recipients):
+                    (true, "in \(stream) again as \(entry); \(recipients) recipients are planned again")
+                case .gone: (false, "is not there any more")
+                case .ended(let state):
+                    (false, "its send is \(state): only what belongs to a send under way can go on. Send it anew")
+                case .truncated:
+                    (
+                        false,
+                        "was larger than any message, and only its first \(Limits.deadLetterPayloadBytesMax) bytes "
+                            + "were kept: it has to be published anew"
+                    )
+                case .misplaced: (false, "names the stream \(stream), which is not one of its shard")
+                }
+            results.append(Replayed(id: stored.id, isReplayed: isReplayed, text: text))
+        }
+        return results
+    }
+
+    /// Removes letters for good; how many were there.
+    package func purge(_ letters: [StoredDeadLetter]) async throws -> Int {
+        try await self.streams.purge(letters.map(\.id))
     }
 
     /// As JSON, without the original bytes.
-    package static func json(_ letter: DeadLetter) -> JSONObject {
-        [
-            "at_ms": .integer(letter.at.value), "cause": .string(letter.cause.name),
+    package static func json(_ stored: StoredDeadLetter) -> JSONObject {
+        let letter = stored.letter
+        return [
+            "id": .string("\(stored.id)"), "at_ms": .integer(letter.at.value), "cause": .string(letter.cause.name),
             "stream": .string(letter.stream), "entry": .string(letter.entry),
             "service": .string(letter.service), "app": .string(letter.app), "send": .string(letter.send),
             "deliveries": .integer(letter.deliveries), "code": .string(letter.problem.code),
@@ -39,15 +140,54 @@ package struct DeadLetters: Sendable {
         ]
     }
 
+    /// As JSON, with the message: decoded, or its bytes in hexadecimal.
+    package static func fullJSON(_ stored: StoredDeadLetter) -> JSONObject {
+        var object = Self.json(stored)
+        object["truncated"] = .bool(stored.isTruncated)
+        if let message = MessageOutline(stored.message) {
+            object["message"] = message.value
+        } else {
+            object["payload_hex"] = .string(Hexadecimal.encode(stored.letter.payload))
+        }
+        return object
+    }
+
+    /// As lines, with the message.
+    ///
+    /// - Parameter now: the age is told from it.
+    package static func lines(_ stored: StoredDeadLetter, now: UnixMilliseconds) -> [String] {
+        let letter = stored.letter
+        let age = NumberText.age(milliseconds: now.milliseconds(since: letter.at))
+        var lines = [
+            "id:          \(stored.id)",
+            "problem:     \(letter.problem)",
+            "cause:       \(letter.cause.name)",
+            "given up:    \(age) ago by \(letter.service), after \(letter.deliveries) deliveries",
+            "from:        \(letter.stream)/\(letter.entry)",
+        ]
+        if !letter.app.isEmpty { lines.append("app:         \(letter.app)") }
+        if !letter.send.isEmpty { lines.append("send:        \(letter.send)") }
+        let cut = stored.isTruncated ? ", the beginning of more" : ""
+        lines.append("message:     \(NumberText.grouped(letter.payload.count)) bytes\(cut)")
+        if let message = MessageOutline(stored.message) { return lines + message.lines.map { "  \($0)" } }
+        if case .unreadable(let reason) = stored.message { lines.append("  cannot be read: \(reason)") }
+        for first in stride(from: 0, to: letter.payload.count, by: 32) {
+            let part = letter.payload[first..<min(first + 32, letter.payload.count)]
+            lines.append("  \(Hexadecimal.encode(part))")
+        }
+        return lines
+    }
+
     /// As a table.
     ///
     /// - Parameter now: ages are told from it.
-    package static func table(_ letters: [DeadLetter], now: UnixMilliseconds) -> TextTable {
-        var table = TextTable(["AGE", "CAUSE", "FROM", "APP", "SEND", "PROBLEM"])
-        for letter in letters {
+    package static func table(_ letters: [StoredDeadLetter], now: UnixMilliseconds) -> TextTable {
+        var table = TextTable(["ID", "AGE", "CAUSE", "FROM", "APP", "SEND", "PROBLEM"])
+        for stored in letters {
+            let letter = stored.letter
             table.add([
-                NumberText.age(milliseconds: now.milliseconds(since: letter.at)), letter.cause.name,
-                "\(letter.stream)/\(letter.entry)", letter.app, letter.send, "\(letter.problem)",
+                "\(stored.id)", NumberText.age(milliseconds: now.milliseconds(since: letter.at)), letter.cause.name,
+                letter.stream, letter.app, letter.send, "\(letter.problem)",
             ])
         }
         return table

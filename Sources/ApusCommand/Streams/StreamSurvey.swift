@@ -1,5 +1,6 @@
 package import ApusCore
 internal import ApusInstallation
+internal import ApusMessages
 internal import ApusRedis
 package import ApusStreams
 
@@ -15,8 +16,15 @@ package struct StreamSurvey: Sendable {
         package var backlog: Int64
         /// Entries that somebody has read and not finished; nil: the stream has no group.
         package var pending: Int64?
-        /// Milliseconds since the oldest entry that is not finished was written.
+        /// Milliseconds since the oldest entry that is not finished was published, or written if that is not known; of
+        /// what waits for its time, how late the first is.
         package var oldestMilliseconds: Int64?
+        /// Of what waits for its time: milliseconds until the first is due; negative: it is late.
+        package var nextDueMilliseconds: Int64?
+        /// And until the last is.
+        package var latestDueMilliseconds: Int64?
+        /// Of what is put aside: of how many paused sends.
+        package var sends: Int64?
 
         /// A row.
         package init(
@@ -40,22 +48,53 @@ package struct StreamSurvey: Sendable {
             object["backlog"] = .integer(self.backlog)
             if let pending { object["pending"] = .integer(pending) }
             if let oldestMilliseconds { object["oldest_ms"] = .integer(oldestMilliseconds) }
+            if let nextDueMilliseconds { object["next_due_ms"] = .integer(nextDueMilliseconds) }
+            if let latestDueMilliseconds { object["latest_due_ms"] = .integer(latestDueMilliseconds) }
+            if let sends { object["sends"] = .integer(sends) }
             return object
+        }
+
+        /// What no column says.
+        fileprivate var note: String {
+            var parts: [String] = []
+            if let nextDueMilliseconds, nextDueMilliseconds >= 0 {
+                parts.append("next in \(NumberText.age(milliseconds: nextDueMilliseconds))")
+            }
+            if let latestDueMilliseconds, latestDueMilliseconds >= 0 {
+                parts.append("last in \(NumberText.age(milliseconds: latestDueMilliseconds))")
+            }
+            if let sends, sends > 0 { parts.append("of \(NumberText.grouped(sends)) paused sends") }
+            return parts.joined(separator: ", ")
+        }
+
+        fileprivate mutating func add(_ row: Row) {
+            func combined(_ one: Int64?, _ other: Int64?, _ combine: (Int64, Int64) -> Int64) -> Int64? {
+                guard let one, let other else { return one ?? other }
+                return combine(one, other)
+            }
+            self.backlog += row.backlog
+            self.pending = combined(self.pending, row.pending, +)
+            self.oldestMilliseconds = combined(self.oldestMilliseconds, row.oldestMilliseconds, max)
+            self.nextDueMilliseconds = combined(self.nextDueMilliseconds, row.nextDueMilliseconds, min)
+            self.latestDueMilliseconds = combined(self.latestDueMilliseconds, row.latestDueMilliseconds, max)
+            self.sends = combined(self.sends, row.sends, +)
         }
     }
 
+    private let streams: SendStreams
     private let client: RedisClient
     private let keyspace: Keyspace
 
     /// A survey of an installation's streams.
     package init(_ streams: SendStreams) {
+        self.streams = streams
         self.client = streams.client
         self.keyspace = streams.keyspace
     }
 
     /// Rows of all streams of all shards, shard by shard.
     package func rows() async throws -> [Row] {
-        let routes = try await self.routes()
+        let routes = try await self.streams.routes()
         var rows: [Row] = []
         for shard in 0..<self.keyspace.queueShards {
             let keys = StreamKeys(tag: self.keyspace.tag(shard: shard))
@@ -63,8 +102,10 @@ package struct StreamSurvey: Sendable {
             for lane in Lane.allCases {
                 rows.append(try await self.row(keys.mailbox(lane), StreamGroup.dispatcher, keys, now))
             }
-            rows.append(try await self.row(keys.plan, StreamGroup.dispatcher, keys, now))
             for (number, route) in routes {
+                var plan = try await self.row(keys.plan(number), StreamGroup.dispatcher, keys, now)
+                plan.name = "plan \(route)"
+                rows.append(plan)
                 for lane in Lane.allCases {
                     var row = try await self.row(keys.work(number, lane), StreamGroup.dispatcher, keys, now)
                     row.name = "work \(route) \(lane.name)"
@@ -72,10 +113,12 @@ package struct StreamSurvey: Sendable {
                 }
             }
             rows.append(try await self.due(keys, now))
+            rows.append(try await self.held(keys))
             rows.append(try await self.row(keys.outcomes, StreamGroup.feedback, keys, now))
             rows.append(try await self.row(keys.events, StreamGroup.feedback, keys, now))
             rows.append(try await self.row(keys.register, StreamGroup.registration, keys, now))
             rows.append(try await self.row(keys.dead, nil, keys, now))
+            rows.append(try await self.openSends(keys))
         }
         return rows
     }
@@ -92,11 +135,7 @@ package struct StreamSurvey: Sendable {
                 order.append(row.name)
                 continue
             }
-            total.backlog += row.backlog
-            if let pending = row.pending { total.pending = (total.pending ?? 0) + pending }
-            if let oldest = row.oldestMilliseconds {
-                total.oldestMilliseconds = max(total.oldestMilliseconds ?? 0, oldest)
-            }
+            total.add(row)
             totals[row.name] = total
         }
         return order.compactMap { totals[$0] }
@@ -105,14 +144,16 @@ package struct StreamSurvey: Sendable {
     /// The rows as a table.
     package static func table(_ rows: [Row]) -> TextTable {
         let hasShards = rows.contains { !$0.shard.isEmpty }
-        var table = TextTable(["STREAM"] + (hasShards ? ["SHARD"] : []) + [">BACKLOG", ">PENDING", ">OLDEST"])
+        let hasNotes = rows.contains { !$0.note.isEmpty }
+        let titles = [">BACKLOG", ">PENDING", ">OLDEST"] + (hasNotes ? ["NOTE"] : [])
+        var table = TextTable(["STREAM"] + (hasShards ? ["SHARD"] : []) + titles)
         for row in rows {
             table.add(
                 [row.name] + (hasShards ? [row.shard] : [])
                     + [
                         NumberText.grouped(row.backlog), row.pending.map { NumberText.grouped($0) } ?? "",
                         row.oldestMilliseconds.map { NumberText.age(milliseconds: $0) } ?? "",
-                    ]
+                    ] + (hasNotes ? [row.note] : [])
             )
         }
         return table
@@ -131,8 +172,9 @@ package struct StreamSurvey: Sendable {
         var row = Row(name: name, shard: keys.tag.description, backlog: length)
         // What is finished is deleted, so the first entry is the oldest that is not.
         let first = try await self.send(RedisCommand("XRANGE", .text(key), "-", "+", "COUNT", 1), keys.tag)
-        if let id = first.root.element(0)?.element(0)?.string, let written = Int64(id.prefix { $0 != "-" }) {
-            row.oldestMilliseconds = max(0, now - written)
+        if let entry = first.root.element(0), let id = entry.element(0)?.string {
+            let published = Self.published(entry.element(1)?.element(1)?.bytes ?? [], name)
+            if let began = published ?? Int64(id.prefix { $0 != "-" }) { row.oldestMilliseconds = max(0, now - began) }
         }
         guard let group else { return row }
         do {
@@ -149,23 +191,41 @@ package struct StreamSurvey: Sendable {
     private func due(_ keys: StreamKeys, _ now: Int64) async throws -> Row {
         let count = try await self.send(RedisCommand("ZCARD", .text(keys.due)), keys.tag).root.integer ?? 0
         var row = Row(name: "due", shard: keys.tag.description, backlog: count)
-        let command = RedisCommand("ZRANGE", .text(keys.due), 0, 0, "WITHSCORES")
-        if let due = try await self.send(command, keys.tag).root.element(1)?.integer, due < now {
-            row.oldestMilliseconds = now - due
+        func time(_ index: Int64) async throws -> Int64? {
+            let command = RedisCommand("ZRANGE", .text(keys.due), .integer(index), .integer(index), "WITHSCORES")
+            return try await self.send(command, keys.tag).root.element(1)?.string.flatMap { Int64($0) }
         }
+        if let next = try await time(0) {
+            row.nextDueMilliseconds = next - now
+            if next < now { row.oldestMilliseconds = now - next }
+        }
+        if let latest = try await time(-1) { row.latestDueMilliseconds = latest - now }
         return row
     }
 
-    /// The numbers of routes and their names.
-    private func routes() async throws -> [(RouteNumber, String)] {
-        let tag = HashTag(ofKey: StreamKeys.routes)
-        let reply = try await self.send(RedisCommand("HGETALL", .text(StreamKeys.routes)), tag)
-        let texts = reply.root.children.map { $0.string ?? "" }
-        var routes: [(RouteNumber, String)] = []
-        for index in stride(from: 0, to: texts.count - 1, by: 2) where texts[index] != "#" {
-            if let number = UInt32(texts[index + 1]) { routes.append((RouteNumber(number), texts[index])) }
-        }
-        return routes.sorted { $0.0 < $1.0 }
+    private func held(_ keys: StreamKeys) async throws -> Row {
+        let counts = try await self.send(RedisCommand("HVALS", .text(keys.heldCounts)), keys.tag).root.children
+            .map { Int64($0.string ?? "") ?? 0 }
+        var row = Row(name: "held", shard: keys.tag.description, backlog: counts.reduce(0, +))
+        row.sends = Int64(counts.count)
+        return row
+    }
+
+    /// Sends that are kept and have not ended: audience sends, and small ones with something to retry.
+    private func openSends(_ keys: StreamKeys) async throws -> Row {
+        let count = try await self.send(RedisCommand("SCARD", .text(keys.sends)), keys.tag).root.integer ?? 0
+        return Row(name: "sends", shard: keys.tag.description, backlog: count)
+    }
+
+    /// When the message at the head of a stream was published, in milliseconds since 1970; nil: it does not say.
+    private static func published(_ message: [UInt8], _ name: String) -> Int64? {
+        let nanoseconds: Int64 =
+            switch name.prefix(while: { $0 != ":" }) {
+            case "in": (try? SendCommand.decode(message).publishedAtNanoseconds) ?? 0
+            case "work": (try? WorkUnit.decode(message).publishedAtNanoseconds) ?? 0
+            default: 0
+            }
+        return nanoseconds > 0 ? nanoseconds / 1_000_000 : nil
     }
 
     private func now(_ tag: HashTag) async throws -> Int64 {

@@ -35,7 +35,13 @@ struct DirectSend: Sendable {
             }
             for try await outcome in group { outcomes.append(outcome) }
         }
-        try await self.conclude(outcomes, recipients)
+        do {
+            try await self.conclude(outcomes, recipients)
+        } catch {
+            try await self.remove(outcomes)
+            throw error
+        }
+        try await self.remove(outcomes)
         return .ended
     }
 
@@ -80,7 +86,14 @@ struct DirectSend: Sendable {
                 into: &tables,
                 &recipients
             )
-        case .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .apnsChannel:
+        case .fcmTopic, .fcmCondition, .apnsChannel:
+            recipients.count = 1
+            if let number = self.context.routes.keys.first {
+                tables[number] = RecipientLoader.heldAudience
+            } else {
+                recipients.closed.add(self.context.anyProvider, .failed, .noRoute)
+            }
+        case .topic, .condition, .expression, .everyone:
             preconditionFailure("an audience is planned, not sent directly")
         }
         let isExpress = self.entry.stream == self.handler.keys.mailbox(.express)
@@ -137,15 +150,21 @@ struct DirectSend: Sendable {
     // MARK: Sending
 
     private struct RouteOutcome: Sendable {
+        var token: RunToken
         var plan: RunPlan
         var update: RunUpdate
     }
 
     private func send(_ plan: RunPlan) async throws -> RouteOutcome {
+        var plan = plan
+        try await RecipientLoader(store: self.handler.store).countBadges(for: &plan, isRepeated: false)
         let token = try await self.handler.worker.start(plan)
-        let update = try await self.handler.worker.update(token)
-        try await self.handler.worker.remove(token)
-        return RouteOutcome(plan: plan, update: update)
+        return RouteOutcome(token: token, plan: plan, update: try await self.handler.worker.update(token))
+    }
+
+    /// Only when it is written down: until then it counts in the window.
+    private func remove(_ outcomes: [RouteOutcome]) async throws {
+        for outcome in outcomes { try await self.handler.worker.remove(outcome.token) }
     }
 
     // MARK: Writing down
@@ -161,7 +180,7 @@ struct DirectSend: Sendable {
                 outcome.plan,
                 entry: self.entry,
                 sequence: 1,
-            )
+            ) + self.unsent(outcome)
         }
         let (streams, consumer, tag) = (self.handler.streams, self.handler.consumer, self.handler.keys.tag)
         guard retries.isEmpty, batches.count == 1 else {
@@ -179,6 +198,15 @@ struct DirectSend: Sendable {
         batches[0].isFinal = true
         batches[0].planned = UInt64(recipients.count)
         _ = try await streams.conclude(self.entry, by: consumer, tag: tag, batches: batches)
+    }
+
+    /// Those that could not go out become units of their own route, for as long as it takes. That is no attempt.
+    private func unsent(_ outcome: RouteOutcome) -> [SendStreams.Retry] {
+        guard !outcome.update.unsent.isEmpty else { return [] }
+        var unit = self.unit(outcome.plan)
+        unit.recipients = outcome.plan.table.recipients(outcome.update.unsent)
+        let id = "\(unit.send)/\(self.entry.id)/unsent/\(unit.route)"
+        return [SendStreams.Retry(due: self.handler.clock.now(), id: id, unit: unit)]
     }
 
     private func unit(_ plan: RunPlan) -> WorkUnit {
@@ -199,7 +227,7 @@ struct DirectSend: Sendable {
         )
         batch.replyTo = command.replyTo
         batch.receiptLevel = command.receiptLevel
-        batch.traceparent = command.traceparent
+        batch.traceparent = self.context.trace?.traceparent ?? ""
         batch.publishedAtNanoseconds = command.publishedAtNanoseconds
         return batch
     }
@@ -215,6 +243,7 @@ extension RecipientTable {
         )
         guard device.record.suspicion == nil else { return self.append(row, outcome: .skipped, reason: .badToken) }
         row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
+        row.isInstallation = device.record.tokenKind == .installation
         self.append(row, token: device.record.token)
     }
 }

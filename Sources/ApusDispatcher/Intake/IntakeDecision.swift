@@ -7,13 +7,17 @@ internal import ApusStreams
 enum IntakeDecision: Equatable, Sendable {
     /// It breaks a rule: dead letter and receipt.
     case refuse(DeadLetter.Cause, Problem, app: String, send: String)
+    /// It is worth nothing any more, or will not be when its time comes: a receipt, and that is all.
+    case expired(SendCommand)
     /// Few recipients, now: straight to the providers.
     case direct(SendCommand)
-    /// An audience, or a later time: by way of a plan.
+    /// An audience, a later time, or a send that may go out once only, which needs a journal: by way of a plan.
     case plan(SendCommand, due: UnixMilliseconds?)
 
     /// Decides. What the providers' rules say of the notification comes later, when it is written out.
-    init(message: [UInt8], now: UnixMilliseconds) {
+    ///
+    /// - Parameter isFirstDelivery: else the command may be under way already, and is not told as expired.
+    init(message: [UInt8], now: UnixMilliseconds, isFirstDelivery: Bool = true) {
         let command: SendCommand
         do throws(MessageError) {
             command = try SendCommand.decode(message)
@@ -29,7 +33,12 @@ enum IntakeDecision: Equatable, Sendable {
             return
         }
         let due = command.notBefore.flatMap { $0 > now ? $0 : nil }
-        if due == nil, Self.isSmall(command.target) { self = .direct(command) } else { self = .plan(command, due: due) }
+        if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= due ?? now {
+            self = .expired(command)
+            return
+        }
+        let isDirect = due == nil && command.delivery == .atLeastOnce && Self.isSmall(command.target)
+        self = isDirect ? .direct(command) : .plan(command, due: due)
     }
 
     /// Whether the target has few recipients by itself, so that it needs no plan.
@@ -37,7 +46,8 @@ enum IntakeDecision: Equatable, Sendable {
         switch target {
         case .addresses(let addresses): addresses.count <= Limits.directRecipientsMax
         case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
-        case .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .apnsChannel: false
+        case .fcmTopic, .fcmCondition, .apnsChannel: true
+        case .topic, .condition, .expression, .everyone: false
         }
     }
 
@@ -60,25 +70,11 @@ enum IntakeDecision: Equatable, Sendable {
         guard !command.dryRun else {
             throw Problem(code: "unsupported", field: "dry_run", detail: "dry runs are not available; nothing was sent")
         }
-        guard command.delivery == .atLeastOnce else {
+        if case .increment = command.notification.badge, case .addresses = command.target {
             throw Problem(
-                code: "unsupported",
-                field: "delivery",
-                detail: "at-most-once delivery is not available; nothing was sent"
-            )
-        }
-        guard command.ratePerSecond == 0 else {
-            throw Problem(
-                code: "unsupported",
-                field: "rate_per_second",
-                detail: "a rate per send is not available; nothing was sent"
-            )
-        }
-        if case .increment = command.notification.badge {
-            throw Problem(
-                code: "unsupported",
+                code: "contradiction",
                 field: "notification.badge_increment",
-                detail: "counting badges is not available; nothing was sent",
+                detail: "counts for registered devices; of an address nothing is remembered: use badge_set",
             )
         }
         try Self.check(command.target)
@@ -112,9 +108,8 @@ enum IntakeDecision: Equatable, Sendable {
             }
         case .everyone: break
         case .expression: throw Self.unsupported("target.expression", "audience expressions")
-        case .fcmTopic: throw Self.unsupported("target.fcm_topic", "FCM's own topics")
-        case .fcmCondition: throw Self.unsupported("target.fcm_condition", "FCM's own conditions")
-        case .apnsChannel: throw Self.unsupported("target.apns_channel", "broadcast channels")
+        case .fcmTopic, .fcmCondition: _ = try FCMTarget(target)
+        case .apnsChannel(let id, _, _): _ = try APNsChannelID(id)
         }
     }
 
@@ -124,5 +119,32 @@ enum IntakeDecision: Equatable, Sendable {
 
     private static func unsupported(_ field: String, _ what: String) -> Problem {
         Problem(code: "unsupported", field: field, detail: "\(what) are not available as a target; nothing was sent")
+    }
+}
+
+extension Target {
+    /// Who holds the audience, if that is a provider: the send is one request to it, its only recipient.
+    var holder: Provider? {
+        switch self {
+        case .fcmTopic, .fcmCondition: .fcm
+        case .apnsChannel: .apns
+        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone: nil
+        }
+    }
+}
+
+extension SendCommand {
+    /// When it loses its worth; nil: never. A message that may be tried once only has no expiry here: the provider is told so, and a
+    /// retry gives up by its policy.
+    ///
+    /// - Parameter now: what counts as the time of publication when the command names none.
+    func deadline(now: UnixMilliseconds) -> UnixMilliseconds? {
+        guard let expiry = self.notification.expiry, !expiry.isOneAttempt else { return nil }
+        return expiry.deadline(publishedAt: self.publishedAt(now: now))
+    }
+
+    /// When it was published, as far as the command says so.
+    func publishedAt(now: UnixMilliseconds) -> UnixMilliseconds {
+        self.publishedAtNanoseconds > 0 ? UnixMilliseconds(self.publishedAtNanoseconds / 1_000_000) : now
     }
 }

@@ -3,10 +3,14 @@ internal import ApusMessages
 internal import ApusStore
 internal import ApusStreams
 
-/// Finds the recipients of a list: addresses by their index, devices and users by looking them up.
+/// Finds a route's recipients of a list: addresses by their index, devices and users by looking them up. An audience that a
+/// provider holds is a list of one.
+///
+/// Every route's plan walks the whole list and takes its own.
 struct ListSource: RecipientSource {
     let planner: Planner
     let context: SendContext
+    let share: PlanShare
 
     /// Devices or users looked up in one step.
     private static let lookupMax = 128
@@ -16,27 +20,37 @@ struct ListSource: RecipientSource {
         switch self.context.command.target {
         case .addresses(let addresses): return self.addresses(addresses, from: index)
         case .devices(let ids): return try await self.devices(ids, from: index)
-        case .users(let ids): return try await self.users(ids, from: index)
-        case .topic, .condition, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel:
-            preconditionFailure("an audience is no list")
+        case .users(let ids): return try await self.users(ids, from: index, unitsMax: unitsMax)
+        case .fcmTopic, .fcmCondition, .apnsChannel: return self.heldAudience
+        case .topic, .condition, .everyone, .expression: preconditionFailure("an audience is no list")
         }
+    }
+
+    private var heldAudience: RecipientFind {
+        var find = RecipientFind(next: .list(index: 1), isLast: true)
+        var closed = ClosedCounts()
+        switch self.share.part(of: self.context.routes.keys.first) {
+        case .mine: find.units = [self.planner.unit(self.context, self.share.route, .addresses([0]))]
+        case .nobodys: closed.add(self.context.anyProvider, .failed, .noRoute)
+        case .others: break
+        }
+        find.closed = closed.counts
+        return find
     }
 
     private func addresses(_ addresses: [Address], from index: Int) -> RecipientFind {
         let end = min(addresses.count, index + self.planner.settings.unitRecipientsMax)
-        var byRoute: [RouteNumber: [UInt32]] = [:]
+        var mine: [UInt32] = []
         var closed = ClosedCounts()
         for position in index..<end {
-            if let context = self.context.route(of: addresses[position]) {
-                byRoute[context.number, default: []].append(UInt32(position))
-            } else {
-                closed.add(addresses[position].provider, .failed, .noRoute)
+            switch self.share.part(of: self.context.route(of: addresses[position])?.number) {
+            case .mine: mine.append(UInt32(position))
+            case .nobodys: closed.add(addresses[position].provider, .failed, .noRoute)
+            case .others: break
             }
         }
         var find = RecipientFind(next: .list(index: end), isLast: end == addresses.count)
-        find.units = byRoute.sorted { $0.key < $1.key }.map {
-            self.planner.unit(self.context, $0.key, .addresses($0.value))
-        }
+        if !mine.isEmpty { find.units = [self.planner.unit(self.context, self.share.route, .addresses(mine))] }
         find.closed = closed.counts
         return find
     }
@@ -49,8 +63,10 @@ struct ListSource: RecipientSource {
         return self.find(found, next: end, isLast: end == ids.count)
     }
 
-    private func users(_ ids: [String], from index: Int) async throws -> RecipientFind {
-        let end = min(ids.count, index + Self.lookupMax)
+    private func users(_ ids: [String], from index: Int, unitsMax: Int) async throws -> RecipientFind {
+        // However many devices each of them has, they fit into the units of one step.
+        let fitting = unitsMax * self.planner.settings.unitRecipientsMax / StoreLimits.devicesPerUserMax
+        let end = min(ids.count, index + max(1, min(fitting, Self.lookupMax)))
         let app = try AppID(self.context.command.app)
         let wanted = try ids[index..<end].map { id throws(IdentifierError) in try UserID(id) }
         let found = try await self.planner.store.resolve(app, users: wanted).joined()
@@ -58,26 +74,22 @@ struct ListSource: RecipientSource {
     }
 
     private func find(_ devices: [StoredDevice?], next: Int, isLast: Bool) -> RecipientFind {
-        var byRoute: [RouteNumber: [DeviceReference]] = [:]
+        var mine: [DeviceReference] = []
         var closed = ClosedCounts()
         for device in devices {
-            guard let device else {
-                closed.add(self.context.anyProvider, .skipped, .deviceGone)
-                continue
-            }
-            if let context = self.context.context(of: device.realm.route(of: device.app)) {
-                byRoute[context.number, default: []].append(device.reference)
-            } else {
-                closed.add(device.realm.provider, .failed, .noRoute)
+            let route = device.flatMap { self.context.context(of: $0.realm.route(of: $0.app)) }
+            switch (self.share.part(of: route?.number), device) {
+            case (.mine, let device?): mine.append(device.reference)
+            case (.nobodys, let device?): closed.add(device.realm.provider, .failed, .noRoute)
+            case (.nobodys, nil): closed.add(self.context.anyProvider, .skipped, .deviceGone)
+            case (.mine, nil), (.others, _): break
             }
         }
+        mine.sort { ($0.partition, $0.ordinal) < ($1.partition, $1.ordinal) }
         var find = RecipientFind(next: .list(index: next), isLast: isLast)
-        for (number, references) in byRoute.sorted(by: { $0.key < $1.key }) {
-            let ordered = references.sorted { ($0.partition, $0.ordinal) < ($1.partition, $1.ordinal) }
-            for start in stride(from: 0, to: ordered.count, by: self.planner.settings.unitRecipientsMax) {
-                let part = Array(ordered[start..<min(start + self.planner.settings.unitRecipientsMax, ordered.count)])
-                find.units.append(self.planner.unit(self.context, number, .references(part)))
-            }
+        for start in stride(from: 0, to: mine.count, by: self.planner.settings.unitRecipientsMax) {
+            let part = Array(mine[start..<min(start + self.planner.settings.unitRecipientsMax, mine.count)])
+            find.units.append(self.planner.unit(self.context, self.share.route, .references(part)))
         }
         find.closed = closed.counts
         return find
@@ -110,5 +122,7 @@ extension SendContext {
     }
 
     /// A provider of the send, for what belongs to none.
-    var anyProvider: Provider { self.routes.values.map(\.route.provider).min() ?? .apns }
+    var anyProvider: Provider {
+        self.command.target.holder ?? self.routes.values.map(\.route.provider).min() ?? .apns
+    }
 }

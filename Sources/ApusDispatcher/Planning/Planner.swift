@@ -2,55 +2,70 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusRedis
+internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
 
-/// Turns an accepted send into work units, step by step: each step appends units and moves the cursor in one call, so that a crash
-/// anywhere resumes exactly, and a planner that lost its entry is told to stop.
+/// Turns a route's part of an accepted send into work units, step by step: each step appends units and moves the cursor in one call, so
+/// that a crash anywhere resumes exactly, and a planner that lost its entry is told to stop.
 struct Planner: Sendable {
     let streams: SendStreams
     let store: DeviceStore
     let consumer: StreamConsumer
     let settings: DispatcherSettings
     let instruments: DispatcherInstruments
+    let clock: any WallClock
+    /// Told of every step that was taken.
+    var progressed: @Sendable () -> Void = {}
     let logger: Logger
 
-    /// How long a planner waits when a stream has enough waiting.
-    private static let fullWait = Duration.milliseconds(20)
-    /// Plans a send to its end, or until another takes over or the process stops.
-    func plan(_ entry: StreamEntry, tag: HashTag, book: SendBook, isStopping: @Sendable () -> Bool) async throws {
+    /// How long a planner waits when its route has enough waiting: doubled from the first to the last.
+    private static let fullWaits = (first: Duration.milliseconds(20), last: Duration.milliseconds(200))
+
+    /// One plan at work.
+    private struct Work {
+        let context: SendContext
+        let route: RouteNumber
+        let entry: StreamEntry
+        let tag: HashTag
+        let isStopping: @Sendable () -> Bool
+    }
+
+    /// Plans a route's part of a send to its end, or until another takes over, the send is held or the process stops.
+    func plan(
+        _ entry: StreamEntry,
+        route: RouteNumber,
+        tag: HashTag,
+        book: SendBook,
+        isStopping: @escaping @Sendable () -> Bool,
+    ) async throws {
         let send = String(decoding: entry.message, as: UTF8.self)
-        guard let state = try await self.streams.planState(send: send, tag: tag),
+        guard let state = try await self.streams.planState(send: send, route: route, tag: tag),
             let context = try await book.context(of: send, tag: tag)
         else {
             self.logger.warning("a plan for a send that has ended", metadata: ["send": "\(send)"])
             _ = try await self.streams.done(stream: entry.stream, entries: [entry.id], by: self.consumer, tag: tag)
             return
         }
+        let share = PlanShare(route: route, routes: state.routes)
         var isList = true
         let source: any RecipientSource
         switch context.command.target {
-        case .addresses, .devices, .users:
-            source = ListSource(planner: self, context: context)
-        case .topic, .condition, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel:
+        case .addresses, .devices, .users, .fcmTopic, .fcmCondition, .apnsChannel:
+            source = ListSource(planner: self, context: context, share: share)
+        case .topic, .condition, .everyone, .expression:
             isList = false
-            source = ScanSource(planner: self, context: context)
+            source = ScanSource(planner: self, context: context, share: share)
         }
         guard var cursor = PlanCursor(text: state.cursor, isList: isList) else {
             throw PlanningError.badCursor(state.cursor)
         }
+        let work = Work(context: context, route: route, entry: entry, tag: tag, isStopping: isStopping)
         while true {
-            guard !isStopping() else {
-                return try await self.streams.handBack(
-                    stream: entry.stream,
-                    entries: [entry.id],
-                    by: self.consumer,
-                    tag: tag
-                )
-            }
-            let find = try await source.next(after: cursor, unitsMax: StreamLimits.unitsPerStepMax)
-            switch try await self.take(find, from: cursor, context, entry, tag, isStopping) {
+            guard !isStopping() else { return try await self.handBack(work) }
+            let find = try await self.find(source, after: cursor, context)
+            switch try await self.take(find, from: cursor, work) {
             case .go(let next): cursor = next
             case .stop: return
             case .jump(let text):
@@ -60,89 +75,97 @@ struct Planner: Sendable {
         }
     }
 
+    /// Who comes next: nobody, once the message is worth nothing any more.
+    private func find(
+        _ source: any RecipientSource,
+        after cursor: PlanCursor,
+        _ context: SendContext,
+    ) async throws -> RecipientFind {
+        guard context.expiresAt.map({ self.clock.now() < $0 }) ?? true else {
+            return RecipientFind(next: cursor, isLast: true, isExpired: true)
+        }
+        return try await source.next(after: cursor, unitsMax: StreamLimits.unitsPerStepMax)
+    }
+
     private enum Turn {
         case go(PlanCursor)
         case jump(String)
         case stop
     }
 
-    private func take(
-        _ find: RecipientFind,
-        from cursor: PlanCursor,
-        _ context: SendContext,
-        _ entry: StreamEntry,
-        _ tag: HashTag,
-        _ isStopping: @Sendable () -> Bool,
-    ) async throws -> Turn {
+    private func take(_ find: RecipientFind, from cursor: PlanCursor, _ work: Work) async throws -> Turn {
         let expected =
             cursor == .list(index: 0) || cursor == .scan(route: 0, partition: 0, chunk: 0, ordinal: 0)
             ? "" : cursor.text
-        var step = SendStreams.PlanStep(from: expected, to: find.next.text)
-        step.units = find.units.map { SendStreams.PlannedUnit($0) }
+        let outcomes = self.outcomes(find, work.context, work.route)
+        var step = SendStreams.PlanStep(from: expected, to: find.next.text, outcomes: outcomes)
+        step.units = find.units
         step.isLast = find.isLast
+        step.isExpired = find.isExpired
         step.plannedBesides = find.closed.reduce(0) { $0 + $1.count }
-        if find.isLast || !find.closed.isEmpty { step.outcomes = self.outcomes(find, context) }
+        var wait = Self.fullWaits.first
         while true {
             let result = try await self.streams.fanstep(
                 step,
-                send: context.send,
-                entry: entry,
+                send: work.context.send,
+                entry: work.entry,
                 by: self.consumer,
-                tag: tag
+                tag: work.tag
             )
             switch result {
             case .ok:
+                self.progressed()
                 guard !find.isLast else {
-                    try await self.observe(context, tag)
+                    try await self.observe(work)
                     return .stop
                 }
                 return .go(find.next)
             // The same cursor as this step's: it was written, only the answer was lost.
             case .moved(let there): return there == find.next.text && find.isLast ? .stop : .jump(there)
-            case .lost: return .stop
-            case .full, .paused:
-                guard !isStopping() else {
-                    try await self.streams.handBack(
-                        stream: entry.stream,
-                        entries: [entry.id],
-                        by: self.consumer,
-                        tag: tag
-                    )
+            case .lost, .paused, .cancelled: return .stop
+            case .full:
+                guard !work.isStopping() else {
+                    try await self.handBack(work)
                     return .stop
                 }
-                try await Task.sleep(for: Self.fullWait)
-            case .cancelled:
-                _ = try await self.streams.done(stream: entry.stream, entries: [entry.id], by: self.consumer, tag: tag)
-                return .stop
+                try await Task.sleep(for: wait)
+                wait = min(wait * 2, Self.fullWaits.last)
             }
         }
     }
 
-    /// The batch that goes with a step: recipients that ended without being sent to, and word that planning is over.
-    private func outcomes(_ find: RecipientFind, _ context: SendContext) -> OutcomeBatch {
-        let provider = find.closed.first?.provider ?? context.routes.values.first?.route.provider ?? .apns
-        var batch = OutcomeBatch(
-            send: context.send,
-            app: context.command.app,
-            route: context.routes.keys.min() ?? RouteNumber(0),
-            provider: provider,
+    private func handBack(_ work: Work) async throws {
+        try await self.streams.handBack(
+            stream: work.entry.stream,
+            entries: [work.entry.id],
+            by: self.consumer,
+            tag: work.tag,
         )
+    }
+
+    /// The batch that goes with a step: recipients that ended without being sent to, and word that planning is over.
+    private func outcomes(_ find: RecipientFind, _ context: SendContext, _ route: RouteNumber) -> OutcomeBatch {
+        let provider = find.closed.first?.provider ?? context.routes[route]?.route.provider ?? context.anyProvider
+        var batch = OutcomeBatch(send: context.send, app: context.command.app, route: route, provider: provider)
         batch.counts = find.closed
-        batch.unit = "plan"
+        batch.unit = "plan:\(route)"
         batch.replyTo = context.command.replyTo
         batch.receiptLevel = context.command.receiptLevel
-        batch.traceparent = context.command.traceparent
+        batch.traceparent = context.trace?.traceparent ?? ""
         batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
         return batch
     }
 
-    private func observe(_ context: SendContext, _ tag: HashTag) async throws {
-        let key = StreamKeys(tag: tag).send(context.send)
-        guard let ledger = try await self.streams.ledger(key, tag: tag) else { return }
+    private func observe(_ work: Work) async throws {
+        let key = StreamKeys(tag: work.tag).send(work.context.send)
+        guard let ledger = try await self.streams.ledger(key, tag: work.tag), !ledger.isPlanning else { return }
         self.instruments.shared.observe(Int64(clamping: ledger.planned), in: self.instruments.metrics.fanOut)
-        self.logger.info(
+        self.logger.traced(work.context.trace).info(
             "planned",
-            metadata: ["send": "\(context.send)", "app": "\(context.command.app)", "recipients": "\(ledger.planned)"],
+            metadata: [
+                "send": "\(work.context.send)", "app": "\(work.context.command.app)",
+                "recipients": "\(ledger.planned)",
+            ],
         )
     }
 }
@@ -157,6 +180,8 @@ struct RecipientFind: Sendable {
     var next: PlanCursor
     /// Whether nobody is left.
     var isLast: Bool
+    /// Whether nobody was looked for: the message has lost its worth.
+    var isExpired = false
 }
 
 /// Finds recipients from a cursor on.

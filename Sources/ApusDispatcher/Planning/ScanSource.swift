@@ -3,24 +3,30 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
 
-/// Finds the recipients of an audience: route after route, partition after partition, chunk after chunk, from the postings.
+/// Finds a route's recipients of an audience: partition after partition, chunk after chunk, from the postings. The first route's plan
+/// then counts those that no route leads to.
 ///
 /// The order of partitions starts elsewhere for each send, so that sends at the same time do not crowd on one partition.
 struct ScanSource: RecipientSource {
     let planner: Planner
     let context: SendContext
+    let share: PlanShare
 
     /// Partitions looked at together.
     private static let partitionsAtOnce = 32
 
-    /// Every realm the app may have devices in: the configured routes, then what no route leads to.
+    /// What this plan looks through: its own route, then what no plan's route leads to, if it is the first.
     private var routes: [Route] {
         guard let app = try? AppID(self.context.command.app) else { return [] }
         var wanted = Provider.allCases
         if case .everyone(let providers) = self.context.command.target, !providers.isEmpty {
             wanted = providers.sorted()
         }
-        return Realm.allCases.map { $0.route(of: app) }.filter { wanted.contains($0.provider) }
+        let all = Realm.allCases.map { $0.route(of: app) }.filter { wanted.contains($0.provider) }
+        func part(_ part: PlanShare.Part) -> [Route] {
+            all.filter { self.share.part(of: self.context.context(of: $0)?.number) == part }
+        }
+        return part(.mine) + part(.nobodys)
     }
 
     private var expression: TopicExpression {
@@ -36,7 +42,7 @@ struct ScanSource: RecipientSource {
         let partitions = self.planner.store.keys.keyspace.devicePartitions
         while routeIndex < routes.count {
             let route = routes[routeIndex]
-            let number = self.context.context(of: route)?.number
+            let isMine = self.context.context(of: route)?.number == self.share.route
             var gathering = Gathering(recipientsMax: self.planner.settings.unitRecipientsMax)
             var unroutable: UInt64 = 0
             while partition < partitions, gathering.fullUnits < unitsMax {
@@ -47,7 +53,7 @@ struct ScanSource: RecipientSource {
                     for (offset, set) in sets.enumerated() {
                         let here = (isResumed ? chunk : 0) + offset
                         let first = isResumed && offset == 0 ? ordinal : 0
-                        guard number != nil else {
+                        guard isMine else {
                             unroutable += UInt64(set.ordinals.count { $0 >= first })
                             continue
                         }
@@ -61,7 +67,6 @@ struct ScanSource: RecipientSource {
                         if let stopped {
                             return self.find(
                                 gathering,
-                                number,
                                 .scan(route: routeIndex, partition: index, chunk: here, ordinal: stopped)
                             )
                         }
@@ -75,7 +80,6 @@ struct ScanSource: RecipientSource {
             }
             var result = self.find(
                 gathering,
-                number,
                 .scan(route: routeIndex, partition: partition, chunk: chunk, ordinal: ordinal),
             )
             if unroutable > 0 {
@@ -114,11 +118,9 @@ struct ScanSource: RecipientSource {
         }
     }
 
-    private func find(_ gathering: Gathering, _ number: RouteNumber?, _ next: PlanCursor) -> RecipientFind {
-        var find = RecipientFind(next: next, isLast: false)
-        guard let number else { return find }
-        find.units = gathering.units.map { self.planner.unit(self.context, number, .segments($0)) }
-        return find
+    private func find(_ gathering: Gathering, _ next: PlanCursor) -> RecipientFind {
+        let units = gathering.units.map { self.planner.unit(self.context, self.share.route, .segments($0)) }
+        return RecipientFind(units: units, next: next, isLast: false)
     }
 }
 

@@ -1,91 +1,61 @@
 internal import ApusCore
 internal import ApusProviders
 internal import ApusService
-internal import ApusStreams
 internal import ApusTLS
-internal import Foundation
 internal import Logging
 internal import NIOCore
+internal import Synchronization
 
-/// Makes the gateways of the configured routes; one credential per key or account serves all event loops.
+/// Makes the gateways of the configured routes. One credential per key or account serves all its routes and event loops, so that no
+/// key signs more tokens than its provider allows.
 final class GatewayFactory: Sendable {
-    /// What the gateways of a route have in common.
-    private struct Recipe: Sendable {
-        var configuration: ProviderGatewayConfiguration
-        var credential: any ProviderCredential
-        var tls: TLSContext
-    }
-
-    private let recipes: [RouteNumber: Recipe]
+    private let recipes: Mutex<[RouteNumber: GatewayRecipe]>
+    private let tokens: SharedTokens
     private let clock: any WallClock
+    private let eventLoopGroup: any EventLoopGroup
     private let logger: Logger
 
-    /// Reads keys and accounts.
+    /// Knows no route yet.
+    init(tokens: SharedTokens, clock: any WallClock, eventLoopGroup: any EventLoopGroup, logger: Logger) {
+        self.recipes = Mutex([:])
+        self.tokens = tokens
+        self.clock = clock
+        self.eventLoopGroup = eventLoopGroup
+        self.logger = logger
+    }
+
+    /// Reads the keys and accounts of all routes.
     ///
     /// - Throws: `SettingsError` naming the file that cannot be used and why.
-    init(
-        apps: [AppID: AppSettings],
-        routes: RouteBook,
-        tokens: SharedTokens,
-        clock: any WallClock,
-        eventLoopGroup: any EventLoopGroup,
-        logger: Logger,
-    ) throws {
-        var recipes: [RouteNumber: Recipe] = [:]
-        for (app, settings) in apps {
-            if let apns = settings.apns {
-                let key = try Self.read("apps.\(app).apns.key_file", apns.keyFile) {
-                    try APNsProviderKey(keyID: apns.keyID, teamID: apns.teamID, pem: $0)
-                }
-                let credential = APNsCredential(key: key, store: tokens, clock: clock, logger: logger)
-                let tls = try Self.tls(apns.caFile, "apps.\(app).apns.ca_file")
-                for environment in apns.environments {
-                    let route = Route(app: app, provider: .apns, environment: environment)
-                    guard let number = routes.entry(route)?.number else { continue }
-                    let configuration = ProviderGatewayConfiguration(
-                        provider: .apns,
-                        host: apns.host(for: environment),
-                        port: apns.port,
-                        bulkConnectionsMax: apns.connections,
-                    )
-                    recipes[number] = Recipe(configuration: configuration, credential: credential, tls: tls)
-                }
-            }
-            if let fcm = settings.fcm {
-                let route = Route(app: app, provider: .fcm, environment: .production)
-                guard let number = routes.entry(route)?.number else { continue }
-                let key = "apps.\(app).fcm.service_account_file"
-                let account = try Self.read(key, fcm.serviceAccountFile) { try ServiceAccount(json: $0) }
-                let tls = try Self.tls(fcm.caFile, "apps.\(app).fcm.ca_file")
-                guard let base = HTTPSAddress(fcm.baseURL),
-                    let tokenURL = HTTPSAddress(fcm.tokenURL ?? account.tokenURI)
-                else {
-                    throw SettingsError(key: "apps.\(app).fcm.base_url", "must be an address that begins with https://")
-                }
-                let source = AccessTokenClient(
-                    address: tokenURL,
-                    eventLoop: eventLoopGroup.next(),
-                    tls: tls,
-                    logger: logger,
-                )
-                let configuration = ProviderGatewayConfiguration(
-                    provider: .fcm,
-                    host: base.host,
-                    port: base.port,
-                    bulkConnectionsMax: fcm.connections,
-                )
-                let credential = FCMCredential(account: account, source: source, clock: clock, logger: logger)
-                recipes[number] = Recipe(configuration: configuration, credential: credential, tls: tls)
-            }
+    func adopt(_ apps: [AppID: AppSettings], _ routes: RouteBook) throws {
+        for entry in routes.apps.values.joined() {
+            guard let settings = apps[entry.route.app],
+                let ingredients = try GatewayIngredients(entry.route, settings)
+            else { continue }
+            self.adopt(try self.recipe(ingredients, of: entry.route), for: entry.number)
         }
-        self.recipes = recipes
-        self.clock = clock
-        self.logger = logger
+    }
+
+    /// The recipe of a route from now on.
+    func adopt(_ recipe: GatewayRecipe, for route: RouteNumber) {
+        self.recipes.withLock { $0[route] = recipe }
+    }
+
+    /// What a route's gateways are made from; nil for a route that is not configured.
+    func ingredients(of route: RouteNumber) -> GatewayIngredients? {
+        self.recipes.withLock { $0[route]?.ingredients }
     }
 
     /// The gateway of a route on an event loop. Traps for a route that is not configured.
     func make(_ entry: RouteBook.Entry, on eventLoop: any EventLoop) -> ProviderGateway {
-        guard let recipe = self.recipes[entry.number] else { preconditionFailure("a gateway for an unknown route") }
+        guard let recipe = self.recipes.withLock({ $0[entry.number] }) else {
+            preconditionFailure("a gateway for an unknown route")
+        }
+        return self.make(entry, recipe, on: eventLoop)
+    }
+
+    /// The gateway of a route by a recipe that is not its own yet.
+    func make(_ entry: RouteBook.Entry, _ recipe: GatewayRecipe, on eventLoop: any EventLoop) -> ProviderGateway {
         var logger = self.logger
         logger[metadataKey: "route"] = "\(entry.route)"
         return ProviderGateway(
@@ -98,9 +68,118 @@ final class GatewayFactory: Sendable {
         )
     }
 
-    private static func read<Value>(_ key: String, _ path: String, _ parse: ([UInt8]) throws -> Value) throws -> Value {
+    /// Asks the provider whether it takes a recipe's credential.
+    func probe(
+        _ entry: RouteBook.Entry,
+        _ recipe: GatewayRecipe,
+        now: UnixMilliseconds,
+        on eventLoop: any EventLoop,
+    ) async throws -> CredentialProbe.Verdict {
+        let message = try entry.probe(now: now)
+        return try await eventLoop.flatSubmit {
+            CredentialProbe.run(message, over: self.make(entry, recipe, on: eventLoop))
+        }.get()
+    }
+
+    /// When the first credential of each provider expires.
+    func expiries() -> [Provider: UnixMilliseconds] {
+        var expiries: [Provider: UnixMilliseconds] = [:]
+        for recipe in self.recipes.withLock({ Array($0.values) }) {
+            guard let expiresAt = recipe.credential.expiresAt else { continue }
+            let provider = recipe.configuration.provider
+            expiries[provider] = min(expiresAt, expiries[provider] ?? expiresAt)
+        }
+        return expiries
+    }
+
+    // MARK: Recipes
+
+    /// Makes a recipe. The credential is one that is in use already, if it comes from the same key or account.
+    ///
+    /// - Throws: `SettingsError` naming the file that cannot be used and why.
+    func recipe(
+        _ ingredients: GatewayIngredients,
+        of route: Route,
+        beside others: [GatewayRecipe] = [],
+    ) throws -> GatewayRecipe {
+        let known = others + self.recipes.withLock { Array($0.values) }
+        let shared = known.first { $0.ingredients.identity == ingredients.identity }?.credential
+        let key = "apps.\(route.app).\(route.provider.name)"
+        switch ingredients {
+        case .apns(let settings, let environment, let bytes, _):
+            let credential =
+                try shared
+                ?? Self.using("\(key).key_file", settings.keyFile) {
+                    let key = try APNsProviderKey(keyID: settings.keyID, teamID: settings.teamID, pem: bytes)
+                    _ = try key.sign(issuedAt: self.clock.now())
+                    return APNsCredential(key: key, store: self.tokens, clock: self.clock, logger: self.logger)
+                }
+            let configuration = ProviderGatewayConfiguration(
+                provider: .apns,
+                host: settings.host(for: environment),
+                port: settings.port,
+                bulkConnectionsMax: settings.connections,
+            )
+            let tls = try Self.tls(settings.caFile, "\(key).ca_file")
+            return GatewayRecipe(
+                configuration: configuration,
+                credential: credential,
+                tls: tls,
+                ingredients: ingredients
+            )
+        case .fcm(let settings, let bytes, _):
+            let tls = try Self.tls(settings.caFile, "\(key).ca_file")
+            let credential =
+                try shared
+                ?? Self.using("\(key).service_account_file", settings.serviceAccountFile) {
+                    try self.credential(settings, bytes, tls, key)
+                }
+            guard let base = HTTPSAddress(settings.baseURL) else {
+                throw SettingsError(key: "\(key).base_url", "must be an address that begins with https://")
+            }
+            let configuration = ProviderGatewayConfiguration(
+                provider: .fcm,
+                host: base.host,
+                port: base.port,
+                bulkConnectionsMax: settings.connections,
+            )
+            return GatewayRecipe(
+                configuration: configuration,
+                credential: credential,
+                tls: tls,
+                ingredients: ingredients
+            )
+        }
+    }
+
+    private func credential(
+        _ settings: FCMSettings,
+        _ bytes: [UInt8],
+        _ tls: TLSContext,
+        _ key: String,
+    ) throws -> any ProviderCredential {
+        let account = try ServiceAccount(json: bytes)
+        guard let address = HTTPSAddress(settings.tokenURL ?? account.tokenURI) else {
+            throw SettingsError(key: "\(key).token_url", "must be an address that begins with https://")
+        }
+        let source = AccessTokenClient(
+            address: address,
+            eventLoop: self.eventLoopGroup.next(),
+            tls: tls,
+            logger: self.logger,
+        )
+        return FCMCredential(account: account, source: source, clock: self.clock, logger: self.logger)
+    }
+
+    private static func using(
+        _ key: String,
+        _ path: String,
+        _ make: () throws -> any ProviderCredential,
+    ) throws -> any ProviderCredential {
         do {
-            return try parse(Array(try Data(contentsOf: URL(filePath: path))))
+            return try make()
+        } catch let error as SettingsError {
+            throw error
         } catch {
             throw SettingsError(key: key, "cannot be used: \(path): \(error)")
         }
@@ -112,12 +191,5 @@ final class GatewayFactory: Sendable {
         } catch {
             throw SettingsError(key: key, "cannot be used: \(error)")
         }
-    }
-}
-
-extension SettingsError {
-    /// One mistake that shows only when a file is used.
-    fileprivate init(key: String, _ message: String) {
-        self.init(issues: [SettingsIssue(key: key, place: nil, message: message)])
     }
 }

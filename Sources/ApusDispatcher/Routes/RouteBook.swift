@@ -19,6 +19,26 @@ struct RouteBook: Sendable {
         let route: Route
         let number: RouteNumber
         let kind: Kind
+        let pace: RoutePace
+
+        /// A request that shows whether a credential is taken, and that no device gets: see ``CredentialProbe``.
+        func probe(now: UnixMilliseconds) throws -> PreparedMessage {
+            var notification = Notification()
+            notification.kind = .background
+            let context = RenderContext(send: try SendID("apus-credential-probe"), publishedAt: now, now: now)
+            switch self.kind {
+            case .apns(let renderer, let authority):
+                return try .apns(renderer.render(notification, context: context).base, authority: authority)
+            case .fcm(let project, let authority):
+                let rendered = try FCMRenderer.render(
+                    notification,
+                    target: .token,
+                    context: context,
+                    validateOnly: true
+                )
+                return try .fcm(rendered.base, project: project, authority: authority)
+            }
+        }
     }
 
     /// By app, in a fixed order: a plan's cursor counts in it.
@@ -41,7 +61,11 @@ struct RouteBook: Sendable {
                         Entry(
                             route: route,
                             number: number,
-                            kind: .apns(renderer, authority: apns.host(for: environment))
+                            kind: .apns(renderer, authority: apns.host(for: environment)),
+                            pace: RoutePace(
+                                limiter: streams.limiter(of: number, rampMilliseconds: 0),
+                                ratePerSecond: apns.ratePerSecond.map { Double($0) },
+                            )
                         )
                     )
                 }
@@ -51,7 +75,16 @@ struct RouteBook: Sendable {
                 let number = try await streams.number(of: route)
                 let authority = HTTPSAddress(fcm.baseURL)?.authority ?? fcm.baseURL
                 entries.append(
-                    Entry(route: route, number: number, kind: .fcm(project: fcm.projectID, authority: authority))
+                    Entry(
+                        route: route,
+                        number: number,
+                        kind: .fcm(project: fcm.projectID, authority: authority),
+                        pace: RoutePace(
+                            limiter: streams.limiter(of: number, rampMilliseconds: fcm.rampMilliseconds),
+                            // Never more in any minute, not by what the limiter's bucket holds either.
+                            ratePerSecond: fcm.ratePerMinute.map { Double($0) / (60 + StreamLimits.leaseBurstSeconds) },
+                        )
+                    )
                 )
             }
             apps[app] = entries
@@ -61,6 +94,13 @@ struct RouteBook: Sendable {
 
     /// The entry of a route, if it is configured.
     func entry(_ route: Route) -> Entry? { self.apps[route.app]?.first { $0.route == route } }
+
+    /// The routes whose plans find a send's recipients, in order; never none: somebody must count those whom no route leads to.
+    func planned(_ context: SendContext) -> [RouteNumber] {
+        guard context.routes.isEmpty else { return context.routes.keys.sorted() }
+        let own = self.apps.first { $0.key.text == context.command.app }?.value ?? []
+        return own.map(\.number).min().map { [$0] } ?? []
+    }
 
     /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer.
     func render(
@@ -78,8 +118,7 @@ struct RouteBook: Sendable {
         var unsupported: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
             do throws(Problem) {
-                let messages = try Self.messages(command.notification, entry.kind, context)
-                contexts[entry.number] = RouteContext(route: entry.route, number: entry.number, messages: messages)
+                contexts[entry.number] = try Self.context(command, entry, context)
             } catch {
                 // What one provider knows nothing of may still be for the others.
                 guard error.code == RuleBreach.unsupported.rawValue else { throw error }
@@ -90,19 +129,50 @@ struct RouteBook: Sendable {
         return contexts
     }
 
+    private static func context(
+        _ command: SendCommand,
+        _ entry: Entry,
+        _ context: RenderContext,
+    ) throws(Problem) -> RouteContext {
+        let notification = command.notification
+        switch entry.kind {
+        case .apns(let renderer, let authority):
+            let messages = try Self.messages(command, renderer, authority, context)
+            return RouteContext(route: entry.route, number: entry.number, messages: messages)
+        case .fcm(let project, let authority):
+            @Sendable func messages(_ target: FCMTarget) throws(Problem) -> RenderedNotification<PreparedMessage> {
+                try FCMRenderer.render(notification, target: target, context: context)
+                    .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
+            }
+            let target = try FCMTarget(command.target)
+            let written = try messages(target)
+            return RouteContext(
+                route: entry.route,
+                number: entry.number,
+                messages: written,
+                // The token counts for no rule: what could be written for one kind can be for the other.
+                forInstallations: { (try? messages(.installation)) ?? written },
+            )
+        }
+    }
+
     private static func messages(
-        _ notification: Notification,
-        _ kind: Entry.Kind,
+        _ command: SendCommand,
+        _ renderer: APNsRenderer,
+        _ authority: String,
         _ context: RenderContext,
     ) throws(Problem) -> RenderedNotification<PreparedMessage> {
-        switch kind {
-        case .apns(let renderer, let authority):
-            try renderer.render(notification, context: context)
+        guard case .apnsChannel(let id, _, let storesLatest) = command.target else {
+            return try renderer.render(command.notification, context: context)
                 .map { message throws(Problem) in try .apns(message, authority: authority) }
-        case .fcm(let project, let authority):
-            try FCMRenderer.render(notification, target: .token, context: context)
-                .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
         }
+        let broadcast = try renderer.render(
+            command.notification,
+            channel: try APNsChannelID(id),
+            storage: storesLatest ? .latest : .none,
+            context: context,
+        )
+        return RenderedNotification(base: try .apns(broadcast, authority: authority), others: [])
     }
 
     /// Whether a target can have recipients on a route: what cannot be reached need not be written out.
@@ -113,7 +183,7 @@ struct RouteBook: Sendable {
         case .everyone(let providers): providers.isEmpty || providers.contains(route.provider)
         case .devices, .users, .topic, .condition, .expression: true
         case .fcmTopic, .fcmCondition: route.provider == .fcm
-        case .apnsChannel(_, let environment): route.provider == .apns && route.environment == environment
+        case .apnsChannel(_, let environment, _): route.provider == .apns && route.environment == environment
         }
     }
 }

@@ -57,8 +57,7 @@ actor SendBook {
     func context(of command: SendCommand, send: String, tag: HashTag) async throws -> SendContext {
         let app = try AppID(command.app)
         let now = self.clock.now()
-        let publishedAt =
-            command.publishedAtNanoseconds > 0 ? UnixMilliseconds(command.publishedAtNanoseconds / 1_000_000) : now
+        let publishedAt = command.publishedAt(now: now)
         let contexts = try self.routes.render(
             command,
             app: app,
@@ -69,16 +68,10 @@ actor SendBook {
             command: command,
             tag: tag,
             digest: SHA256.hash(Array(send.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
-            expiresAt: Self.expiry(of: command, publishedAt: publishedAt),
+            expiresAt: command.deadline(now: now),
             predicate: try await self.predicate(of: command.target, app: app),
             routes: contexts,
         )
-    }
-
-    /// A message that may be tried once only has no expiry here: the provider is told so, and a retry gives up by its policy.
-    private static func expiry(of command: SendCommand, publishedAt: UnixMilliseconds) -> UnixMilliseconds? {
-        guard let expiry = command.notification.expiry, !expiry.isOneAttempt else { return nil }
-        return expiry.deadline(publishedAt: publishedAt)
     }
 
     private func load(_ send: String, tag: HashTag) async throws -> SendContext? {

@@ -13,8 +13,8 @@ struct RunPlan: Sendable {
     let send: SendContext
     let context: RouteContext
     let lane: Lane
-    let table: RecipientTable
-    /// Bits that an earlier owner left.
+    var table: RecipientTable
+    /// What an earlier owner left: the bits of `UnitJournal`.
     var journal: [UInt8] = []
     /// From 1.
     var attempt: UInt32 = 1
@@ -22,37 +22,95 @@ struct RunPlan: Sendable {
     var firstAttemptAt: UnixMilliseconds?
     /// Nanoseconds since 1970; 0: unknown.
     var publishedAtNanoseconds: Int64 = 0
+    /// Whether nothing more is to be sent: what is open is closed as cancelled.
+    var isCancelled = false
+    /// How many recipients of the send the whole fleet may reach per second; 0: as many as can be.
+    var ratePerSecond: Double
     /// Whether it tells only of its end: a direct send, which has no journal.
     var reportsAtEnd = false
+
+    /// A run of a send at the rate that its publisher asked for.
+    init(send: SendContext, context: RouteContext, lane: Lane, table: RecipientTable) {
+        self.send = send
+        self.context = context
+        self.lane = lane
+        self.table = table
+        self.ratePerSecond = Double(send.command.ratePerSecond)
+    }
+}
+
+/// How a worker works.
+struct WorkerSettings: Sendable {
+    /// How often progress is told while there is some.
+    var flushInterval: TimeAmount = .milliseconds(10)
+    /// How often a run speaks up without progress.
+    var heartbeat: TimeAmount = .seconds(1)
+    /// Recipients of a route that may be unwritten at once.
+    var window = 2_000
 }
 
 /// What a run tells whoever writes it down.
 struct RunUpdate: Sendable {
     var report: RunReport
     var retries: [(due: UnixMilliseconds, indices: [Int])]
+    /// Recipients that were never sent to and leave the run: of a direct send that could not go out.
+    var unsent: [Int] = []
+    /// What the journal is to hold.
     var bitmap: [UInt8]
+    /// Whether other recipients are marked than before.
+    var changesMarks = false
     /// Nothing is on the wire and nothing more will be sent.
     var isFinished: Bool
     /// Every recipient has its outcome or its retry.
     var isComplete: Bool
 
     /// Whether there is something to write.
-    var isDirty: Bool { self.report.count > 0 || !self.retries.isEmpty }
+    var isDirty: Bool { self.report.count > 0 || !self.retries.isEmpty || self.changesMarks }
 }
 
 /// A run on its worker.
 final class ActiveRun {
     var run: RecipientRun
     let plan: RunPlan
+    /// The trace that its latencies are shown with; nil: nobody records it.
+    let recordedTrace: TraceID?
     let nonce = UInt64.random(in: .min ... .max)
+    let startedAt = NIODeadline.now()
     var slot = -1
     var isQueued = false
+    /// Whether it waits for its send's pace.
+    var isParked = false
     var waiter: EventLoopPromise<RunUpdate>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
+    /// Since when nobody waits for what it has to tell: the last report is being written.
+    var writingSince = NIODeadline.now()
+    /// Recipients that were answered and are in no report yet, and those that are in the report being written.
+    var answered = 0
+    var beingWritten = 0
+    /// Recipients that were never sent to and leave the run.
+    var unsent: [Int] = []
+    /// The route that it goes by; nil: there is none.
+    var route: RouteSender?
+    /// The pace of its send, if that has one.
+    var pace: SendPace?
 
     init(run: RecipientRun, plan: RunPlan) {
         self.run = run
         self.plan = plan
+        self.recordedTrace = plan.send.trace.flatMap { $0.isSampled ? $0.trace : nil }
+    }
+
+    /// Whether its last report has been unwritten for so long that it may send nothing more: Redis is away, or another owns it.
+    func isHeldBack(now: NIODeadline) -> Bool {
+        !self.plan.reportsAtEnd && self.waiter == nil && now - self.writingSince > Worker.unwrittenTimeMax
+    }
+
+    /// Moves what was answered into the report that is being written.
+    func reportTaken(now: NIODeadline) {
+        let waitsForCompany = self.run.deferred.count
+        self.beingWritten += self.answered - waitsForCompany
+        self.answered = waitsForCompany
+        self.writingSince = now
     }
 }
 
@@ -61,17 +119,32 @@ struct WaitingRuns {
     private var express: [ActiveRun] = []
     private var bulk: [ActiveRun] = []
 
-    mutating func append(_ active: ActiveRun) {
-        switch active.plan.lane {
-        case .express: self.express.append(active)
-        case .bulk: self.bulk.append(active)
+    private subscript(_ lane: Lane) -> [ActiveRun] {
+        _read {
+            switch lane {
+            case .express: yield self.express
+            case .bulk: yield self.bulk
+            }
+        }
+        _modify {
+            switch lane {
+            case .express: yield &self.express
+            case .bulk: yield &self.bulk
+            }
         }
     }
 
-    mutating func takeFirst(_ lane: Lane) -> ActiveRun? {
-        switch lane {
-        case .express: self.express.isEmpty ? nil : self.express.removeFirst()
-        case .bulk: self.bulk.isEmpty ? nil : self.bulk.removeFirst()
-        }
-    }
+    mutating func append(_ active: ActiveRun) { self[active.plan.lane].append(active) }
+
+    mutating func putFirst(_ active: ActiveRun) { self[active.plan.lane].insert(active, at: 0) }
+
+    mutating func takeFirst(_ lane: Lane) -> ActiveRun? { self[lane].isEmpty ? nil : self[lane].removeFirst() }
+
+    mutating func remove(_ active: ActiveRun) { self[active.plan.lane].removeAll { $0 === active } }
+
+    /// Whether a lane has anything to send.
+    func hasAny(_ lane: Lane) -> Bool { self[lane].contains { $0.run.hasNext } }
+
+    /// How many recipients of a lane wait to be sent to.
+    func recipients(_ lane: Lane) -> Int { self[lane].reduce(0) { $0 + $1.run.unsentCount } }
 }

@@ -1,4 +1,4 @@
-/// One bit per recipient of a unit: set when its outcome, or its retry, is durable.
+/// One bit per recipient of a unit: set when its outcome, or its retry, is in a report.
 ///
 /// A high-water mark would not do: answers come back in any order.
 struct DoneBitmap: Hashable, Sendable {
@@ -18,12 +18,21 @@ struct DoneBitmap: Hashable, Sendable {
     /// From what a journal holds: bit i is bit i % 8 of byte i / 8. Bits past `count` are ignored, missing bytes are zero.
     init(count: Int, journal: [UInt8]) {
         self.init(count: count)
-        for (index, byte) in journal.prefix((count + 7) / 8).enumerated() where byte != 0 {
+        for (index, byte) in journal.prefix(Self.byteCount(of: count)).enumerated() where byte != 0 {
             for bit in 0..<8 where byte & (1 << UInt8(bit)) != 0 && index * 8 + bit < count {
                 self.set(index * 8 + bit)
             }
         }
     }
+
+    /// With the bits before `end` set.
+    init(count: Int, setBefore end: Int) {
+        self.init(count: count)
+        for index in 0..<end { self.set(index) }
+    }
+
+    /// Bytes of a journal for that many recipients.
+    static func byteCount(of count: Int) -> Int { (count + 7) / 8 }
 
     /// Whether that bit is set.
     subscript(_ index: Int) -> Bool {
@@ -52,7 +61,7 @@ struct DoneBitmap: Hashable, Sendable {
         for word in self.words {
             for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift * 8))) }
         }
-        bytes.removeLast(bytes.count - (self.count + 7) / 8)
+        bytes.removeLast(bytes.count - Self.byteCount(of: self.count))
         return bytes
     }
 }

@@ -10,6 +10,41 @@ internal import ApusStore
 struct RecipientLoader: Sendable {
     let store: DeviceStore
 
+    /// Counts the send for every row that is sent to, if its message shows what a badge has come to.
+    ///
+    /// - Parameter isRepeated: whether all of them were counted for this send before.
+    func countBadges(for plan: inout RunPlan, isRepeated: Bool) async throws {
+        let (send, context, rows) = (plan.send, plan.context, plan.table.rows)
+        guard context.needsBadges, case .increment(let increment) = send.command.notification.badge else { return }
+        let done = DoneBitmap(count: rows.count, journal: plan.journal)
+        let open = rows.indices.filter { rows[$0].verdict == .open && !done[$0] }
+        // No unit has more recipients than one call counts.
+        let parts = Dictionary(grouping: open) { rows[$0].partition }.map { (partition: $0.key, indices: $0.value) }
+        let store = self.store
+        let counted = try await withThrowingTaskGroup(of: ([Int], [UInt32?]).self) { group in
+            for part in parts {
+                let devices = part.indices.map { index in
+                    DeviceStore.CountedDevice(ordinal: rows[index].ordinal, generation: rows[index].generation)
+                }
+                group.addTask {
+                    let counts = try await store.countBadges(
+                        context.route,
+                        Int(part.partition),
+                        devices,
+                        send: send.digest,
+                        increment: increment,
+                        isRepeated: isRepeated,
+                    )
+                    return (part.indices, counts)
+                }
+            }
+            var counted: [([Int], [UInt32?])] = []
+            for try await part in group { counted.append(part) }
+            return counted
+        }
+        for (indices, counts) in counted { plan.table.setBadges(counts, of: indices) }
+    }
+
     /// The table of a unit; rows stand in the order of the journal's bits.
     func table(_ unit: WorkUnit, _ send: SendContext, _ context: RouteContext) async throws -> RecipientTable {
         switch unit.recipients {
@@ -92,12 +127,20 @@ struct RecipientLoader: Sendable {
         return table
     }
 
-    /// The table of addresses that stand in the command.
+    /// The table of an audience that a provider holds: one recipient without a token.
+    static var heldAudience: RecipientTable {
+        var table = RecipientTable()
+        table.append(RecipientTable.Row(partition: RecipientTable.addressPartition, ordinal: 0), token: [])
+        return table
+    }
+
+    /// The table of addresses that stand in the command, or of the one audience that it names.
     static func table(
         addresses indices: [UInt32],
         _ send: SendContext,
         _ context: RouteContext,
     ) -> RecipientTable {
+        guard send.command.target.holder == nil else { return Self.heldAudience }
         guard case .addresses(let addresses) = send.command.target else {
             preconditionFailure("a unit of addresses without any")
         }
@@ -115,6 +158,7 @@ struct RecipientLoader: Sendable {
             }
             var variant = row
             variant.variant = UInt16(context.messages.variantIndex(forLocale: Array(address.locale.utf8).span))
+            variant.isInstallation = address.kind == .installation
             table.append(variant, token: token)
         }
         return table
@@ -153,7 +197,8 @@ extension RecipientTable {
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
         self.rows[row].tokenLength = UInt16(clamping: view.token.count)
         self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
-        for index in view.token { self.tokens.append(value[index]) }
+        self.rows[row].isInstallation = view.tokenKind == .installation
+        unsafe value.extracting(view.token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
     }
 
     private mutating func skip(_ row: Int, _ reason: Reason) {

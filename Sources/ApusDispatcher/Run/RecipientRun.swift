@@ -17,6 +17,8 @@ struct RecipientRun: Sendable {
         var firstAttemptAt: UnixMilliseconds?
         /// Whether every recipient's outcome is listed.
         var listsRecipients: Bool
+        /// Whether nobody may be sent to twice, rather than nobody be left out.
+        var isAtMostOnce = false
     }
 
     /// What an answer leads to.
@@ -39,6 +41,8 @@ struct RecipientRun: Sendable {
     private(set) var inFlight = 0
     /// When the oldest of `deferred` came in.
     private(set) var deferredSince: UnixMilliseconds?
+    /// Who may have been sent to; nil: who is sent to twice gets the same again.
+    private var marks: MarkedWindow?
     private var next = 0
     private var again: [UInt32] = []
     private var isStopped = false
@@ -51,10 +55,22 @@ struct RecipientRun: Sendable {
     }
 
     /// A run over the zero bits of the journal.
+    ///
+    /// - Parameter journal: as `takeReport` gave it: the done bits and, when nobody may be sent to twice, the marked ones.
     init(terms: Terms, table: RecipientTable, journal: [UInt8] = [], now: UnixMilliseconds) {
         self.terms = terms
         self.table = table
         self.done = DoneBitmap(count: table.rows.count, journal: journal)
+        if terms.isAtMostOnce {
+            let marked = DoneBitmap(
+                count: table.rows.count,
+                journal: Array(journal.dropFirst(DoneBitmap.byteCount(of: table.rows.count))),
+            )
+            for index in table.rows.indices where marked[index] && !self.done[index] {
+                self.close(index, .failed, .unknown, now: now)
+            }
+            self.marks = MarkedWindow()
+        }
         for index in table.rows.indices where table.rows[index].verdict != .open && !self.done[index] {
             self.close(index, table.rows[index].verdict, table.rows[index].verdictReason, now: now)
         }
@@ -69,7 +85,13 @@ struct RecipientRun: Sendable {
     static let deferredMillisecondsMax: Int64 = 1_000
 
     /// Whether there is something that should be written by now.
-    func isDue(now: UnixMilliseconds) -> Bool { self.report.count > 0 || self.deferredHasWaited(now: now) }
+    func isDue(now: UnixMilliseconds) -> Bool {
+        self.report.count > 0 || self.deferredHasWaited(now: now)
+            || (!self.isStopped && self.marks?.canMove(over: self.done) ?? false)
+    }
+
+    /// Rows before this may be sent to.
+    private var sendableEnd: Int { self.marks?.durableEnd ?? self.table.rows.count }
 
     /// The recipient to send to next; nil: none is left, or none may be sent any more.
     mutating func takeNext() -> Int? {
@@ -78,7 +100,8 @@ struct RecipientRun: Sendable {
             self.inFlight += 1
             return Int(index)
         }
-        while self.next < self.table.rows.count {
+        let end = self.sendableEnd
+        while self.next < end {
             let index = self.next
             self.next += 1
             guard !self.done[index] else { continue }
@@ -96,12 +119,30 @@ struct RecipientRun: Sendable {
     }
 
     /// Whether anything waits to be sent.
-    var hasNext: Bool { !self.isStopped && (!self.again.isEmpty || self.next < self.table.rows.count) }
+    var hasNext: Bool { !self.isStopped && (!self.again.isEmpty || self.next < self.sendableEnd) }
+
+    /// The last report is durable: what was marked in it may be sent to.
+    mutating func reportWritten() { self.marks?.reportWritten() }
+
+    /// How many wait to be sent, at most: some may be done already by an earlier owner.
+    var unsentCount: Int { self.isStopped ? 0 : self.again.count + max(0, self.sendableEnd - self.next) }
+
+    /// Takes out whoever has not been sent to: they are another's from now on, and have no outcome here.
+    mutating func takeUnsent() -> [Int] {
+        var unsent = self.again.map { Int($0) }
+        self.again.removeAll()
+        for index in self.next..<self.table.rows.count where !self.done[index] { unsent.append(index) }
+        self.next = self.table.rows.count
+        for index in unsent { self.done.set(index) }
+        return unsent.sorted()
+    }
 
     /// What a provider says beside the outcome.
     struct Detail: Sendable {
         var reason: String = ""
         var id: String = ""
+        /// HTTP status of the answer; 0: there was none.
+        var status = 0
         /// Of the token as the store keeps it.
         var tokenDigest: UInt64 = 0
         /// When the request went out.
@@ -111,7 +152,7 @@ struct RecipientRun: Sendable {
     /// The provider took it: the path of nearly all.
     mutating func accepted(_ index: Int, now: UnixMilliseconds) {
         self.leave(index)
-        self.done.set(index)
+        self.settle(index)
         self.report.add(.accepted, .none, at: now)
     }
 
@@ -142,14 +183,28 @@ struct RecipientRun: Sendable {
                 self.again.append(UInt32(index))
                 return .sendAgain
             }
-            self.retry(index, outcome, deferral.reason, now, draw, detail())
+            let said = detail()
+            guard !self.terms.isAtMostOnce || deferral.isFree || Self.saysNotTaken(said.status) else {
+                self.close(index, .failed, deferral.reason, now: now, detail: said)
+                break
+            }
+            self.retry(index, outcome, deferral.reason, now, draw, said)
         case .misconfigured:
             self.retry(index, outcome, .credentials, now, draw, detail())
         case .lost(let loss):
-            self.retry(index, outcome, loss == .timeout ? .timeout : .connection, now, draw, detail())
+            let reason: Reason = loss == .timeout ? .timeout : .connection
+            guard !self.terms.isAtMostOnce else {
+                self.close(index, .failed, reason, now: now, detail: detail())
+                break
+            }
+            self.retry(index, outcome, reason, now, draw, detail())
         }
         return .settled
     }
+
+    /// Whether an answer of that status proves that the provider did not take the notification: it refused the request (4xx), or
+    /// was not there for it (503). After any other trouble of its own it may have passed the notification on.
+    private static func saysNotTaken(_ status: Int) -> Bool { (400..<500).contains(status) || status == 503 }
 
     /// Sends nothing more; what is not on the wire stays open for whoever takes the unit next.
     mutating func stop() { self.isStopped = true }
@@ -174,7 +229,10 @@ struct RecipientRun: Sendable {
         var retries: [(due: UnixMilliseconds, indices: [Int])]
         /// Why they are tried again, one for each.
         var retryReasons: [Reason]
+        /// The done bits and, while something marked may be on the wire, the marked ones.
         var bitmap: [UInt8]
+        /// Whether other recipients are marked than in the report before.
+        var changesMarks: Bool
     }
 
     /// What is to be written now.
@@ -186,7 +244,7 @@ struct RecipientRun: Sendable {
         if self.isFinished || self.deferredHasWaited(now: now) {
             for waiting in self.deferred {
                 bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
-                self.done.set(waiting.index)
+                self.settle(waiting.index)
                 reasons.append(waiting.reason)
             }
             self.deferred.removeAll(keepingCapacity: true)
@@ -195,7 +253,22 @@ struct RecipientRun: Sendable {
         let taken = self.report
         self.report.clear()
         let retries = bySecond.sorted { $0.key < $1.key }.map { (UnixMilliseconds(seconds: $0.key), $0.value.sorted()) }
-        return Taken(report: taken, retries: retries, retryReasons: reasons, bitmap: self.done.journal)
+        var bitmap = self.done.journal
+        var changesMarks = false
+        if let marks = self.marks, self.isFinished {
+            // Nothing is on the wire any more: what was marked and not sent to is as good as new.
+            changesMarks = marks.open > 0
+        } else if self.marks != nil {
+            if !self.isStopped { changesMarks = self.marks?.move(over: self.done) ?? false }
+            bitmap += DoneBitmap(count: self.done.count, setBefore: self.marks?.end ?? 0).journal
+        }
+        return Taken(
+            report: taken,
+            retries: retries,
+            retryReasons: reasons,
+            bitmap: bitmap,
+            changesMarks: changesMarks,
+        )
     }
 
     private func deferredHasWaited(now: UnixMilliseconds) -> Bool {
@@ -207,6 +280,12 @@ struct RecipientRun: Sendable {
         self.inFlight -= 1
     }
 
+    /// The recipient has its outcome or its retry.
+    private mutating func settle(_ index: Int) {
+        guard self.done.set(index) else { return }
+        self.marks?.close(index)
+    }
+
     private mutating func close(
         _ index: Int,
         _ outcome: Outcome,
@@ -214,7 +293,7 @@ struct RecipientRun: Sendable {
         now: UnixMilliseconds,
         detail said: Detail? = nil,
     ) {
-        self.done.set(index)
+        self.settle(index)
         self.report.add(outcome, reason, at: now)
         guard self.terms.listsRecipients else { return }
         var ended = RecipientOutcome(place: self.table.place(index), outcome: outcome, reason: reason, at: now)

@@ -7,7 +7,8 @@ internal import ApusMessages
 struct RecipientTable: Sendable {
     /// One recipient.
     struct Row: Sendable {
-        /// Where its token begins in `tokens`, and how long it is; 0: it is not to be sent to.
+        /// Where its token begins in `tokens`, and how long it is; 0: it is not to be sent to, or is an audience that a
+        /// provider holds.
         var tokenOffset: UInt32 = 0
         var tokenLength: UInt16 = 0
         /// Which rendered variant it gets.
@@ -19,12 +20,16 @@ struct RecipientTable: Sendable {
         /// What is known without sending; `open`: send.
         var verdict: Outcome = .open
         var verdictReason: Reason = .none
+        /// Whether its token is a Firebase installation id.
+        var isInstallation = false
     }
 
     /// The partition of rows that stand for addresses of the command.
     static let addressPartition = UInt32.max
 
     var rows: [Row] = []
+    /// What each row's badge has come to; empty when the message does not count.
+    private var badges: [UInt32] = []
     /// As they go onto the wire: hexadecimal for APNs, text for the others.
     var tokens: [UInt8] = []
 
@@ -44,6 +49,23 @@ struct RecipientTable: Sendable {
         row.verdict = outcome
         row.verdictReason = reason
         self.rows.append(row)
+    }
+
+    /// What the row's badge has come to; 0 when the message does not count.
+    func badge(_ index: Int) -> UInt32 { self.badges.isEmpty ? 0 : self.badges[index] }
+
+    /// Notes what badges have come to; where there is none the device is gone, and is not to be sent to.
+    mutating func setBadges(_ counts: [UInt32?], of indices: [Int]) {
+        precondition(counts.count == indices.count)
+        if self.badges.isEmpty { self.badges = Array(repeating: 0, count: self.rows.count) }
+        for (index, count) in zip(indices, counts) {
+            if let count {
+                self.badges[index] = count
+            } else {
+                self.rows[index].verdict = .skipped
+                self.rows[index].verdictReason = .deviceGone
+            }
+        }
     }
 
     /// Who the row stands for.

@@ -4,6 +4,7 @@ internal import ApusProviders
 internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
+internal import Synchronization
 
 /// A send as a process knows it while it works on it: decoded once, rendered once per route and variant.
 final class SendContext: Sendable {
@@ -19,6 +20,8 @@ final class SendContext: Sendable {
     let expiresAt: UnixMilliseconds?
     /// Whom it is for, as records are checked; nil: nothing to check (addresses, devices).
     let predicate: Predicate
+    /// The step of dispatching it, in its publisher's trace; nil: it has none.
+    let trace: TraceContext?
     /// The routes of the app, rendered.
     let routes: [RouteNumber: RouteContext]
 
@@ -47,7 +50,13 @@ final class SendContext: Sendable {
         self.digest = digest
         self.expiresAt = expiresAt
         self.predicate = predicate
+        self.trace = Self.trace(of: command, send: send)
         self.routes = routes
+    }
+
+    /// The step of dispatching a send; the same whenever and wherever it is dispatched.
+    static func trace(of command: SendCommand, send: String) -> TraceContext? {
+        TraceContext(traceparent: command.traceparent)?.child("dispatch", of: send)
     }
 
     /// The context of a route by the route itself.
@@ -60,10 +69,37 @@ final class RouteContext: Sendable {
     let number: RouteNumber
     /// The notification's own words first, then the variants.
     let messages: RenderedNotification<PreparedMessage>
+    /// Whether each device's badge must be counted first.
+    let needsBadges: Bool
+    /// The same messages, addressed to Firebase installation ids: made when the first such device comes along.
+    private let installations = Mutex<RenderedNotification<PreparedMessage>?>(nil)
+    private let forInstallations: @Sendable () -> RenderedNotification<PreparedMessage>
 
-    init(route: Route, number: RouteNumber, messages: RenderedNotification<PreparedMessage>) {
+    /// - Parameter forInstallations: the same messages for installation ids; nil: the route knows none.
+    init(
+        route: Route,
+        number: RouteNumber,
+        messages: RenderedNotification<PreparedMessage>,
+        forInstallations: (@Sendable () -> RenderedNotification<PreparedMessage>)? = nil,
+    ) {
         self.route = route
         self.number = number
         self.messages = messages
+        self.forInstallations = forInstallations ?? { messages }
+        self.needsBadges = messages.variants.contains { $0.needsBadge }
+    }
+
+    /// What a recipient gets.
+    @inline(__always)
+    func message(for row: RecipientTable.Row) -> PreparedMessage {
+        row.isInstallation ? self.installationMessage(row.variant) : self.messages.variants[Int(row.variant)]
+    }
+
+    private func installationMessage(_ variant: UInt16) -> PreparedMessage {
+        self.installations.withLock { made in
+            let messages = made ?? self.forInstallations()
+            made = messages
+            return messages.variants[Int(variant)]
+        }
     }
 }

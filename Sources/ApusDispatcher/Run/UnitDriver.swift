@@ -5,7 +5,8 @@ internal import ApusRedis
 internal import ApusStreams
 internal import Logging
 
-/// Carries one work unit from its stream entry to its end: starts the run, writes its progress, obeys the verdict.
+/// Carries one work unit from its stream entry to its end: asks whether it may go out, starts the run, writes its progress, obeys the
+/// verdict.
 ///
 /// A bit is set in the journal only together with its outcome or its retry. After `kill -9` whoever takes the unit over sends
 /// the zero bits only.
@@ -14,6 +15,9 @@ struct UnitDriver {
     let consumer: StreamConsumer
     let tag: HashTag
     let worker: WorkerHandle
+    let loader: RecipientLoader
+    /// Told of every report that was written.
+    let progressed: @Sendable () -> Void
     let logger: Logger
 
     /// How the unit ended for this process.
@@ -22,8 +26,8 @@ struct UnitDriver {
         case finished
         /// Another owns it.
         case lost
-        /// It was handed back: held, or this process is stopping.
-        case handedBack
+        /// It waits for its send to be resumed, or for any other dispatcher.
+        case left
     }
 
     func drive(
@@ -32,9 +36,23 @@ struct UnitDriver {
         plan: RunPlan,
         isStopping: @Sendable () -> Bool,
     ) async throws -> End {
+        let verdict = try await self.tell(entry, unit, journal: nil, next: .begin)
+        var plan = plan
+        plan.journal = verdict.journal?.bitmap ?? []
+        plan.ratePerSecond = Double(verdict.ratePerSecond)
+        switch verdict.state {
+        case .running:
+            // Whoever left a journal, or filed a retry, had counted everybody before.
+            try await self.loader.countBadges(for: &plan, isRepeated: unit.attempt > 1 || verdict.journal != nil)
+        case .cancelled: plan.isCancelled = true
+        case .paused: return .left
+        case .lost: return .lost
+        case .done:
+            return try await self.tell(entry, unit, journal: nil, next: .finish).state == .lost ? .lost : .finished
+        }
         let token = try await self.worker.start(plan)
         do {
-            return try await self.follow(token, entry, unit, plan, isStopping)
+            return try await self.follow(token, entry, unit, plan, after: verdict.journal?.sequence ?? 0, isStopping)
         } catch {
             await self.abandon(token)
             throw error
@@ -54,32 +72,33 @@ struct UnitDriver {
         _ entry: StreamEntry,
         _ unit: WorkUnit,
         _ plan: RunPlan,
+        after lastSequence: UInt32,
         _ isStopping: @Sendable () -> Bool,
     ) async throws -> End {
-        var sequence = entry.journal?.sequence ?? 0
+        var sequence = lastSequence
+        var rate = plan.ratePerSecond
         var hasStopped = false
         while true {
             let update = try await self.worker.update(token)
-            sequence += 1
+            // Only what is written has a number, so that a gap tells of a report that is missing.
+            if update.isDirty { sequence += 1 }
             let verdict = try await self.write(update, entry, unit, plan, sequence: sequence)
+            if update.isDirty, verdict.state != .lost { self.progressed() }
             if update.isFinished {
                 try await self.worker.remove(token)
-                guard verdict != .lost else { return .lost }
-                guard !update.isComplete else { return .finished }
-                try await self.streams.handBack(
-                    stream: entry.stream,
-                    entries: [entry.id],
-                    by: self.consumer,
-                    tag: self.tag
-                )
-                return .handedBack
+                guard verdict.state != .lost else { return .lost }
+                return update.isComplete ? .finished : .left
             }
-            switch verdict {
+            switch verdict.state {
             case .running:
+                if Double(verdict.ratePerSecond) != rate {
+                    rate = Double(verdict.ratePerSecond)
+                    try await self.worker.setRate(token, perSecond: rate)
+                }
                 guard isStopping(), !hasStopped else { continue }
                 hasStopped = true
                 try await self.worker.stop(token)
-            case .paused, .lost:
+            case .paused, .lost, .done:
                 try await self.worker.stop(token)
             case .cancelled:
                 try await self.worker.closeRest(token, .cancelled, .cancelled)
@@ -94,25 +113,42 @@ struct UnitDriver {
         _ plan: RunPlan,
         sequence: UInt32,
     ) async throws -> SendStreams.Verdict {
-        let finishes = update.isFinished && update.isComplete
-        let writes = update.isDirty || finishes
+        let next: SendStreams.NextStep =
+            update.isFinished ? (update.isComplete ? .finish : .leave) : .continue
         var batch: OutcomeBatch?
         if update.report.count > 0 {
             batch = Self.batch(update.report, plan)
             batch?.unit = "\(entry.stream)/\(entry.id)"
             batch?.sequence = UInt64(sequence)
         }
-        let outcomes = batch
-        return try await self.persistently {
+        return try await self.tell(
+            entry,
+            unit,
+            journal: update.isDirty ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
+            outcomes: batch,
+            retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
+            next: next,
+        )
+    }
+
+    private func tell(
+        _ entry: StreamEntry,
+        _ unit: WorkUnit,
+        journal: UnitJournal?,
+        outcomes: OutcomeBatch? = nil,
+        retries: [SendStreams.Retry] = [],
+        next: SendStreams.NextStep,
+    ) async throws -> SendStreams.Verdict {
+        try await self.persistently {
             try await self.streams.progress(
                 entry,
                 of: unit.send,
                 by: self.consumer,
                 tag: self.tag,
-                journal: writes ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
+                journal: journal,
                 outcomes: outcomes,
-                retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
-                finish: finishes,
+                retries: retries,
+                next: next,
             )
         }
     }
@@ -123,7 +159,7 @@ struct UnitDriver {
         while true {
             do {
                 return try await body()
-            } catch let error as RedisError where error.isRetryable {
+            } catch let error as RedisError where error.isRetryable || error.isOutcomeUnknown {
                 failures += 1
                 self.logger.warning(
                     "progress not written, will repeat",
@@ -151,7 +187,7 @@ struct UnitDriver {
         batch.lastAt = report.lastAt
         batch.replyTo = plan.send.command.replyTo
         batch.receiptLevel = plan.send.command.receiptLevel
-        batch.traceparent = plan.send.command.traceparent
+        batch.traceparent = plan.send.trace?.traceparent ?? ""
         batch.publishedAtNanoseconds = plan.publishedAtNanoseconds
         return batch
     }
@@ -170,7 +206,8 @@ struct UnitDriver {
             again.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt ?? due
             return SendStreams.Retry(
                 due: due,
-                id: "\(unit.send)/\(entry.id)/\(sequence)/\(due)",
+                // Entries of different streams may have the same id, and one command may go out on several routes.
+                id: "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)",
                 unit: again,
             )
         }

@@ -3,59 +3,79 @@ internal import ApusMessages
 internal import ApusMetrics
 internal import ApusProviders
 internal import ApusStore
+internal import ApusStreams
 internal import NIOCore
 
-/// Everything that sends on one event loop: its gateways and the runs that feed them. Used on that loop only; no locks.
+/// Everything that sends on one event loop: its routes and the runs that feed them. Used on that loop only; no locks.
 ///
 /// Runs of a route take turns, a bounded batch each, so that none of them waits for another to end; express runs come first and
-/// have a connection of their own.
+/// have a connection of their own. A batch goes out only as far as the route's rate, the send's rate, the circuit, the window and the
+/// gateway allow: each is asked once per batch, none per notification.
 final class Worker {
     /// Submissions of one run per turn.
     static let batchMax = 128
+    /// A run whose last report has been unwritten for so long sends nothing more.
+    static let unwrittenTimeMax: TimeAmount = .milliseconds(500)
+    /// A direct send that could not go out for so long becomes units of its route.
+    static let directPatience: TimeAmount = .seconds(1)
 
     let eventLoop: any EventLoop
     private let clock: any WallClock
-    private let flushInterval: TimeAmount
-    private let heartbeat: TimeAmount
-    private let metrics: DispatcherMetrics
+    let settings: WorkerSettings
+    private let leases: any LeaseSource
+    let metrics: DispatcherMetrics
     let shard: MetricShard
-    private var gateways: [RouteNumber: ProviderGateway] = [:]
+    private(set) var routes: [RouteNumber: RouteSender] = [:]
+    var paces: [String: SendPace] = [:]
     private var runs: [ActiveRun?] = []
     private var freeSlots: [Int] = []
-    private var waiting: [RouteNumber: WaitingRuns] = [:]
     private var flushTimer: RepeatedTask?
     private var activeCount = 0
     private var generator = SystemRandomNumberGenerator()
+    /// A moment of the monotonic clock, and the time of day then.
+    private var lastMoment: UInt64 = 0
+    private var lastTime: Int64 = 0
 
     init(
         eventLoop: any EventLoop,
         clock: any WallClock,
-        flushInterval: TimeAmount,
-        heartbeat: TimeAmount,
+        settings: WorkerSettings,
+        leases: any LeaseSource,
         metrics: DispatcherMetrics,
         shard: MetricShard,
     ) {
-        precondition(heartbeat > flushInterval)
         self.eventLoop = eventLoop
         self.clock = clock
-        self.flushInterval = flushInterval
-        self.heartbeat = heartbeat
+        self.settings = settings
+        self.leases = leases
         self.metrics = metrics
         self.shard = shard
     }
 
     // MARK: Gateways
 
-    func add(_ gateway: ProviderGateway, for route: RouteNumber) {
+    func add(_ gateway: ProviderGateway, for route: RouteNumber, pace: RoutePace) {
         gateway.delegate = self
-        self.gateways[route] = gateway
-        self.waiting[route] = WaitingRuns()
+        let beat = self.beat(of: pace.limiter, ratePerSecond: pace.ratePerSecond)
+        self.routes[route] = RouteSender(number: route, gateway: gateway, beat: beat, window: self.settings.window)
         gateway.start()
+    }
+
+    func beat(of limiter: Limiter, ratePerSecond: Double?) -> LeaseBeat {
+        LeaseBeat(limiter, ratePerSecond: ratePerSecond, source: self.leases, eventLoop: self.eventLoop, user: self)
+    }
+
+    /// Sends over another gateway as soon as it can; the one before ends when it owes no answer any more.
+    func exchange(_ gateway: ProviderGateway, for route: RouteNumber) {
+        guard let route = self.routes[route] else { preconditionFailure("a gateway for an unknown route") }
+        gateway.delegate = self
+        route.exchange(for: gateway)
     }
 
     /// Closes all gateways when nothing of theirs is on the wire.
     func drain() -> EventLoopFuture<Void> {
-        EventLoopFuture.andAllComplete(self.gateways.values.map { $0.drain() }, on: self.eventLoop)
+        for route in self.routes.values { route.beat.stop() }
+        return EventLoopFuture.andAllComplete(self.routes.values.map { $0.drain() }, on: self.eventLoop)
     }
 
     // MARK: Runs
@@ -70,6 +90,7 @@ final class Worker {
             expiresAt: plan.send.expiresAt,
             firstAttemptAt: plan.firstAttemptAt,
             listsRecipients: plan.send.command.receiptLevel == .recipients,
+            isAtMostOnce: plan.send.command.delivery == .atMostOnce,
         )
         let active = ActiveRun(
             run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
@@ -80,22 +101,47 @@ final class Worker {
         active.slot = slot
         self.activeCount += 1
         self.startFlushTimer()
-        if let expiresAt = plan.send.expiresAt, now >= expiresAt {
-            active.run.closeRest(.expired, .ttl, now: now)
-        } else if self.gateways[plan.context.number] == nil {
+        self.setRate(plan.ratePerSecond, of: active)
+        if plan.isCancelled { active.run.closeRest(.cancelled, .cancelled, now: now) }
+        active.route = self.routes[plan.context.number]
+        if let route = active.route {
+            self.join(active, route)
+        } else {
             active.run.closeRest(.failed, .noRoute, now: now)
         }
-        self.enqueue(active)
-        self.feed(plan.context.number, lane: plan.lane)
         return RunToken(slot: slot, nonce: active.nonce)
     }
 
-    /// Completes the promise when the run has something to write, has ended, or a heartbeat has passed.
+    private func join(_ active: ActiveRun, _ route: RouteSender) {
+        route.runs += 1
+        self.expire(active, now: self.clock.now())
+        if active.plan.reportsAtEnd {
+            route.directRuns += 1
+            let now = NIODeadline.now().uptimeNanoseconds
+            if route.directRuns > RouteSender.directRunsMax || route.isClosed(now: now) { self.setAside(active) }
+        }
+        // Who is marked before the send has somebody to send to as soon as the marks are written.
+        guard active.run.hasNext || active.run.terms.isAtMostOnce else { return }
+        self.enqueue(active)
+        self.feed(route, active.plan.lane)
+        route.beat.need(hurry: active.isQueued)
+    }
+
+    /// Completes the promise when the run has something to write, has ended, or a heartbeat has passed. Whatever was taken before
+    /// is written by now.
     func awaitUpdate(_ token: RunToken, _ promise: EventLoopPromise<RunUpdate>) {
         guard let active = self.active(token) else { return promise.fail(WorkerError.noSuchRun) }
         precondition(active.waiter == nil, "one waiter per run")
         active.waiter = promise
         active.waitingSince = .now()
+        active.run.reportWritten()
+        self.expire(active, now: self.clock.now())
+        if let route = active.route {
+            route.window.settled(active.beingWritten)
+            active.beingWritten = 0
+            self.enqueue(active)
+            for lane in Lane.allCases { self.feed(route, lane) }
+        }
         self.update(active, isFlush: false)
     }
 
@@ -121,13 +167,21 @@ final class Worker {
         self.freeSlots.append(token.slot)
         self.activeCount -= 1
         active.waiter?.fail(WorkerError.noSuchRun)
+        self.leavePace(active)
+        if let route = active.route {
+            if active.isQueued { route.waiting.remove(active) }
+            route.window.settled(active.answered + active.beingWritten)
+            route.runs -= 1
+            if active.plan.reportsAtEnd { route.directRuns -= 1 }
+            for lane in Lane.allCases { self.feed(route, lane) }
+        }
         if self.activeCount == 0 {
             self.flushTimer?.cancel()
             self.flushTimer = nil
         }
     }
 
-    private func active(_ token: RunToken) -> ActiveRun? {
+    func active(_ token: RunToken) -> ActiveRun? {
         self.eventLoop.preconditionInEventLoop()
         guard token.slot < self.runs.count, let active = self.runs[token.slot], active.nonce == token.nonce else {
             return nil
@@ -135,51 +189,98 @@ final class Worker {
         return active
     }
 
-    private func enqueue(_ active: ActiveRun) {
+    /// Lets a run wait for its turn.
+    func enqueue(_ active: ActiveRun) {
         guard active.run.hasNext, !active.isQueued else { return }
         active.isQueued = true
-        self.waiting[active.plan.context.number]?.append(active)
+        active.route?.waiting.append(active)
     }
+
+    private func expire(_ active: ActiveRun, now: UnixMilliseconds) {
+        guard active.run.hasNext, let expiresAt = active.plan.send.expiresAt, now >= expiresAt else { return }
+        active.run.closeRest(.expired, .ttl, now: now)
+    }
+
+    /// Takes whoever was not sent to out of a direct send.
+    private func setAside(_ active: ActiveRun) { active.unsent += active.run.takeUnsent() }
 
     // MARK: Sending
 
-    private func feed(_ route: RouteNumber, lane: Lane) {
-        guard let gateway = self.gateways[route], var queue = self.waiting[route] else { return }
-        self.waiting[route] = nil
-        defer { self.waiting[route] = queue }
-        while let active = queue.takeFirst(lane) {
-            active.isQueued = false
-            let hasRoom = self.submitBatch(of: active, to: gateway)
-            if active.run.hasNext {
-                active.isQueued = true
-                queue.append(active)
-            }
-            guard hasRoom else { return }
-        }
+    /// What came of a run's turn.
+    private enum Turn {
+        /// It has had its batch, or has nothing more to send.
+        case taken
+        /// It waits for something of its own: its report, its send's pace.
+        case parked
+        /// Nothing of this lane can go out now.
+        case blocked
     }
 
-    /// Submits up to a batch; false when the gateway has no room left.
-    private func submitBatch(of active: ActiveRun, to gateway: ProviderGateway) -> Bool {
+    func feed(_ route: RouteSender, _ lane: Lane) {
+        while let active = route.waiting.takeFirst(lane) {
+            active.isQueued = false
+            guard active.run.hasNext else { continue }
+            switch self.submitBatch(of: active, route) {
+            case .taken: self.enqueue(active)
+            case .parked: continue
+            case .blocked:
+                active.isQueued = true
+                route.waiting.putFirst(active)
+                return route.noteHold(lane, now: .now())
+            }
+        }
+        route.endHold(now: .now())
+    }
+
+    private func submitBatch(of active: ActiveRun, _ route: RouteSender) -> Turn {
         let plan = active.plan
-        for _ in 0..<Self.batchMax {
-            guard gateway.hasRoom(plan.lane) else { return false }
-            guard let index = active.run.takeNext() else { return true }
+        let now = NIODeadline.now()
+        guard !active.isHeldBack(now: now) else { return .parked }
+        var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
+        guard room > 0 else { return .blocked }
+        if let pace = active.pace {
+            room = min(room, pace.beat.permits.available(plan.lane, now: now.uptimeNanoseconds))
+            guard room > 0 else {
+                pace.park(active)
+                return .parked
+            }
+        }
+        let slot = UInt64(active.slot) << 32
+        let sent = self.submit(room, of: &active.run, plan, slot, route.gateway, now: now.uptimeNanoseconds)
+        route.sent(sent)
+        active.pace?.beat.permits.use(sent)
+        return sent == room || !active.run.hasNext ? .taken : .blocked
+    }
+
+    /// Submits up to so many, as far as the gateway has room.
+    private func submit(
+        _ room: Int,
+        of run: inout RecipientRun,
+        _ plan: RunPlan,
+        _ slot: UInt64,
+        _ gateway: ProviderGateway,
+        now: UInt64,
+    ) -> Int {
+        for sent in 0..<room {
+            guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
             let row = plan.table.rows[index]
             let start = Int(row.tokenOffset)
             let id = APNsID(sendDigest: plan.send.digest, row)
             let accepted = gateway.submit(
-                plan.context.messages.variants[Int(row.variant)],
+                plan.context.message(for: row),
                 token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
+                badge: plan.table.badge(index),
                 id: (id.high, id.low),
-                tag: UInt64(active.slot) << 32 | UInt64(index),
+                tag: slot | UInt64(index),
                 lane: plan.lane,
+                now: now,
             )
             guard accepted else {
-                active.run.putBack(index)
-                return false
+                run.putBack(index)
+                return sent
             }
         }
-        return true
+        return room
     }
 
     // MARK: Reporting
@@ -188,14 +289,20 @@ final class Worker {
         guard self.flushTimer == nil else { return }
         let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
         self.flushTimer = self.eventLoop.scheduleRepeatedTask(
-            initialDelay: self.flushInterval,
-            delay: self.flushInterval,
+            initialDelay: self.settings.flushInterval,
+            delay: self.settings.flushInterval,
         ) { _ in bound.value.flush() }
     }
 
     private func flush() {
+        let now = self.clock.now()
+        let time = NIODeadline.now()
         for active in self.runs {
-            if let active { self.update(active, isFlush: true) }
+            guard let active else { continue }
+            self.expire(active, now: now)
+            let isTired = active.plan.reportsAtEnd && time - active.startedAt >= Self.directPatience
+            if isTired, active.run.hasNext { self.setAside(active) }
+            self.update(active, isFlush: true)
         }
     }
 
@@ -204,18 +311,22 @@ final class Worker {
         guard let waiter = active.waiter else { return }
         let isFinished = active.run.isFinished
         let now = self.clock.now()
-        let isOverdue = NIODeadline.now() - active.waitingSince >= self.heartbeat
+        let time = NIODeadline.now()
+        let isOverdue = time - active.waitingSince >= self.settings.heartbeat
         guard isFinished || (isFlush && !active.plan.reportsAtEnd && (active.run.isDue(now: now) || isOverdue)) else {
             return
         }
         active.waiter = nil
         let taken = active.run.takeReport(now: now)
+        active.reportTaken(now: time)
         self.count(taken, active)
         waiter.succeed(
             RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
+                unsent: active.unsent,
                 bitmap: taken.bitmap,
+                changesMarks: taken.changesMarks,
                 isFinished: isFinished,
                 isComplete: active.run.done.isComplete,
             )
@@ -232,25 +343,41 @@ extension Worker: ProviderGatewayDelegate {
     ) {
         let index = Int(tag & 0xffff_ffff)
         guard let active = self.runs[Int(tag >> 32)] else { preconditionFailure("an answer for a run that is gone") }
-        let now = self.clock.now()
-        let provider = active.run.terms.provider
+        let time = self.time(at: answer.endedAt)
+        let now = UnixMilliseconds(time / 1_000_000)
+        let provider = active.plan.context.route.provider
         self.shard[self.metrics.requests[provider, AnswerCode(status: answer.status)]] += 1
         if answer.status != 0 {
-            let elapsed = NIODeadline.now() - NIODeadline.uptimeNanoseconds(answer.startedAt)
-            self.shard.observe(elapsed.nanoseconds, in: self.metrics.requestDuration[provider])
+            let elapsed = Int64(answer.endedAt) - Int64(answer.startedAt)
+            self.observe(elapsed, active, in: self.metrics.requestDuration[provider], now: now)
+        }
+        guard let route = active.route else {
+            preconditionFailure("an answer of a route that is not there")
         }
         if case .accepted = outcome, !active.run.terms.listsRecipients {
+            route.circuit.heardGood()
             active.run.accepted(index, now: now)
-            self.countAccepted(active)
+            active.answered += 1
+            self.countAccepted(active, provider, at: time)
         } else {
-            self.settle(active, index, outcome, answer, now: now)
+            self.learn(outcome, route)
+            self.settle(active, index, outcome, answer, route, gateway, now: now)
         }
         if active.run.isFinished { self.update(active, isFlush: false) }
     }
 
+    /// What an answer says of the route as a whole.
+    private func learn(_ outcome: DeliveryOutcome, _ route: RouteSender) {
+        let now = NIODeadline.now().uptimeNanoseconds
+        let draw = Double.random(in: 0..<1, using: &self.generator)
+        route.circuit.heard(RouteCircuit.Answer(outcome), now: now, draw: draw)
+        route.beat.permits.heard(outcome, now: now, draw: draw)
+        if route.beat.permits.hasNews { route.beat.need(hurry: false) }
+    }
+
     func gatewayHasRoom(_ gateway: ProviderGateway) {
-        guard let number = self.gateways.first(where: { $0.value === gateway })?.key else { return }
-        for lane in Lane.allCases { self.feed(number, lane: lane) }
+        guard let route = self.routes.values.first(where: { $0.tookOver(gateway) }) else { return }
+        for lane in Lane.allCases { self.feed(route, lane) }
     }
 
     private func settle(
@@ -258,10 +385,14 @@ extension Worker: ProviderGatewayDelegate {
         _ index: Int,
         _ outcome: DeliveryOutcome,
         _ answer: ProviderAnswer,
+        _ route: RouteSender,
+        _ gateway: ProviderGateway,
         now: UnixMilliseconds,
     ) {
-        if case .accepted = outcome { self.countAccepted(active) }
-        let elapsed = NIODeadline.now() - NIODeadline.uptimeNanoseconds(answer.startedAt)
+        if case .accepted = outcome {
+            self.countAccepted(active, active.run.terms.provider, at: self.time(at: answer.endedAt))
+        }
+        let elapsed = Int64(answer.endedAt) - Int64(answer.startedAt)
         let table = active.plan.table
         let consequence = active.run.answered(
             index,
@@ -269,49 +400,65 @@ extension Worker: ProviderGatewayDelegate {
             detail: RecipientRun.Detail(
                 reason: answer.reason(),
                 id: answer.id(),
+                status: answer.status,
                 tokenDigest: DeviceToken.digest(Array(table.token(index))),
-                startedAt: now.advanced(byMilliseconds: -elapsed.nanoseconds / 1_000_000),
+                startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
             ),
             now: now,
             draw: Double.random(in: 0..<1, using: &self.generator),
         )
-        if consequence == .sendAgain { self.enqueue(active) }
+        switch consequence {
+        case .settled: active.answered += 1
+        case .sendAgain:
+            route.window.settled(1)
+            self.enqueue(active)
+            // A gateway that leaves has no room to tell of: the other one is asked.
+            if gateway !== route.gateway {
+                self.eventLoop.assumeIsolated().execute {
+                    for lane in Lane.allCases { self.feed(route, lane) }
+                }
+            }
+        }
     }
 
     /// What was learnt since the last report, in bulk: per notification nothing is counted here but what needs its own time.
     private func count(_ taken: RecipientRun.Taken, _ active: ActiveRun) {
+        let app = self.routes[active.plan.context.number]?.slot(
+            of: active.plan.context.route.app,
+            in: self.metrics.apps
+        )
         for count in taken.report.counts(provider: active.run.terms.provider) {
             let amount = Int64(clamping: count.count)
             self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
+            self.shard[self.metrics.appDeliveries[app ?? .other, count.outcome]] += amount
             if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
         }
         for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
     }
 
-    /// Takes over what the gateways know of the moment and of their past. Before each scrape.
-    func collect() {
-        for provider in Provider.allCases {
-            let statuses = self.gateways.values.filter { $0.configuration.provider == provider }.map(\.status)
-            self.shard[self.metrics.connections[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.open) }
-            self.shard[self.metrics.inFlight[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.inFlight) }
-            self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
-                $0 + Int64($1.connections.streamsLimit)
-            }
-            self.shard[self.metrics.goAways[provider]] = statuses.reduce(0) { $0 + Int64(clamping: $1.counts.goAways) }
-            self.shard[self.metrics.connectionAttempts[provider, .ok]] = statuses.reduce(0) {
-                $0 + Int64(clamping: $1.counts.handshakes)
-            }
-            self.shard[self.metrics.connectionAttempts[provider, .failed]] = statuses.reduce(0) {
-                $0 + Int64(clamping: $1.counts.attemptsFailed)
-            }
-        }
+    private func countAccepted(_ active: ActiveRun, _ provider: Provider, at time: Int64) {
+        guard active.plan.publishedAtNanoseconds > 0 else { return }
+        let elapsed = time - active.plan.publishedAtNanoseconds
+        if elapsed < 0 { self.shard[self.metrics.clockSkew] += 1 }
+        self.observe(
+            elapsed,
+            active,
+            in: self.metrics.deliveryLatency[provider],
+            now: UnixMilliseconds(time / 1_000_000),
+        )
     }
 
-    private func countAccepted(_ active: ActiveRun) {
-        guard active.plan.publishedAtNanoseconds > 0 else { return }
-        let elapsed = self.clock.nanosecondsSince1970() - active.plan.publishedAtNanoseconds
-        if elapsed < 0 { self.shard[self.metrics.clockSkew] += 1 }
-        self.shard.observe(elapsed, in: self.metrics.deliveryLatency[active.run.terms.provider])
+    /// The time of day at a moment of the monotonic clock that has just been: looked at once for all answers that came together.
+    private func time(at moment: UInt64) -> Int64 {
+        if moment != self.lastMoment { (self.lastMoment, self.lastTime) = (moment, self.clock.nanosecondsSince1970()) }
+        return self.lastTime
+    }
+
+    /// Records a time of a run, beside its trace if somebody records that.
+    private func observe(_ elapsed: Int64, _ active: ActiveRun, in histogram: Histogram, now: UnixMilliseconds) {
+        guard let trace = active.recordedTrace else { return self.shard.observe(elapsed, in: histogram) }
+        let exemplar = MetricExemplar(trace: trace, value: max(0, elapsed), milliseconds: now.value)
+        self.shard.observe(exemplar, in: histogram)
     }
 }
 

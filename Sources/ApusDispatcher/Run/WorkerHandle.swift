@@ -40,6 +40,11 @@ struct WorkerHandle: Sendable {
         try await self.onLoop { $0.closeRest(token, outcome, reason) }
     }
 
+    /// How many recipients of the run's send the whole fleet may reach per second; 0: as many as can be.
+    func setRate(_ token: RunToken, perSecond: Double) async throws {
+        try await self.onLoop { $0.setRate(token, perSecond: perSecond) }
+    }
+
     /// Forgets a run that has ended.
     func remove(_ token: RunToken) async throws {
         try await self.onLoop { $0.remove(token) }

@@ -37,6 +37,8 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     private var isCapacityWanted = false
     private var timer: Scheduled<Void>?
     private var timerDeadline = UInt64.max
+    /// When the bytes came that were read last: nanoseconds of the monotonic clock. One reading serves all answers in them.
+    package private(set) var readAt: UInt64 = 0
 
     /// A handler that tells `delegate` everything; it is held until `closed` was delivered.
     package init(
@@ -55,6 +57,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
         _ template: RequestTemplate,
         authorization: HeaderValue?,
         token: Span<UInt8>,
+        number: UInt32 = 0,
         id: RequestID?,
         tag: UInt64,
         deadline: NIODeadline,
@@ -64,6 +67,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
             template,
             authorization: authorization,
             token: token,
+            number: number,
             id: id,
             tag: tag,
             deadline: deadline.uptimeNanoseconds,
@@ -171,7 +175,8 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         self.isReading = true
         let bytes = self.unwrapInboundIn(data)
-        self.session.receive(bytes.readableBytesUInt8Span, now: Self.now())
+        self.readAt = Self.now()
+        self.session.receive(bytes.readableBytesUInt8Span, now: self.readAt)
         self.deliver()
     }
 

@@ -27,10 +27,13 @@ internal import CNghttp2
     var nextFree: Int32 = -1
     var template: Int32 = -1
     var authorization: Int32 = -1
+    /// The objects' own numbers; 0: none.
+    var templateSerial: UInt64 = 0
+    var authorizationSerial: UInt64 = 0
     var code: UInt32 = 0
     var status: Int32 = 0
     var outcome = Outcome.open
-    /// The library still knows the stream, so the request's bytes must stay.
+    /// The wire still knows the stream, so the request's bytes must stay.
     var isStreamOpen = false
     var isEventQueued = false
     /// The headers never left.
@@ -40,14 +43,20 @@ internal import CNghttp2
     /// The final answer's headers came; what follows are trailers.
     var isHeaderComplete = false
 
-    /// Path, id and token, as this request needs them; or a plain request's body.
+    /// Path, id and the middle of the body, as this request needs them; or what its wire made of a plain request.
     var request = GrowingBytes()
+    /// Bytes of the path at the start of `request`; 0: the template's is constant.
+    var pathCount = 0
+    /// Whether the id's text follows the path.
+    var hasID = false
     var bodyPrefix: UnsafeBufferPointer<UInt8>
     /// Where in `request` the middle of the body lies.
     var bodyMiddle = 0..<0
     var bodySuffix: UnsafeBufferPointer<UInt8>
     var bodyCount = 0
     var bodySent = 0
+    /// What only ``LeanWire`` needs; nghttp2 keeps its own.
+    var lean = LeanStream()
 
     /// Kept header values as (field, length high, length low, bytes), then the body.
     var answer = GrowingBytes()
@@ -71,23 +80,41 @@ internal import CNghttp2
         self.isResetSubmitted = false
         self.isBodyTruncated = false
         self.isHeaderComplete = false
+        self.streamID = 0
+        self.templateSerial = 0
+        self.authorizationSerial = 0
+        self.pathCount = 0
+        self.hasID = false
         self.bodySent = 0
         self.answerFieldBytes = 0
+        self.lean = LeanStream()
+    }
+
+    /// The body lies in `request`, in one piece.
+    mutating func setPlainBody(_ range: Range<Int>) {
+        unsafe self.bodyPrefix = UnsafeBufferPointer(start: nil, count: 0)
+        unsafe self.bodySuffix = UnsafeBufferPointer(start: nil, count: 0)
+        self.bodyMiddle = range
+        self.bodyCount = range.count
     }
 
     /// Writes the next DATA frame of the body; false when it has to wait.
     @inline(__always)
     mutating func writeBody(header: UnsafePointer<UInt8>, count: Int, to output: inout OutputCursor) -> Bool {
-        let middle = unsafe UnsafeBufferPointer(
-            start: self.request.start.map { unsafe UnsafePointer($0 + self.bodyMiddle.lowerBound) },
-            count: self.bodyMiddle.count,
-        )
-        let segments = unsafe (self.bodyPrefix, middle, self.bodySuffix)
-        guard unsafe output.appendFrame(header: header, count: count, of: segments, from: self.bodySent) else {
+        guard unsafe output.appendFrame(header: header, count: count, of: self.segments, from: self.bodySent) else {
             return false
         }
         self.bodySent += count
         return true
+    }
+
+    /// The body, in order.
+    var segments: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) {
+        let middle = unsafe UnsafeBufferPointer(
+            start: self.request.start.map { unsafe UnsafePointer($0 + self.bodyMiddle.lowerBound) },
+            count: self.bodyMiddle.count,
+        )
+        return unsafe (self.bodyPrefix, middle, self.bodySuffix)
     }
 
     /// Keeps a header value of the final answer.

@@ -1,13 +1,13 @@
-/// What nghttp2's callbacks write to: the slots, the queue of events, the limits.
+/// What both wires write to: the slots, the queue of events, the limits.
 ///
 /// A separate value at a fixed address, so that the C library never holds a pointer to the session that owns it. It never
-/// calls the library.
+/// calls a wire.
 @safe struct ClientState: ~Copyable {
     let configuration: HTTP2ClientConfiguration
     let slots: UnsafeMutablePointer<ClientSlot>
     let slotCount: Int
     private var freeHead: Int32
-    /// Streams that the library knows, those being cancelled included.
+    /// Requests that the wire has taken and not let go, those being cancelled included.
     private(set) var openStreams = 0
     var templates = LeaseTable<RequestTemplate>()
     var authorizations = LeaseTable<HeaderValue>()
@@ -93,15 +93,14 @@
         unsafe self.freeHead = slot.pointee.index
     }
 
-    /// The request has its stream.
+    /// The wire has taken the request.
     @inline(__always)
-    mutating func opened(_ slot: UnsafeMutablePointer<ClientSlot>, streamID: Int32) {
-        unsafe slot.pointee.streamID = streamID
+    mutating func opened(_ slot: UnsafeMutablePointer<ClientSlot>) {
         self.openStreams += 1
         unsafe self.link(slot)
     }
 
-    /// The library took no stream for it.
+    /// The wire took no stream for it.
     mutating func withdraw(_ slot: UnsafeMutablePointer<ClientSlot>) {
         unsafe slot.pointee.isStreamOpen = false
         unsafe self.templates.release(slot.pointee.template)
@@ -111,7 +110,7 @@
         unsafe self.giveBack(slot)
     }
 
-    /// The library let go of the stream and of every byte of the request.
+    /// The wire let go of the stream and of every byte of the request.
     @inline(__always)
     mutating func streamClosed(_ slot: UnsafeMutablePointer<ClientSlot>, code: UInt32) {
         guard unsafe slot.pointee.isStreamOpen else { return }
@@ -232,19 +231,28 @@
         self.headerListBytes = 0
     }
 
-    /// False: beyond the limit.
+    /// Another frame of the block; its stream may have ended in between.
+    mutating func headersContinue(_ slot: UnsafeMutablePointer<ClientSlot>?) {
+        unsafe self.headerSlot = slot?.pointee.index ?? -1
+    }
+
+    /// Also counts a field that is not valid, which nothing else is made of. False: beyond the limit.
     @inline(__always)
-    mutating func headerReceived(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
+    mutating func headerReceived(
+        _ name: UnsafeBufferPointer<UInt8>,
+        _ value: UnsafeBufferPointer<UInt8>,
+        isValid: Bool = true,
+    ) -> Bool {
         self.headerListBytes += name.count + value.count + 32
         guard self.headerListBytes <= self.configuration.headerListBytesMax else {
             self.violation = .headerList
             return false
         }
-        guard self.headerSlot >= 0 else { return true }
+        guard self.headerSlot >= 0, isValid else { return true }
         let slot = unsafe self.slots + Int(self.headerSlot)
         guard unsafe slot.pointee.outcome == .open && !slot.pointee.isHeaderComplete else { return true }
         if unsafe name.count == 7 && name[0] == 0x3a {
-            // The library has checked that these are three digits.
+            // The wire has checked that these are three digits.
             guard value.count == 3 else { return true }
             unsafe slot.pointee.status =
                 Int32(value[0] &- 0x30) * 100 + Int32(value[1] &- 0x30) * 10 + Int32(value[2] &- 0x30)

@@ -57,6 +57,9 @@
         if self.capacity > kept { self.free() }
     }
 
+    /// Gives the memory back for good.
+    func deallocate() { unsafe self.start?.deallocate() }
+
     /// Gives the memory back.
     mutating func free() {
         unsafe self.start?.deallocate()

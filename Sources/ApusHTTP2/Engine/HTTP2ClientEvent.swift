@@ -32,8 +32,18 @@ package enum HTTP2Submission: Hashable, Sendable {
     case invalidToken
 }
 
+/// Who frames a client's connection. Both do the same.
+package enum HTTP2Engine: String, CaseIterable, Sendable {
+    /// Our own frames, headers prebuilt: for sending in numbers.
+    case lean
+    /// The library's session: the reference.
+    case nghttp2
+}
+
 /// How a client sets its connection up.
 package struct HTTP2ClientConfiguration: Hashable, Sendable {
+    /// Who frames it.
+    package var engine: HTTP2Engine
     /// Requests at a time, whatever the peer allows; slots for so many are kept.
     package var streamsMax: Int
     /// What is taken for the peer's limit until its SETTINGS arrive. RFC 9113 §6.5.2 advises peers not to go below 100.
@@ -51,6 +61,7 @@ package struct HTTP2ClientConfiguration: Hashable, Sendable {
 
     /// The settings of a client.
     package init(
+        engine: HTTP2Engine = .nghttp2,
         streamsMax: Int = 1_000,
         streamsMaxBeforeSettings: Int = 100,
         streamWindow: Int = 128 * 1_024,
@@ -62,6 +73,7 @@ package struct HTTP2ClientConfiguration: Hashable, Sendable {
         precondition((1...100_000).contains(streamsMax) && streamsMaxBeforeSettings >= 1)
         precondition((1...0x7fff_ffff).contains(streamWindow) && (65_535...0x7fff_ffff).contains(connectionWindow))
         precondition(answerBodyBytesMax >= 0 && answerBytesTotalMax >= answerBodyBytesMax && headerListBytesMax > 0)
+        self.engine = engine
         self.streamsMax = streamsMax
         self.streamsMaxBeforeSettings = streamsMaxBeforeSettings
         self.streamWindow = streamWindow

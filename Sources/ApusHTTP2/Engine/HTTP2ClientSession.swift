@@ -1,4 +1,3 @@
-internal import CNghttp2
 package import NIOCore
 
 /// A client's HTTP/2 connection as a pure engine: bytes in, bytes out, events out, the time as an argument.
@@ -6,65 +5,33 @@ package import NIOCore
 /// Not for several threads. Nothing is allocated per templated request by this type; slots, queue and buffers are made
 /// once and used again. Times are nanoseconds of one monotonic clock.
 @safe package struct HTTP2ClientSession: ~Copyable {
-    let raw: OpaquePointer
     let state: UnsafeMutablePointer<ClientState>
-    /// Room for the header list of one request.
-    let fields: UnsafeMutablePointer<nghttp2_nv>
+    let wire: ClientWire
     private var goodbye: [UInt8] = []
     private var isDraining = false
-    private var isTerminated = false
+    /// Whether the wire's ``ClientWire/Standing`` is that of last words.
+    private var isDeaf = false
     /// Whether `closed` is among the events.
     package private(set) var isFinished = false
 
-    private static let fieldsMax = HTTP2Limits.headersMax + 6
-
     /// A connection that has sent nothing yet; preface and SETTINGS are the first outbound bytes.
     package init(configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration()) throws(HTTP2Error) {
-        let callbacks = unsafe try ClientCallbacks.make()
-        defer { unsafe nghttp2_session_callbacks_del(callbacks) }
-        var options: OpaquePointer?
-        guard unsafe nghttp2_option_new(&options) == 0 else { throw HTTP2Error(.outOfMemory, "nghttp2_option_new") }
-        defer { unsafe nghttp2_option_del(options) }
-        unsafe nghttp2_option_set_no_closed_streams(options, 1)
-        unsafe nghttp2_option_set_max_settings(options, HTTP2Limits.settingsEntriesMax)
-        unsafe nghttp2_option_set_max_outbound_ack(options, HTTP2Limits.acknowledgementsMax)
-        unsafe nghttp2_option_set_peer_max_concurrent_streams(
-            options,
-            UInt32(clamping: configuration.streamsMaxBeforeSettings),
-        )
         let state = UnsafeMutablePointer<ClientState>.allocate(capacity: 1)
         unsafe state.initialize(to: ClientState(configuration: configuration))
-        var made: OpaquePointer?
-        guard unsafe nghttp2_session_client_new2(&made, callbacks, state, options) == 0, let raw = unsafe made else {
+        do throws(HTTP2Error) {
+            self.wire = try unsafe ClientWire(configuration.engine, state)
+        } catch {
             unsafe state.deinitialize(count: 1)
             unsafe state.deallocate()
-            throw HTTP2Error(.outOfMemory, "nghttp2_session_client_new2")
+            throw error
         }
-        unsafe self.raw = raw
         unsafe self.state = state
-        unsafe self.fields = .allocate(capacity: Self.fieldsMax)
-        let settings: [nghttp2_settings_entry] = [
-            .init(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
-            .init(
-                settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
-                value: UInt32(configuration.streamWindow),
-            ),
-            .init(
-                settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
-                value: UInt32(configuration.headerListBytesMax),
-            ),
-        ]
-        let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
-        let isSet = unsafe nghttp2_submit_settings(raw, flags, settings, settings.count)
-        let isWide = unsafe nghttp2_session_set_local_window_size(raw, flags, 0, Int32(configuration.connectionWindow))
-        precondition(isSet == 0 && isWide == 0, "the configuration was checked")
     }
 
     deinit {
-        unsafe nghttp2_session_del(self.raw)
+        self.wire.free()
         unsafe self.state.deinitialize(count: 1)
         unsafe self.state.deallocate()
-        unsafe self.fields.deallocate()
     }
 
     // MARK: How it stands
@@ -78,7 +45,7 @@ package import NIOCore
     }
 
     /// Bytes that the peer lets us send on the connection now.
-    package var connectionWindow: Int { unsafe Int(nghttp2_session_get_remote_window_size(self.raw)) }
+    package var connectionWindow: Int { self.wire.connectionWindow }
 
     /// Whether the connection takes requests at all: neither side said goodbye.
     package var isOpen: Bool {
@@ -91,31 +58,22 @@ package import NIOCore
     /// Whether ``drainOutbound(into:limit:)`` has something to say.
     package var wantsWrite: Bool {
         if self.isFinished { return !self.goodbye.isEmpty }
-        return unsafe nghttp2_session_want_write(self.raw) != 0
+        return self.wire.wantsWrite
     }
 
     // MARK: Bytes
 
     /// Reads what the peer sent. Its effects are events; what it makes us say is outbound.
     package mutating func receive(_ bytes: Span<UInt8>, now: UInt64) {
-        guard !self.isFinished, !self.isTerminated else { return }
+        guard !self.isFinished, !self.isDeaf else { return }
         unsafe self.state.pointee.now = now
-        let result = unsafe bytes.withUnsafeBufferPointer {
-            unsafe nghttp2_session_mem_recv(self.raw, $0.baseAddress, $0.count)
-        }
-        guard result < 0 else { return self.finishIfOver() }
-        switch Int32(result) {
-        case Int32(NGHTTP2_ERR_NOMEM.rawValue): self.finish(.outOfMemory)
-        case Int32(NGHTTP2_ERR_FLOODED.rawValue):
-            self.sayGoodbye(.enhanceYourCalm)
-            self.finish(.limitExceeded(.acknowledgements))
-        case Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue):
-            self.sayGoodbye(.enhanceYourCalm)
-            self.finish(self.reason)
-        default:
-            self.sayGoodbye(.protocolError)
-            let text = unsafe String(cString: nghttp2_strerror(Int32(result)))
-            self.finish(.protocolViolation(text))
+        do throws(WireFailure) {
+            try unsafe bytes.withUnsafeBufferPointer { bytes throws(WireFailure) in
+                try unsafe self.wire.receive(bytes)
+            }
+            self.finishIfOver()
+        } catch {
+            self.fail(error)
         }
     }
 
@@ -127,27 +85,20 @@ package import NIOCore
             self.goodbye = []
             return false
         }
-        var failure: Int32 = 0
+        var failure: WireFailure?
         unsafe buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: OutputCursor.room(for: limit)) { room in
             guard let start = unsafe room.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 0 }
             unsafe self.state.pointee.output.begin(start, limit: limit)
-            while unsafe self.state.pointee.output.hasRoom {
-                var chunk: UnsafePointer<UInt8>?
-                let count = unsafe nghttp2_session_mem_send(self.raw, &chunk)
-                guard count > 0, let chunk = unsafe chunk else {
-                    failure = Int32(count)
-                    break
-                }
-                precondition(count <= HTTP2Limits.chunkBytesMax)
-                unsafe self.state.pointee.output.append(chunk, count: count)
+            do throws(WireFailure) {
+                try self.wire.drain()
+            } catch {
+                failure = error
             }
             unsafe self.state.pointee.output.end()
             return unsafe self.state.pointee.output.count
         }
-        if failure < 0 {
-            self.finish(
-                failure == NGHTTP2_ERR_NOMEM.rawValue ? .outOfMemory : .protocolViolation("nothing can be sent")
-            )
+        if let failure {
+            self.fail(failure)
             return false
         }
         self.finishIfOver()
@@ -170,7 +121,7 @@ package import NIOCore
         case .timedOut: return .timedOut(tag: tag)
         case .answered:
             // Answered before all was sent, or more than is kept: the rest is not wanted.
-            if unsafe slot.pointee.isStreamOpen { unsafe self.cancel(slot) }
+            if unsafe slot.pointee.isStreamOpen { unsafe self.wire.cancel(slot) }
             return unsafe .answered(
                 HTTP2Answer(
                     tag: tag,
@@ -241,17 +192,18 @@ package import NIOCore
             let slot = unsafe self.state.pointee.slots + Int(self.state.pointee.deadlineHead)
             guard unsafe slot.pointee.deadline <= now else { break }
             unsafe self.state.pointee.settle(slot, .timedOut, code: 0)
-            unsafe self.cancel(slot)
+            unsafe self.wire.cancel(slot)
         }
         if unsafe self.state.pointee.pingDeadline <= now { self.close(.pingTimeout) }
+        // What never left is gone without a byte to write.
+        self.finishIfOver()
     }
 
     /// Sends a PING; its answer must come before `deadline`. False: one is already on its way, or it is over.
     package mutating func ping(now: UInt64, deadline: UInt64) -> Bool {
         precondition(deadline > now)
         guard !self.isFinished, unsafe self.state.pointee.pingSentAt == nil else { return false }
-        let result = unsafe nghttp2_submit_ping(self.raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
-        guard result == 0 else { return false }
+        guard self.wire.ping() else { return false }
         unsafe self.state.pointee.pingSentAt = now
         unsafe self.state.pointee.pingDeadline = deadline
         return true
@@ -275,17 +227,20 @@ package import NIOCore
 
     private mutating func finishIfOver() {
         guard !self.isFinished else { return }
-        if self.isDraining, !self.isTerminated, self.inFlight == 0 {
-            self.isTerminated = true
-            unsafe nghttp2_session_terminate_session(self.raw, HTTP2ErrorCode.noError.rawValue)
+        if self.isDraining, self.inFlight == 0 {
+            self.sayGoodbye(.noError)
+            return self.finish(.drained)
         }
-        guard unsafe nghttp2_session_want_read(self.raw) == 0 else { return }
-        guard unsafe nghttp2_session_want_write(self.raw) == 0 else {
-            // The library has given up on the peer; what it still sends is not looked at.
-            self.isTerminated = true
-            return
+        switch self.wire.standing {
+        case .alive: break
+        case .lastWords: self.isDeaf = true
+        case .over: self.finish(self.reason)
         }
-        self.finish(self.reason)
+    }
+
+    private mutating func fail(_ failure: WireFailure) {
+        if let code = failure.goodbye { self.sayGoodbye(code) }
+        self.finish(failure.reason ?? self.reason)
     }
 
     private var reason: HTTP2CloseReason {
@@ -303,27 +258,13 @@ package import NIOCore
         for index in 0..<(unsafe self.state.pointee.slotCount) {
             let slot = unsafe self.state.pointee.slots + index
             guard unsafe slot.pointee.isStreamOpen else { continue }
-            // A stream that the library has not opened yet has not left.
-            let wasSent = unsafe nghttp2_session_find_stream(self.raw, slot.pointee.streamID) != nil
-            unsafe self.state.pointee.abandon(slot, wasSent: wasSent)
+            unsafe self.state.pointee.abandon(slot, wasSent: self.wire.wasSent(slot))
         }
         unsafe self.state.pointee.pingDeadline = .max
         unsafe self.state.pointee.enqueue(.closed(reason))
     }
 
-    private mutating func cancel(_ slot: UnsafeMutablePointer<ClientSlot>) {
-        guard unsafe !slot.pointee.isResetSubmitted else { return }
-        unsafe slot.pointee.isResetSubmitted = true
-        let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
-        _ = unsafe nghttp2_submit_rst_stream(
-            self.raw,
-            flags,
-            slot.pointee.streamID,
-            HTTP2ErrorCode.cancel.rawValue,
-        )
-    }
-
-    /// A GOAWAY written by hand: the library may be beyond sending.
+    /// A GOAWAY written by hand: the wire may be beyond sending.
     private mutating func sayGoodbye(_ code: HTTP2ErrorCode) {
         self.goodbye = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UInt8(truncatingIfNeeded: code.rawValue)]
     }

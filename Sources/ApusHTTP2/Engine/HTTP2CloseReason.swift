@@ -43,6 +43,10 @@ package enum HTTP2Limit: String, Hashable, Sendable {
     case acknowledgements
     /// Frames that bring no request forward.
     case controlFrames
+    /// SETTINGS entries in one frame.
+    case settingsEntries
+    /// CONTINUATION frames of one header block.
+    case continuations
     /// GOAWAY frames.
     case goAways
 }

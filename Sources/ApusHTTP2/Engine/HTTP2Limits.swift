@@ -20,6 +20,8 @@ package enum HTTP2Limits {
     package static let goAwaysMax = 8
     /// SETTINGS entries in one frame. RFC 9113 and its extensions know fewer than ten.
     package static let settingsEntriesMax = 32
+    /// CONTINUATION frames of one header block.
+    package static let continuationsMax = 8
     /// Acknowledgements of PING and SETTINGS that wait to be sent.
     package static let acknowledgementsMax = 256
     /// Frames in a row that bring no request forward.
@@ -31,6 +33,8 @@ package enum HTTP2Limits {
     static let chunkBytesMax = 16_384 + 64
     /// A DATA frame that we write ourselves.
     static let dataFrameBytesMax = 16_384 + 9
+    /// Above this the buffers of a connection's rare frames are given back when they are empty.
+    static let pendingBytesKept = 32 * 1_024
     /// Above this a slot's buffer is given back when its request is over.
     static let slotBytesKept = 4 * 1_024
 }

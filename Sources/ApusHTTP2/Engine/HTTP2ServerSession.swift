@@ -204,7 +204,11 @@ package import NIOCore
     }
 
     /// Changes what clients are allowed; nil: as before.
-    package mutating func updateSettings(maxConcurrentStreams: UInt32? = nil, streamWindow: Int? = nil) {
+    package mutating func updateSettings(
+        maxConcurrentStreams: UInt32? = nil,
+        streamWindow: Int? = nil,
+        headerTableBytes: UInt32? = nil,
+    ) {
         guard !self.isFinished else { return }
         var settings: [nghttp2_settings_entry] = []
         if let maxConcurrentStreams {
@@ -220,6 +224,14 @@ package import NIOCore
                 .init(
                     settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
                     value: UInt32(streamWindow),
+                )
+            )
+        }
+        if let headerTableBytes {
+            settings.append(
+                .init(
+                    settings_id: Int32(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE.rawValue),
+                    value: headerTableBytes,
                 )
             )
         }

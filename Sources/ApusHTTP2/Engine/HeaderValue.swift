@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A checked, immutable header value, shared by every request that carries it and never copied per request.
 ///
 /// nghttp2 does not check what it is given to send; what is checked here cannot smuggle a second header anywhere.
@@ -6,6 +8,8 @@
     nonisolated(unsafe) let start: UnsafeMutablePointer<UInt8>
     /// How many.
     package let count: Int
+    /// No other has it.
+    let serial = Serial.next()
 
     /// Checks and copies.
     ///
@@ -72,4 +76,12 @@ private func isNameByte(_ byte: UInt8) -> Bool {
     case 0x21, 0x23...0x27, 0x2a, 0x2b, 0x2d, 0x2e, 0x5e...0x60, 0x7c, 0x7e: true
     default: false
     }
+}
+
+/// Numbers that tell apart what came to the same address one after the other.
+enum Serial {
+    private static let last = Atomic<UInt64>(0)
+
+    /// One that was never given before; never 0.
+    static func next() -> UInt64 { self.last.wrappingAdd(1, ordering: .relaxed).newValue }
 }

@@ -13,6 +13,9 @@ struct LeaseTable<Object: AnyObject> {
     /// Objects that are held.
     var count: Int { self.entries.count - self.free.count }
 
+    /// The object behind a lease; nil: negative.
+    subscript(_ index: Int32) -> Object? { index >= 0 ? self.entries[Int(index)].object : nil }
+
     /// One more use of that object.
     @inline(__always)
     mutating func lease(_ object: Object) -> Int32 {

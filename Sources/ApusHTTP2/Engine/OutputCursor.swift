@@ -21,6 +21,20 @@ internal import NIOCore
     @inline(__always)
     var hasRoom: Bool { self.count < self.limit }
 
+    /// Bytes up to the limit.
+    var roomLeft: Int { max(self.limit - self.count, 0) }
+
+    /// Where the next byte goes: below the limit there is room for a frame, and for one more behind that.
+    @unsafe @inline(__always)
+    var position: UnsafeMutablePointer<UInt8> {
+        guard let start = unsafe self.start else { preconditionFailure("output outside of a drain") }
+        return unsafe start + self.count
+    }
+
+    /// What was written at ``position`` ends there.
+    @unsafe @inline(__always)
+    mutating func advance(to end: UnsafeMutablePointer<UInt8>) { unsafe self.count += end - self.position }
+
     @unsafe
     mutating func begin(_ start: UnsafeMutablePointer<UInt8>, limit: Int) {
         unsafe self.start = start
@@ -52,13 +66,23 @@ internal import NIOCore
             return false
         }
         unsafe self.append(header, count: 9)
+        unsafe self.append(segments, from: offset, count: count)
+        return true
+    }
+
+    /// Appends so many bytes of a body in three segments, from `offset` on.
+    @unsafe @inline(__always)
+    mutating func append(
+        _ segments: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>),
+        from offset: Int,
+        count: Int,
+    ) {
         var skip = offset
         var left = count
         unsafe self.append(part: segments.0, &skip, &left)
         unsafe self.append(part: segments.1, &skip, &left)
         unsafe self.append(part: segments.2, &skip, &left)
         precondition(left == 0)
-        return true
     }
 
     @inline(__always)

@@ -34,6 +34,14 @@ package struct PlainRequest: Sendable {
         self.headers = headers
         self.body = body
     }
+
+    /// Names and values of the header list, pseudo headers first.
+    var texts: [(String, String)] {
+        let pseudo = [
+            (":method", self.method), (":scheme", "https"), (":authority", self.authority), (":path", self.path),
+        ]
+        return pseudo + self.headers.map { ($0.name, $0.value.text) }
+    }
 }
 
 /// A host, or host and port, without user information.

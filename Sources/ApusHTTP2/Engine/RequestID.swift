@@ -31,30 +31,21 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     /// Writes the same text to memory of at least ``textBytes``.
     @unsafe @inline(__always)
     func write(to target: UnsafeMutablePointer<UInt8>) {
-        var cursor = unsafe target
-        @inline(__always)
-        func group(_ value: UInt64, bytes: Int) {
-            for position in stride(from: bytes - 1, through: 0, by: -1) {
-                let byte = UInt8(truncatingIfNeeded: value >> UInt64(position * 8))
-                unsafe cursor[0] = hexadecimalDigit(byte >> 4)
-                unsafe cursor[1] = hexadecimalDigit(byte & 0x0f)
-                unsafe cursor += 2
-            }
-        }
-        @inline(__always)
-        func dash() {
-            unsafe cursor[0] = 0x2d
-            unsafe cursor += 1
-        }
-        group(self.high >> 32, bytes: 4)
-        dash()
-        group(self.high >> 16, bytes: 2)
-        dash()
-        group(self.high, bytes: 2)
-        dash()
-        group(self.low >> 48, bytes: 2)
-        dash()
-        group(self.low, bytes: 6)
+        let target = UnsafeMutableRawPointer(target)
+        let second = hexadecimalDigits(UInt32(truncatingIfNeeded: self.high))
+        let third = hexadecimalDigits(UInt32(truncatingIfNeeded: self.low >> 32))
+        let dash: UInt8 = 0x2d
+        unsafe target.storeBytes(of: hexadecimalDigits(UInt32(truncatingIfNeeded: self.high >> 32)), as: UInt64.self)
+        unsafe target.storeBytes(of: dash, toByteOffset: 8, as: UInt8.self)
+        unsafe target.storeBytes(of: UInt32(truncatingIfNeeded: second), toByteOffset: 9, as: UInt32.self)
+        unsafe target.storeBytes(of: dash, toByteOffset: 13, as: UInt8.self)
+        unsafe target.storeBytes(of: UInt32(truncatingIfNeeded: second >> 32), toByteOffset: 14, as: UInt32.self)
+        unsafe target.storeBytes(of: dash, toByteOffset: 18, as: UInt8.self)
+        unsafe target.storeBytes(of: UInt32(truncatingIfNeeded: third), toByteOffset: 19, as: UInt32.self)
+        unsafe target.storeBytes(of: dash, toByteOffset: 23, as: UInt8.self)
+        unsafe target.storeBytes(of: UInt32(truncatingIfNeeded: third >> 32), toByteOffset: 24, as: UInt32.self)
+        let last = hexadecimalDigits(UInt32(truncatingIfNeeded: self.low))
+        unsafe target.storeBytes(of: last, toByteOffset: 28, as: UInt64.self)
     }
 }
 
@@ -63,4 +54,17 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
 func hexadecimalDigit(_ value: UInt8) -> UInt8 {
     // 9 - value wraps to 0xfa...0xff for letters: their top bit adds the distance from ':' to 'a'.
     value &+ 0x30 &+ ((9 &- value) >> 7) &* 0x27
+}
+
+/// The eight lower-case digits of a number, as they lie in memory: the highest first.
+@inline(__always)
+func hexadecimalDigits(_ value: UInt32) -> UInt64 {
+    // Each half byte into a byte of its own, the highest into the highest.
+    var digits = UInt64(value)
+    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff
+    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff
+    digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f
+    // Ten and above carry into the upper half of their byte, and are letters.
+    let letters = (digits &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+    return (digits &+ 0x3030_3030_3030_3030 &+ letters &* 0x27).bigEndian
 }

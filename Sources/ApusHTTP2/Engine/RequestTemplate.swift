@@ -27,9 +27,22 @@ internal import CNghttp2
         case none
         /// The same for every device.
         case shared([UInt8])
-        /// `prefix`, the token as text, `suffix`.
-        case token(prefix: [UInt8], suffix: [UInt8])
+        /// Bytes with holes that are filled for each device.
+        case pieces([Piece])
     }
+
+    /// A piece of a body.
+    package enum Piece: Hashable, Sendable {
+        /// The same for every device.
+        case bytes([UInt8])
+        /// The token as text.
+        case token
+        /// The request's number, in decimal digits.
+        case number
+    }
+
+    /// Digits of the largest number.
+    package static let numberDigitsMax = 10
 
     /// A run of bytes inside the template's memory.
     @safe struct Segment {
@@ -37,18 +50,32 @@ internal import CNghttp2
         let count: Int
     }
 
+    /// What stands between the body's first hole and its last, both included.
+    enum MiddlePiece {
+        case bytes(Segment)
+        case token
+        case number
+    }
+
     /// Where `:path` stands among ``fields``.
     static let pathIndex = 3
 
+    /// No other has it.
+    let serial = Serial.next()
     private nonisolated(unsafe) let memory: UnsafeMutablePointer<UInt8>
     /// The header list, in order; with a token in the path, the value at ``pathIndex`` is left for the session.
     nonisolated(unsafe) let fields: UnsafeMutablePointer<nghttp2_nv>
     let fieldCount: Int
     /// nil: the path is constant.
     let pathForm: TokenForm?
-    let bodyHasToken: Bool
+    /// Bytes that the middle of the body takes at most, without its tokens.
+    let bodyMiddleBytesMax: Int
+    /// How often the token stands in the body.
+    let bodyTokens: Int
     nonisolated(unsafe) let pathPrefix: Segment
+    /// What stands before the body's first hole: all of it when there is none.
     nonisolated(unsafe) let bodyPrefix: Segment
+    private nonisolated(unsafe) let bodyMiddle: UnsafeMutableBufferPointer<MiddlePiece>
     nonisolated(unsafe) let bodySuffix: Segment
 
     /// A template of `POST https://authority/path`.
@@ -70,19 +97,12 @@ internal import CNghttp2
             self.pathForm = form
         }
         try checkPath(prefix)
-        var front: [UInt8] = []
-        var back: [UInt8] = []
-        switch body {
-        case .none: self.bodyHasToken = false
-        case .shared(let bytes):
-            front = bytes
-            self.bodyHasToken = false
-        case .token(let prefix, let suffix):
-            front = prefix
-            back = suffix
-            self.bodyHasToken = true
-        }
-        guard front.count + back.count + HTTP2Limits.tokenBytesMax <= HTTP2Limits.requestBodyBytesMax else {
+        let parts = BodyParts(body)
+        self.bodyTokens = parts.middle.count { $0 == .token }
+        self.bodyMiddleBytesMax = parts.middle.reduce(0) { $0 + $1.bytesMax }
+        // A body without a hole is held to the same limit, so that a hole more does not make it too large.
+        let bytesMax = parts.front.count + self.bodyMiddleBytesMax + parts.back.count
+        guard bytesMax + max(1, self.bodyTokens) * HTTP2Limits.tokenBytesMax <= HTTP2Limits.requestBodyBytesMax else {
             throw HTTP2Error(.bodyTooLarge, "more than \(HTTP2Limits.requestBodyBytesMax) bytes")
         }
 
@@ -90,7 +110,7 @@ internal import CNghttp2
             (":method", "POST"), (":scheme", "https"), (":authority", authority), (":path", prefix),
         ]
         for header in headers { texts.append((header.name, header.value.text)) }
-        let bytes = texts.reduce(front.count + back.count) { $0 + $1.0.utf8.count + $1.1.utf8.count }
+        let bytes = texts.reduce(bytesMax) { $0 + $1.0.utf8.count + $1.1.utf8.count }
         unsafe self.memory = .allocate(capacity: max(bytes, 1))
         unsafe self.fields = .allocate(capacity: texts.count)
         self.fieldCount = texts.count
@@ -110,18 +130,41 @@ internal import CNghttp2
         }
         let pathField = unsafe self.fields[Self.pathIndex]
         unsafe self.pathPrefix = Segment(start: pathField.value, count: pathField.valuelen)
-        unsafe self.bodyPrefix = place(front)
-        unsafe self.bodySuffix = place(back)
+        unsafe self.bodyPrefix = place(parts.front)
+        unsafe self.bodyMiddle = .allocate(capacity: parts.middle.count)
+        for (index, piece) in parts.middle.enumerated() {
+            switch piece {
+            case .bytes(let bytes): unsafe self.bodyMiddle.initializeElement(at: index, to: .bytes(place(bytes)))
+            case .token: unsafe self.bodyMiddle.initializeElement(at: index, to: .token)
+            case .number: unsafe self.bodyMiddle.initializeElement(at: index, to: .number)
+            }
+        }
+        unsafe self.bodySuffix = place(parts.back)
     }
 
     deinit {
+        unsafe self.bodyMiddle.deallocate()
         unsafe self.fields.deallocate()
         unsafe self.memory.deallocate()
     }
 
+    /// Writes the middle of the body; there must be room for `bodyMiddleBytesMax` and each of the tokens.
+    @inline(__always)
+    func writeBodyMiddle(token: Span<UInt8>, number: UInt32, to cursor: inout UnsafeMutablePointer<UInt8>) {
+        for index in unsafe self.bodyMiddle.indices {
+            switch unsafe self.bodyMiddle[index] {
+            case .bytes(let segment):
+                unsafe cursor.update(from: segment.start, count: segment.count)
+                unsafe cursor += segment.count
+            case .token: unsafe token.copy(to: &cursor)
+            case .number: unsafe number.writeDigits(to: &cursor)
+            }
+        }
+    }
+
     /// Whether that token may stand where the template puts it.
     func accepts(_ token: Span<UInt8>) -> Bool {
-        let needsText = self.bodyHasToken || self.pathForm == .text
+        let needsText = self.bodyTokens > 0 || self.pathForm == .text
         guard needsText || self.pathForm != nil else { return true }
         guard (1...HTTP2Limits.tokenBytesMax).contains(token.count) else { return false }
         if let form = self.pathForm {
@@ -136,6 +179,90 @@ internal import CNghttp2
         }
         // A segment of dots alone would walk up the path.
         return dots < token.count
+    }
+}
+
+/// A body cut at its first and last hole.
+private struct BodyParts {
+    var front: [UInt8] = []
+    var middle: [RequestTemplate.Piece] = []
+    var back: [UInt8] = []
+
+    init(_ body: RequestTemplate.Body) {
+        switch body {
+        case .none: return
+        case .shared(let bytes): self.front = bytes
+        case .pieces(let pieces):
+            self.middle = pieces
+            while case .bytes(let bytes)? = self.middle.first {
+                self.front += bytes
+                self.middle.removeFirst()
+            }
+            while case .bytes(let bytes)? = self.middle.last {
+                self.back = bytes + self.back
+                self.middle.removeLast()
+            }
+        }
+    }
+}
+
+extension RequestTemplate.Piece {
+    /// Bytes that it takes at most; a token's come with each request.
+    fileprivate var bytesMax: Int {
+        switch self {
+        case .bytes(let bytes): bytes.count
+        case .token: 0
+        case .number: RequestTemplate.numberDigitsMax
+        }
+    }
+}
+
+extension Span<UInt8> {
+    /// Copies all of it and moves the cursor behind it.
+    @inline(__always)
+    func copy(to cursor: inout UnsafeMutablePointer<UInt8>) {
+        unsafe self.withUnsafeBufferPointer { bytes in
+            guard let base = bytes.baseAddress else { return }
+            unsafe cursor.update(from: base, count: bytes.count)
+        }
+        unsafe cursor += self.count
+    }
+}
+
+extension Span<UInt8> {
+    /// Writes all of it in lower-case hexadecimal digits and moves the cursor behind them.
+    @inline(__always)
+    func writeHexadecimal(to cursor: inout UnsafeMutablePointer<UInt8>) {
+        unsafe self.withUnsafeBufferPointer { bytes in
+            guard var start = bytes.baseAddress else { return }
+            let end = unsafe start + bytes.count
+            while unsafe end - start >= 4 {
+                let digits = unsafe hexadecimalDigits(start.bigEndian32(at: 0))
+                unsafe UnsafeMutableRawPointer(cursor).storeBytes(of: digits, as: UInt64.self)
+                unsafe start += 4
+                unsafe cursor += 8
+            }
+            while unsafe start < end {
+                unsafe cursor[0] = hexadecimalDigit(start.pointee >> 4)
+                unsafe cursor[1] = hexadecimalDigit(start.pointee & 0x0f)
+                unsafe start += 1
+                unsafe cursor += 2
+            }
+        }
+    }
+}
+
+extension UInt32 {
+    /// Writes it in decimal digits, at most ``RequestTemplate/numberDigitsMax``, and moves the cursor behind them.
+    @inline(__always)
+    fileprivate func writeDigits(to cursor: inout UnsafeMutablePointer<UInt8>) {
+        var unit: UInt32 = 1
+        while self / unit >= 10 { unit *= 10 }
+        while unit > 0 {
+            unsafe cursor.pointee = 0x30 + UInt8(truncatingIfNeeded: self / unit % 10)
+            unsafe cursor += 1
+            unit /= 10
+        }
     }
 }
 

@@ -28,8 +28,6 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         self.webpushAuth = unsafe Unpack.bytes(record.webpush_auth)
         self.suspicion = try unsafe Unpack.part(record.suspicion, "suspicion")
         self.secondary = try unsafe Unpack.parts(record.secondary, record.n_secondary, "secondary")
-        self.badge = unsafe record.badge
-        self.badgeSends = unsafe Unpack.numbers(record.badge_sends, record.n_badge_sends)
     }
 
     func pack(
@@ -50,9 +48,6 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         if let suspicion = self.suspicion { unsafe packed.pointee.suspicion = try suspicion.packed(arena) }
         unsafe packed.pointee.n_secondary = self.secondary.count
         unsafe packed.pointee.secondary = try unsafe Pack.parts(self.secondary, arena)
-        unsafe packed.pointee.badge = self.badge
-        unsafe packed.pointee.n_badge_sends = self.badgeSends.count
-        unsafe packed.pointee.badge_sends = try unsafe Pack.numbers(self.badgeSends, arena)
     }
 
     func check() throws(MessageError) {
@@ -68,7 +63,6 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         try Check.bytes(self.webpushAuth, "webpush_auth", exactly: Limits.webpushAuthBytes)
         if let suspicion = self.suspicion { try within("suspicion", suspicion.check()) }
         try unsafe Check.parts(self.secondary, "secondary", countMax: Limits.secondaryAddressesMax)
-        try Check.count(self.badgeSends.count, "badge_sends", max: Limits.badgeSendsMax)
     }
 }
 

@@ -16,8 +16,6 @@ extension DeviceRecordView {
         static let webpushAuth: UInt32 = 10
         static let suspicion: UInt32 = 11
         static let secondary: UInt32 = 12
-        static let badge: UInt32 = 13
-        static let badgeSends: UInt32 = 14
     }
 
     enum AttributeField {
@@ -40,16 +38,13 @@ extension DeviceRecordView {
             case Field.topics:
                 guard self.parseTopics(tag.form, bytes, &reader, &lastTopic) else { return false }
                 continue
-            case Field.badgeSends:
-                guard self.parseBadgeSends(tag.form, bytes, &reader) else { return false }
-                continue
             case Field.secondary:
                 guard tag.form == .lengthDelimited, let place = reader.range(bytes),
                     SecondaryAddress(bytes, place, &unknownFieldsLeft) != nil
                 else { return false }
                 self.secondaryCount += 1
                 continue
-            case Field.token...Field.badge:
+            case Field.token...Field.suspicion:
                 let bit: UInt32 = 1 << tag.number
                 guard seen & bit == 0, self.parseSingle(tag, bytes, &reader, &unknownFieldsLeft) else { return false }
                 seen |= bit
@@ -60,7 +55,7 @@ extension DeviceRecordView {
         }
         return self.tokenPlace.count > 0 && self.devicePlace.count > 0
             && self.secondaryCount <= Limits.secondaryAddressesMax
-            && self.topicCount <= Limits.topicsPerDeviceMax && self.badgeSendCount <= Limits.badgeSendsMax
+            && self.topicCount <= Limits.topicsPerDeviceMax
     }
 
     /// A field that stands once.
@@ -76,7 +71,6 @@ extension DeviceRecordView {
             case Field.environment: return Self.read(value, into: &self.environment)
             case Field.tokenKind: return Self.read(value, into: &self.tokenKind)
             case Field.seenAtHours: self.seenAtHours = value
-            case Field.badge: self.badge = value
             default: return false
             }
             return true
@@ -138,23 +132,6 @@ extension DeviceRecordView {
             self.topicCount += 1
         }
         return true
-    }
-
-    private mutating func parseBadgeSends(
-        _ form: WireReader.Form,
-        _ bytes: Span<UInt8>,
-        _ reader: inout WireReader,
-    ) -> Bool {
-        switch form {
-        case .fixed64:
-            self.badgeSendCount += 1
-            return reader.skip(.fixed64, bytes)
-        case .lengthDelimited:
-            guard let run = reader.range(bytes), run.count.isMultiple(of: 8) else { return false }
-            self.badgeSendCount += UInt32(run.count / 8)
-            return true
-        case .varint, .fixed32: return false
-        }
     }
 
     private mutating func parseAttributes(_ bytes: Span<UInt8>, _ unknownFieldsLeft: inout Int) -> Bool {

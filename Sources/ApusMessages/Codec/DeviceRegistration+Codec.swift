@@ -31,6 +31,11 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         self.attributes = try unsafe Unpack.part(registration.attributes, "attributes") ?? Attributes()
         self.webpushP256DH = unsafe Unpack.bytes(registration.webpush_p256dh)
         self.webpushAuth = unsafe Unpack.bytes(registration.webpush_auth)
+        if unsafe registration.set_badge != 0 {
+            self.badge = unsafe registration.badge
+        } else if unsafe registration.badge != 0 {
+            throw MessageError(.malformed, field: "badge", "must be given together with set_badge")
+        }
         let topics = unsafe Unpack.texts(registration.topics, registration.n_topics)
         if unsafe registration.set_topics != 0 {
             self.topics = topics
@@ -55,6 +60,10 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
             unsafe packed.pointee.n_topics = topics.count
             unsafe packed.pointee.topics = try unsafe Pack.texts(topics, arena)
             unsafe packed.pointee.set_topics = 1
+        }
+        if let badge = self.badge {
+            unsafe packed.pointee.badge = badge
+            unsafe packed.pointee.set_badge = 1
         }
         unsafe packed.pointee.webpush_p256dh = try unsafe Pack.bytes(self.webpushP256DH, arena)
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)

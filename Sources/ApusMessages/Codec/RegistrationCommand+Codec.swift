@@ -81,6 +81,9 @@ extension RegistrationCommand.Action {
                 device: unsafe Unpack.text(part.device),
                 try unsafe within("set_attributes", Unpack.part(part.attributes, "attributes") ?? Attributes()),
             )
+        case APUS__V1__REGISTRATION_COMMAND__ACTION_SET_BADGE:
+            guard let part = unsafe command.set_badge?.pointee else { throw Check.missing("set_badge") }
+            self = unsafe .setBadge(device: Unpack.text(part.device), part.badge)
         case APUS__V1__REGISTRATION_COMMAND__ACTION_DELETE_USER:
             guard let part = unsafe command.delete_user?.pointee else { throw Check.missing("delete_user") }
             self = unsafe .deleteUser(Unpack.text(part.user))
@@ -121,6 +124,12 @@ extension RegistrationCommand.Action {
             if attributes != Attributes() { unsafe part.pointee.attributes = try attributes.packed(arena) }
             unsafe packed.pointee.set_attributes = part
             unsafe packed.pointee.action_case = APUS__V1__REGISTRATION_COMMAND__ACTION_SET_ATTRIBUTES
+        case .setBadge(let device, let badge):
+            let part = try unsafe arena.make(apus__v1__badge_change__init)
+            unsafe part.pointee.device = try unsafe Pack.text(device, arena)
+            unsafe part.pointee.badge = badge
+            unsafe packed.pointee.set_badge = part
+            unsafe packed.pointee.action_case = APUS__V1__REGISTRATION_COMMAND__ACTION_SET_BADGE
         case .deleteUser(let user):
             let part = try unsafe arena.make(apus__v1__user_reference__init)
             unsafe part.pointee.user = try unsafe Pack.text(user, arena)
@@ -167,6 +176,7 @@ extension RegistrationCommand.Action {
         case .setAttributes(let device, let attributes):
             try within("set_attributes", Check.device(device))
             try within("set_attributes", within("attributes", attributes.check()))
+        case .setBadge(let device, _): try within("set_badge", Check.device(device))
         case .deleteUser(let user):
             try within("delete_user", Check.requiredText(user, "user", bytesMax: Limits.userIDBytesMax))
         }

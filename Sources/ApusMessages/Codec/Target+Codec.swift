@@ -42,6 +42,7 @@ extension Target: @unsafe PackedPart {
                     "apns_channel",
                     Unpack.word(channel.environment.rawValue, "environment") ?? .production,
                 ),
+                storesLatest: unsafe channel.stores_latest != 0,
             )
         default:
             throw MessageError(.missing, "must name an audience that this version knows")
@@ -89,10 +90,11 @@ extension Target: @unsafe PackedPart {
         case .fcmCondition(let condition):
             unsafe packed.pointee.fcm_condition = try unsafe Pack.text(condition, arena)
             unsafe packed.pointee.audience_case = APUS__V1__TARGET__AUDIENCE_FCM_CONDITION
-        case .apnsChannel(let id, let environment):
+        case .apnsChannel(let id, let environment, let storesLatest):
             let channel = try unsafe arena.make(apus__v1__broadcast_channel__init)
             unsafe channel.pointee.channel_id = try unsafe Pack.text(id, arena)
             unsafe channel.pointee.environment = Apus__V1__Environment(UInt32(environment.rawValue))
+            unsafe channel.pointee.stores_latest = storesLatest ? 1 : 0
             unsafe packed.pointee.apns_channel = channel
             unsafe packed.pointee.audience_case = APUS__V1__TARGET__AUDIENCE_APNS_CHANNEL
         }
@@ -129,7 +131,7 @@ extension Target: @unsafe PackedPart {
         case .fcmTopic(let topic): try Check.requiredText(topic, "fcm_topic", bytesMax: Limits.topicTextBytesMax)
         case .fcmCondition(let condition):
             try Check.requiredText(condition, "fcm_condition", bytesMax: Limits.expressionBytesMax)
-        case .apnsChannel(let id, _):
+        case .apnsChannel(let id, _, _):
             try within("apns_channel", Check.requiredText(id, "channel_id", bytesMax: Limits.nameBytesMax))
         }
     }

@@ -97,15 +97,6 @@ struct WireReader {
         return start..<self.position
     }
 
-    /// Eight bytes, the lowest first.
-    mutating func fixed64(_ bytes: Span<UInt8>) -> UInt64? {
-        guard self.end - self.position >= 8 else { return nil }
-        var value: UInt64 = 0
-        for index in 0..<8 { value |= UInt64(bytes[self.position + index]) << UInt64(8 * index) }
-        self.position += 8
-        return value
-    }
-
     /// Goes on behind a value of that form; false when it is cut short.
     mutating func skip(_ form: Form, _ bytes: Span<UInt8>) -> Bool {
         switch form {

@@ -30,8 +30,8 @@ enum APNsPayload {
         if withAlert, Self.hasAlert(notification) { aps["alert"] = .object(Self.alert(notification)) }
         switch notification.badge {
         case .set(let number): aps["badge"] = .integer(number)
-        // Each device's own number is written here when it is sent.
-        case .increment: aps["badge"] = 0
+        // Each device's own number is written here when it is sent; until then the longest stands for it.
+        case .increment: aps["badge"] = .integer(Limits.badgeMax)
         case nil: break
         }
         if let sound = notification.sound { aps["sound"] = Self.sound(sound) }

@@ -52,6 +52,11 @@ package struct APNsProviderKey: Sendable {
             throw ProvidersError(.signingFailed, "the APNs key did not sign: \(error)")
         }
     }
+
+    /// Whether this very key signed that token: another file may have had the same key id.
+    package func signed(_ token: APNsProviderToken) -> Bool {
+        (try? JWS.verify(token.text, algorithm: .es256, key: .publicKey(self.key.publicKey))) != nil
+    }
 }
 
 /// A signed provider token.

@@ -2,7 +2,8 @@ internal import ApusCore
 
 /// Apple's vocabulary of refusals: one line each of the word, the status it comes with and what it means to us.
 ///
-/// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
+/// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns, for
+/// broadcasts https://developer.apple.com/documentation/usernotifications/handling-error-responses-from-apns
 package enum APNsReason: String, CaseIterable, Sendable {
     /// The collapse id is too long.
     case badCollapseID = "BadCollapseId"
@@ -70,6 +71,26 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case serviceUnavailable = "ServiceUnavailable"
     /// The server is shutting down.
     case shutdown = "Shutdown"
+    /// The app has no broadcast capability.
+    case featureNotEnabled = "FeatureNotEnabled"
+    /// No channel is named.
+    case missingChannelID = "MissingChannelId"
+    /// The channel's name is no base64.
+    case badChannelID = "BadChannelId"
+    /// There is no such channel, or it is of the other environment.
+    case channelNotRegistered = "ChannelNotRegistered"
+    /// A header of a broadcast is invalid.
+    case badRequestParameters = "BadRequestParams"
+    /// A broadcast's body is invalid.
+    case badRequestPayload = "BadRequestPayload"
+    /// A broadcast's push type is not said.
+    case missingPushType = "MissingPushType"
+    /// The app has as many channels as Apple allows: 10,000 for each environment.
+    case cannotCreateChannel = "CannotCreateChannelConfig"
+    /// The bundle id is not covered by the credential.
+    case topicMismatch = "TopicMismatch"
+    /// The storage policy is invalid; not in Apple's list, but seen on the wire.
+    case missingChannelQueueSize = "MissingChannelQueueSize"
 
     /// The reason of that word; also as the page on broadcasts spells it, "Service Unavailable".
     package init?(word: String) {
@@ -81,10 +102,13 @@ package enum APNsReason: String, CaseIterable, Sendable {
         switch self {
         case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
             .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken,
-            .missingTopic, .payloadEmpty, .topicDisallowed:
+            .missingTopic, .payloadEmpty, .topicDisallowed, .featureNotEnabled, .missingChannelID, .badChannelID,
+            .channelNotRegistered, .badRequestParameters, .badRequestPayload, .missingPushType, .cannotCreateChannel,
+            .missingChannelQueueSize:
             400
         case .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden, .invalidProviderToken,
-            .missingProviderToken, .unrelatedKeyIDInToken, .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken:
+            .missingProviderToken, .unrelatedKeyIDInToken, .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken,
+            .topicMismatch:
             403
         case .badPath: 404
         case .methodNotAllowed: 405
@@ -104,12 +128,19 @@ package enum APNsReason: String, CaseIterable, Sendable {
     func outcome(asOf: UnixMilliseconds?, retryAfterMilliseconds: Int64?) -> DeliveryOutcome {
         switch self {
         case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .invalidPushType, .payloadEmpty,
-            .payloadTooLarge:
+            .payloadTooLarge, .missingChannelID, .badRequestParameters, .badRequestPayload, .missingPushType,
+            .missingChannelQueueSize:
             .rejected(.payload)
-        case .duplicateHeaders, .missingDeviceToken, .badPath, .methodNotAllowed: .rejected(.other)
+        case .duplicateHeaders, .missingDeviceToken, .badPath, .methodNotAllowed, .cannotCreateChannel:
+            .rejected(.other)
+        // Without the capability device pushes still work: the route must not pause.
+        case .featureNotEnabled: .rejected(.credentials)
+        case .badChannelID: .rejected(.badToken)
+        // The audience is gone; there is no device to be pruned.
+        case .channelNotRegistered: .rejected(.unregistered)
         case .badDeviceToken: .suspect(.badToken)
         case .deviceTokenNotForTopic: .suspect(.wrongTopic)
-        case .badTopic, .missingTopic, .topicDisallowed: .misconfigured(.route)
+        case .badTopic, .missingTopic, .topicDisallowed, .topicMismatch: .misconfigured(.route)
         case .idleTimeout: .deferred(Deferral(.connection, needsNewConnection: true))
         case .badCertificate, .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
             .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken:

@@ -3,7 +3,7 @@ package import ApusMessages
 
 /// Writes a notification out for APNs, once per language.
 package struct APNsRenderer: Sendable {
-    private let bundleID: String
+    let bundleID: String
 
     /// For an app; `bundleID` is the app's, without a push type's suffix (for device management the certificate's topic).
     package init(bundleID: String) throws(Problem) {
@@ -66,7 +66,7 @@ package struct APNsRenderer: Sendable {
         )
     }
 
-    private static func payload(
+    static func payload(
         _ notification: Notification,
         override: JSONObject?,
         context: RenderContext,
@@ -119,7 +119,7 @@ package struct APNsRenderer: Sendable {
 
     /// Whole seconds, rounded up: what may live for a moment longer is not cut off before its time. Push to talk is
     /// worthless later: Apple recommends 0.
-    private static func expiration(_ notification: Notification, publishedAt: UnixMilliseconds) -> Int64? {
+    static func expiration(_ notification: Notification, publishedAt: UnixMilliseconds) -> Int64? {
         guard let expiry = notification.expiry else { return notification.kind == .pushToTalk ? 0 : nil }
         guard !expiry.isOneAttempt else { return 0 }
         return expiry.deadline(publishedAt: publishedAt).advanced(byMilliseconds: 999).seconds

@@ -17,22 +17,8 @@ package struct RenderedBody: Hashable, Sendable {
     /// The pieces in order; two runs of bytes never follow each other.
     package let segments: [Segment]
 
-    /// Digits of the largest badge.
+    /// Digits of the largest badge, `Limits.badgeMax`.
     package static let badgeDigitsMax = 10
-
-    /// The whole body, when nothing in it changes.
-    package var constant: [UInt8]? {
-        guard self.segments.count == 1, case .bytes(let bytes) = self.segments[0] else { return nil }
-        return bytes
-    }
-
-    /// What stands before and after the token, when nothing but the token changes.
-    package var aroundToken: (prefix: [UInt8], suffix: [UInt8])? {
-        guard self.segments.count == 3, case .bytes(let prefix) = self.segments[0], self.segments[1] == .token,
-            case .bytes(let suffix) = self.segments[2]
-        else { return nil }
-        return (prefix, suffix)
-    }
 
     /// Whether a badge must be counted for each device.
     package var needsBadge: Bool { self.segments.contains(.badge) }

@@ -10,6 +10,10 @@ package enum RetryRules {
     /// How long Google is tried, from the first attempt.
     package static let googleBudgetMilliseconds: Int64 = 3_600_000
 
+    /// How long a message waits after a 429 of Google's that says nothing about it.
+    /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
+    package static let googleQuotaWaitMilliseconds: Int64 = 60_000
+
     /// Apple in trouble: after minutes. Sixteen tries a minute apart at least: fifteen minutes at the very least.
     package static let appleUnavailable = RetryPolicy(
         baseMilliseconds: 120_000,
@@ -105,7 +109,8 @@ package enum RetryRules {
         guard let policy = Self.policy(for: outcome, at: provider) else { return nil }
         var retryAfter: Int64?
         if case .deferred(let deferral) = outcome {
-            retryAfter = deferral.retryAfterMilliseconds
+            let isQuota = provider != .apns && deferral.reason == .rateLimited
+            retryAfter = deferral.retryAfterMilliseconds ?? (isQuota ? Self.googleQuotaWaitMilliseconds : nil)
             if deferral.isFree {
                 if let expiresAt, now >= expiresAt { return .expire }
                 return .retry(notBefore: now)

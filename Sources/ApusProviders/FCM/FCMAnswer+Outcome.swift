@@ -1,10 +1,6 @@
 package import ApusCore
 
 extension FCMAnswer {
-    /// Milliseconds to wait after a 429 that says nothing about it.
-    /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
-    package static let quotaWaitMilliseconds: Int64 = 60_000
-
     /// What it means: FcmError's code first, then Google's general word, then the HTTP status.
     ///
     /// - Parameter retryAfterMilliseconds: of the header, read by `RetryAfter`.
@@ -94,9 +90,7 @@ extension FCMAnswer {
             } else {
                 .route
             }
-        return .deferred(
-            Deferral(.rateLimited, scope: scope, retryAfterMilliseconds: retryAfter ?? Self.quotaWaitMilliseconds)
-        )
+        return .deferred(Deferral(.rateLimited, scope: scope, retryAfterMilliseconds: retryAfter))
     }
 
     private static func unavailable(_ scope: Deferral.Scope, _ retryAfter: Int64?) -> DeliveryOutcome {

@@ -80,8 +80,8 @@ struct FCMPlatforms {
         Self.add(self.notification.channelID, as: "channel_id", to: &shown)
         switch self.notification.badge {
         case .set(let number): shown["notification_count"] = .integer(number)
-        // Each device's own number is written here when it is sent.
-        case .increment: shown["notification_count"] = 0
+        // Each device's own number is written here when it is sent; until then the longest stands for it.
+        case .increment: shown["notification_count"] = .integer(Limits.badgeMax)
         case nil: break
         }
         return shown

@@ -21,6 +21,9 @@ package enum FCMRules {
                 "is counted per device; FCM holds this audience"
             )
         }
+        guard notification.variants.isEmpty || !target.isAudience else {
+            throw Problem(.unsupported, "notification.variants", "are chosen per device; FCM holds this audience")
+        }
         switch notification.kind {
         case .alert, .background, .voip: break
         case .complication, .fileProvider, .mdm, .location, .liveActivity, .pushToTalk, .widgets, .controls:

@@ -32,6 +32,15 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
+    /// What the messages of a command are addressed to: the audience that FCM holds, else each device's token.
+    package init(_ target: Target) throws(Problem) {
+        switch target {
+        case .fcmTopic(let name): self = try .topic(parsing: name)
+        case .fcmCondition(let text): self = try .condition(parsing: text)
+        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone, .apnsChannel: self = .token
+        }
+    }
+
     /// The target that a device's token stands for; nil for tokens that only Apple knows.
     package init?(_ kind: TokenKind) {
         switch kind {

@@ -83,6 +83,12 @@ package final class APNsCredential: ProviderCredential {
         self.state.withLock { $0.policy.updatedTooOften(now: now) }
     }
 
+    package var expiresAt: UnixMilliseconds? {
+        self.state.withLock { state in
+            state.token?.issuedAt.advanced(byMilliseconds: APNsTokenPolicy.ageMillisecondsMax)
+        }
+    }
+
     /// An operator has mended the key or the clock.
     package func mended() {
         self.state.withLock { state in
@@ -134,7 +140,7 @@ package final class APNsCredential: ProviderCredential {
             let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID),
             now.milliseconds(since: token.issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds,
             now.milliseconds(since: token.issuedAt) > -APNsTokenPolicy.intervalMillisecondsMin,
-            state.token.map({ $0.issuedAt < token.issuedAt }) ?? true,
+            state.token.map({ $0.issuedAt < token.issuedAt }) ?? true, self.key.signed(token),
             let header = try? HeaderValue(token.authorization)
         else { return }
         state.policy.tokenShared(issuedAt: token.issuedAt)

@@ -8,7 +8,8 @@ package struct ConnectBackoff: Hashable, Sendable {
     package var base: UInt64
     /// The longest wait.
     package var cap: UInt64
-    /// A connection that lived shorter than this counts as a failed attempt.
+    /// A connection that lived shorter than this is followed by a wait: by the first one if it did its work, else as after a
+    /// failed attempt.
     package var stableAfter: UInt64
 
     /// A policy.

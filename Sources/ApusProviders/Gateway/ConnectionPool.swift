@@ -73,6 +73,8 @@ package struct ConnectionPool: Sendable {
         var inFlight = 0
         var streamsMax = 0
         var timeouts = 0
+        /// Whether any request was answered there.
+        var hasAnswered = false
         var openedAt: UInt64 = 0
         var idleSince: UInt64 = 0
 
@@ -156,6 +158,7 @@ package struct ConnectionPool: Sendable {
     @inline(__always)
     package mutating func answered(_ place: Place, now: UInt64) {
         self.entries[place].timeouts = 0
+        self.entries[place].hasAnswered = true
         self.ended(place, now: now)
     }
 
@@ -260,11 +263,12 @@ package struct ConnectionPool: Sendable {
     }
 
     private mutating func left(_ place: Place, now: UInt64, draw: Double) {
-        if now - min(self.entries[place].openedAt, now) < self.limits.backoff.stableAfter {
-            self.failed(now: now, draw: draw)
-        } else {
-            self.failures = 0
-        }
+        let entry = self.entries[place]
+        let isStable = now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
+        // One that did its work was no failure, however short it lived: a provider that ends connections every second would
+        // otherwise be waited for ever longer. The next one still does not come at once.
+        if isStable || (entry.isProven && entry.hasAnswered) { self.failures = 0 }
+        if !isStable { self.failed(now: now, draw: draw) }
     }
 
     private mutating func failed(now: UInt64, draw: Double) {

@@ -65,6 +65,8 @@ package final class FCMCredential: ProviderCredential {
         }
     }
 
+    package var expiresAt: UnixMilliseconds? { self.state.withLock { $0.token?.expiresAt } }
+
     /// Google has no such complaint.
     package func renewedTooOften() {}
 

@@ -5,12 +5,18 @@ package import ApusMessages
 package final class PreparedMessage: Sendable {
     /// What goes out, but for token, id and credential.
     package let template: RequestTemplate
-    /// Bytes of the body, without the token.
+    /// Bytes of the body at most, without the token.
     package let payloadBytes: Int
+    /// Whether each device's badge must be counted and given.
+    package let needsBadge: Bool
+    /// Whether each request carries an id of its own, as `apns-id`: only what Apple delivers to a device does.
+    let carriesID: Bool
 
-    private init(template: RequestTemplate, payloadBytes: Int) {
+    private init(template: RequestTemplate, body: RenderedBody, carriesID: Bool = false) {
         self.template = template
-        self.payloadBytes = payloadBytes
+        self.carriesID = carriesID
+        self.payloadBytes = body.bytesMax
+        self.needsBadge = body.needsBadge
     }
 
     /// For APNs: the path takes the token's raw bytes and writes them in hexadecimal.
@@ -20,14 +26,29 @@ package final class PreparedMessage: Sendable {
         _ message: RenderedAPNsMessage,
         authority: String,
     ) throws(Problem) -> PreparedMessage {
-        guard let body = message.body.constant else { throw Self.countedBadge }
         let template = try Self.template(
             authority: authority,
             path: .token(prefix: RenderedAPNsMessage.pathPrefix, form: .hexadecimal),
             headers: message.headers,
-            body: .shared(body),
+            body: message.body.template,
         )
-        return PreparedMessage(template: template, payloadBytes: body.count)
+        return PreparedMessage(template: template, body: message.body, carriesID: true)
+    }
+
+    /// For a broadcast channel at APNs: no token anywhere.
+    ///
+    /// - Parameter authority: the host that requests are for, with a port other than 443.
+    package static func apns(
+        _ broadcast: RenderedAPNsBroadcast,
+        authority: String,
+    ) throws(Problem) -> PreparedMessage {
+        let template = try Self.template(
+            authority: authority,
+            path: .constant(broadcast.path),
+            headers: broadcast.headers,
+            body: broadcast.body.template,
+        )
+        return PreparedMessage(template: template, body: broadcast.body)
     }
 
     /// For FCM: the token stands in the body as text; an audience that FCM holds has none.
@@ -38,25 +59,13 @@ package final class PreparedMessage: Sendable {
         project: String,
         authority: String,
     ) throws(Problem) -> PreparedMessage {
-        let body: RequestTemplate.Body
-        if let (prefix, suffix) = message.body.aroundToken {
-            body = .token(prefix: prefix, suffix: suffix)
-        } else if let bytes = message.body.constant {
-            body = .shared(bytes)
-        } else {
-            throw Self.countedBadge
-        }
         let template = try Self.template(
             authority: authority,
             path: .constant("/v1/projects/\(project)/messages:send"),
             headers: RenderedFCMMessage.headers,
-            body: body,
+            body: message.body.template,
         )
-        return PreparedMessage(template: template, payloadBytes: message.body.bytesMax)
-    }
-
-    private static var countedBadge: Problem {
-        Problem(.unsupported, "notification.badge_increment", "a badge that is counted per device cannot be sent")
+        return PreparedMessage(template: template, body: message.body)
     }
 
     private static func template(
@@ -78,5 +87,20 @@ package final class PreparedMessage: Sendable {
 
     private static func field(_ name: String, _ value: String) throws(HTTP2Error) -> HeaderField {
         try HeaderField(name, value)
+    }
+}
+
+extension RenderedBody {
+    /// As requests are made from it.
+    fileprivate var template: RequestTemplate.Body {
+        .pieces(
+            self.segments.map { segment in
+                switch segment {
+                case .bytes(let bytes): .bytes(bytes)
+                case .token: .token
+                case .badge: .number
+                }
+            }
+        )
     }
 }

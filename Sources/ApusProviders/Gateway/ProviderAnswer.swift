@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusHTTP2
+internal import NIOCore
 
 /// What the provider said to one request, read only where somebody wants it: making it costs an accepted request nothing.
 ///
@@ -9,6 +10,8 @@ internal import ApusHTTP2
     package let status: Int
     /// When the request was handed in: nanoseconds of the monotonic clock.
     package let startedAt: UInt64
+    /// When the answer came, or there would be none; of the same clock. Answers that came together share it.
+    package let endedAt: UInt64
 
     private let word: String
     private let knownID: String
@@ -28,6 +31,7 @@ internal import ApusHTTP2
     ) {
         self.status = answer.status
         self.startedAt = startedAt
+        self.endedAt = handler.readAt
         self.word = word
         self.knownID = ""
         unsafe self.handler = handler
@@ -36,9 +40,16 @@ internal import ApusHTTP2
     }
 
     /// What stands for an answer where there was none; also for tests.
-    package init(status: Int = 0, startedAt: UInt64, reason: String, id: String = "") {
+    package init(
+        status: Int = 0,
+        startedAt: UInt64,
+        endedAt: UInt64? = nil,
+        reason: String,
+        id: String = "",
+    ) {
         self.status = status
         self.startedAt = startedAt
+        self.endedAt = endedAt ?? NIODeadline.now().uptimeNanoseconds
         self.word = reason
         self.knownID = id
         unsafe self.handler = nil
@@ -53,7 +64,10 @@ internal import ApusHTTP2
     package func id() -> String {
         guard let answer, let handler = unsafe self.handler else { return self.knownID }
         switch self.provider {
-        case .apns: return ProviderText.cleaned(handler.value(of: .apnsID, in: answer) ?? "")
+        case .apns:
+            // A broadcast is known by the id of its request.
+            let id = handler.value(of: .apnsID, in: answer) ?? handler.value(of: .apnsRequestID, in: answer)
+            return ProviderText.cleaned(id ?? "")
         case .fcm:
             guard answer.status == 200 else { return "" }
             return FCMAnswer(status: 200, body: handler.body(of: answer)).name ?? ""

@@ -13,7 +13,7 @@ extension ProviderGateway {
         _ handler: HTTP2ClientHandler,
         _ connection: ProviderConnection,
     ) {
-        self.pool.answered(connection.place, now: Self.now())
+        self.pool.answered(connection.place, now: handler.readAt)
         guard answer.status == 200 else { return self.refused(request, answer, handler, connection) }
         self.pool.proved(connection.place)
         self.turnedAwayInARow = 0

@@ -28,7 +28,7 @@ package final class ProviderGateway {
     static let turnedAwayMax = 1_000
 
     package let configuration: ProviderGatewayConfiguration
-    let eventLoop: any EventLoop
+    package let eventLoop: any EventLoop
     let credential: any ProviderCredential
     let tls: TLSContext
     let clock: any WallClock
@@ -132,16 +132,19 @@ package final class ProviderGateway {
     ///
     /// - Parameters:
     ///   - token: raw bytes for APNs, text for FCM.
-    ///   - id: the request's UUID in two big-endian halves, sent as `apns-id`; nil: none.
+    ///   - badge: what the device's badge has come to; of no effect unless the message counts.
+    ///   - id: the request's UUID in two big-endian halves, sent as `apns-id` where the provider knows that; nil: none.
     ///   - tag: comes back with the answer.
+    ///   - now: nanoseconds of the monotonic clock; whoever submits many at once looks at it once.
     package func submit(
         _ message: PreparedMessage,
         token: Span<UInt8>,
+        badge: UInt32 = 0,
         id: (UInt64, UInt64)?,
         tag: UInt64,
         lane: Lane,
+        now: UInt64 = NIODeadline.now().uptimeNanoseconds,
     ) -> Bool {
-        let now = NIODeadline.now().uptimeNanoseconds
         if self.takesLocally {
             self.answerLocally(tag, .misconfigured(.credential), "the provider refuses the credential", now)
             return true
@@ -150,7 +153,7 @@ package final class ProviderGateway {
             self.deny(lane)
             return false
         }
-        let requestID = id.map { RequestID(high: $0.0, low: $0.1) }
+        let requestID = message.carriesID ? id.map { RequestID(high: $0.0, low: $0.1) } : nil
         while let place = self.pool.choose(lane) {
             guard let connection = self.connections[place] else {
                 preconditionFailure("an open place without connection")
@@ -160,6 +163,7 @@ package final class ProviderGateway {
                 authorization: authorization,
                 credential: self.authorizationNumber,
                 token: token,
+                badge: badge,
                 id: requestID,
                 tag: tag,
                 now: now,

@@ -15,6 +15,13 @@ public final class RedisConnection: Sendable {
     private let channel: any Channel
     private let handler: NIOLoopBound<RedisChannelHandler>
     private let requestTimeout: TimeAmount
+    private let answers: NIOLoopBoundBox<Answers>
+
+    /// What the server said about itself and this connection, as far as anybody asked.
+    private struct Answers {
+        var identity: EventLoopFuture<RedisServerIdentity>?
+        var clientID: EventLoopFuture<Int64?>?
+    }
 
     private init(channel: any Channel, handler: RedisChannelHandler, requestTimeout: TimeAmount) {
         self.eventLoop = channel.eventLoop
@@ -22,6 +29,7 @@ public final class RedisConnection: Sendable {
         self.channel = channel
         self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
         self.requestTimeout = requestTimeout
+        self.answers = NIOLoopBoundBox(Answers(), eventLoop: channel.eventLoop)
     }
 
     /// Connects, logs in and asks whether the server is ready.
@@ -122,6 +130,50 @@ public final class RedisConnection: Sendable {
                     EventLoopFuture.andAllSucceed(replies, on: self.eventLoop).flatMapThrowing { throw error }
                 }
             }
+        }
+    }
+
+    /// Which server this is; asked once. To be called on the event loop.
+    ///
+    /// Without the right to `INFO` it is unknown, which is no failure.
+    func identity() -> EventLoopFuture<RedisServerIdentity> {
+        if let known = self.answers.value.identity { return known }
+        let info = RedisCommand("INFO", "server")
+        let asked = self.send(info).map { RedisServerIdentity(info: $0.root.string ?? "") }.flatMapErrorThrowing {
+            error in
+            guard RedisError(error).isCredentials else { throw error }
+            return .unknown
+        }
+        self.answers.value.identity = asked
+        return asked
+    }
+
+    /// The number by which the server knows this connection, asked once; nil where it does not tell. To be called on the event loop.
+    func clientID() -> EventLoopFuture<Int64?> {
+        if let known = self.answers.value.clientID { return known }
+        let asked = self.send(RedisCommand("CLIENT", "ID")).map(\.root.integer).flatMapErrorThrowing { error in
+            guard !RedisError(error).isOutcomeUnknown else { throw error }
+            return nil
+        }
+        self.answers.value.clientID = asked
+        return asked
+    }
+
+    /// Sends a command if the server is the one that is meant, else fails with `serverChanged`. To be called on the event loop.
+    func submit(
+        _ command: RedisCommand,
+        to server: RedisServerIdentity?,
+        timeout: TimeAmount?,
+        mayBlock: Bool = false,
+    ) -> EventLoopFuture<RESPReply> {
+        let timeout = timeout ?? self.requestTimeout
+        guard let server else { return self.submit(command, timeout: timeout, mayBlock: mayBlock) }
+        return self.identity().flatMap { found in
+            guard found == server else {
+                let error = RedisError(.serverChanged, "the server is \(found), not \(server) any more")
+                return self.eventLoop.makeFailedFuture(error)
+            }
+            return self.submit(command, timeout: timeout, mayBlock: mayBlock)
         }
     }
 

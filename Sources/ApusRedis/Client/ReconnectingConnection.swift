@@ -25,6 +25,8 @@ final class ReconnectingConnection {
     private var state: State = .idle
     private var waiters = 0
     private var failures = 0
+    /// When the next attempt may be made: told at each failure, so that callers without patience find it due some time, too.
+    private var notBefore = NIODeadline.uptimeNanoseconds(0)
     private var lastError = RedisError(.notConnected, "no attempt yet")
     /// The reason that was logged last: an outage is one line, not one for each attempt.
     private var loggedCode: RedisError.Code?
@@ -68,18 +70,14 @@ final class ReconnectingConnection {
         }
         switch self.state {
         case .idle:
-            let wait = self.configuration.reconnect.wait(
-                failures: self.failures,
-                credentialsRefused: self.lastError.isCredentials,
-                draw: Double.random(in: 0..<1),
-            )
-            let due = self.eventLoop.now + TimeAmount(wait)
-            guard wait == .zero || due <= deadline else { return self.eventLoop.makeFailedFuture(self.lastError) }
+            let isDue = self.notBefore <= self.eventLoop.now
+            guard isDue || self.notBefore <= deadline else { return self.eventLoop.makeFailedFuture(self.lastError) }
             let promise = self.eventLoop.makePromise(of: RedisConnection.self)
             self.waiters = 1
-            if wait == .zero {
+            if isDue {
                 self.connect(promise)
             } else {
+                let due = self.notBefore
                 let scheduled = self.eventLoop.assumeIsolated().scheduleTask(deadline: due) { self.connect(promise) }
                 self.state = .waiting(until: due, scheduled, promise)
             }
@@ -178,6 +176,7 @@ final class ReconnectingConnection {
         }
         self.failures += 1
         self.lastError = error
+        self.holdOff()
         self.lostAt = self.lostAt ?? self.eventLoop.now
         if self.loggedCode != error.code {
             self.loggedCode = error.code
@@ -196,10 +195,20 @@ final class ReconnectingConnection {
         let livedLong = now - since >= TimeAmount(self.configuration.reconnect.stableAfter)
         self.failures = livedLong ? 1 : self.failures + 1
         self.lastError = RedisError(.notConnected, "the connection was lost")
+        self.holdOff()
         self.lostAt = now
         self.wasLost = true
         self.observer?.connectionEnded()
         self.logger.warning("redis connection lost", metadata: ["server": "\(self.endpoint)"])
         self.state = .idle
+    }
+
+    private func holdOff() {
+        let wait = self.configuration.reconnect.wait(
+            failures: self.failures,
+            credentialsRefused: self.lastError.isCredentials,
+            draw: Double.random(in: 0..<1),
+        )
+        self.notBefore = self.eventLoop.now + TimeAmount(wait)
     }
 }

@@ -1,16 +1,22 @@
 internal import Logging
 internal import NIOCore
+internal import Synchronization
 
 /// A connection for reads that block, such as `XREADGROUP … BLOCK`: while one waits, nothing else would be answered.
 ///
 /// One command at a time, by one caller. It is made at the first read and made again after a loss: then a read waits for
 /// the next attempt, so that a loop of reads never turns hot.
 public final class RedisBlockingConnection: Sendable {
+    private let client: RedisClient
+    private let endpoint: RedisEndpoint
+    /// The server's number of the connection whose read may be blocked right now.
+    private let blocked = Mutex<Int64?>(nil)
     private let eventLoop: any EventLoop
     private let requestTimeout: Duration
     private let connection: NIOLoopBoundBox<ReconnectingConnection>
 
     init(
+        client: RedisClient,
         endpoint: RedisEndpoint,
         configuration: RedisConfiguration,
         security: RedisSecurity,
@@ -18,6 +24,8 @@ public final class RedisBlockingConnection: Sendable {
         eventLoop: any EventLoop,
         logger: Logger,
     ) {
+        self.client = client
+        self.endpoint = endpoint
         self.eventLoop = eventLoop
         self.requestTimeout = configuration.requestTimeout
         let connection = ReconnectingConnection(
@@ -36,15 +44,27 @@ public final class RedisBlockingConnection: Sendable {
     /// - Parameters:
     ///   - command: what; with a `BLOCK` of its own, 1-2 s: so a shutdown and a dead server are noticed.
     ///   - blocking: how long it may block; the configuration's `requestTimeout` comes on top.
+    ///   - server: the only server that it is meant for; nil: any.
     /// - Returns: the answer; null when nothing came.
-    /// - Throws: as `RedisConnection.send`. `disconnected` and `timedOut` mean that entries may have been delivered to a
+    /// - Throws: as `RedisConnection.send`, and `serverChanged`. `disconnected` and `timedOut` mean that entries may have been delivered to a
     ///   reader that never saw them: they lie in the group's pending list.
-    public func send(_ command: RedisCommand, blocking: Duration) async throws(RedisError) -> RESPReply {
+    public func send(
+        _ command: RedisCommand,
+        blocking: Duration,
+        server: RedisServerIdentity? = nil,
+    ) async throws(RedisError) -> RESPReply {
         let timeout = TimeAmount(blocking + self.requestTimeout)
+        defer { self.blocked.withLock { $0 = nil } }
         do {
             return try await self.eventLoop.flatSubmit {
-                self.connection.value.connection(notAfter: .distantFuture).flatMap {
-                    $0.submit(command, timeout: timeout, mayBlock: blocking > .zero)
+                self.connection.value.connection(notAfter: .distantFuture).flatMap { connection in
+                    guard blocking > .zero else {
+                        return connection.submit(command, to: server, timeout: timeout)
+                    }
+                    return connection.clientID().flatMap { id in
+                        self.blocked.withLock { $0 = id }
+                        return connection.submit(command, to: server, timeout: timeout, mayBlock: true)
+                    }
                 }
             }.get()
         } catch {
@@ -52,6 +72,16 @@ public final class RedisBlockingConnection: Sendable {
             if error.code == .readOnly || error.code == .masterDown { await self.renounce(error) }
             throw error
         }
+    }
+
+    /// Ends the read that is blocked now, as if its time had run out; nothing happens when the server sees none.
+    ///
+    /// The server may learn of the read later than of this: who must be sure asks again until the read has ended. Where the user
+    /// may not `CLIENT UNBLOCK`, the read ends when its time runs out.
+    public func interrupt() async {
+        guard let clientID = self.blocked.withLock({ $0 }) else { return }
+        let command = RedisCommand("CLIENT", "UNBLOCK", .integer(clientID))
+        _ = try? await self.client.send(command, to: self.endpoint, options: .init(patience: .zero))
     }
 
     /// Closes it; a read that waits fails with `disconnected`.

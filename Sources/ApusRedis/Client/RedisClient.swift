@@ -15,12 +15,20 @@ public final class RedisClient: Sendable {
         public var patience: Duration?
         /// How long one answer may take; nil: the configuration's `requestTimeout`.
         public var timeout: Duration?
+        /// The only server that it is meant for; nil: whichever holds the slot. Another fails with `serverChanged`.
+        public var server: RedisServerIdentity?
 
         /// Options.
-        public init(isIdempotent: Bool = false, patience: Duration? = nil, timeout: Duration? = nil) {
+        public init(
+            isIdempotent: Bool = false,
+            patience: Duration? = nil,
+            timeout: Duration? = nil,
+            server: RedisServerIdentity? = nil,
+        ) {
             self.isIdempotent = isIdempotent
             self.patience = patience
             self.timeout = timeout
+            self.server = server
         }
 
         /// Executed at most once.
@@ -155,9 +163,19 @@ public final class RedisClient: Sendable {
         self.box(of: eventLoop).value.live(self.topology.endpoint(forSlot: tag.slot))
     }
 
+    /// Which server holds a tag right now.
+    public func serverIdentity(for tag: HashTag) async throws(RedisError) -> RedisServerIdentity {
+        do {
+            return try await self.connection(for: tag, on: self.anyEventLoop).flatMap { $0.identity() }.get()
+        } catch {
+            throw RedisError(error)
+        }
+    }
+
     /// A connection of its own for reads that block. The caller closes it.
     public func blockingConnection(for tag: HashTag) -> RedisBlockingConnection {
         RedisBlockingConnection(
+            client: self,
             endpoint: self.topology.endpoint(forSlot: tag.slot),
             configuration: self.configuration,
             security: self.security,
@@ -187,6 +205,7 @@ public final class RedisClient: Sendable {
             target: target,
             isIdempotent: options.isIdempotent,
             timeout: options.timeout.map(TimeAmount.init),
+            server: options.server,
             deadline: NIODeadline.now() + patience,
         )
         return self.onLoop(eventLoop) { $0.perform(request, attempt: 1, topology: self.topology) }
@@ -225,6 +244,7 @@ struct Request: Sendable {
     let target: Target
     let isIdempotent: Bool
     let timeout: TimeAmount?
+    let server: RedisServerIdentity?
     /// When patience ends.
     let deadline: NIODeadline
 }

@@ -37,6 +37,8 @@ extension RedisArgument: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral
 public struct RedisCommand: Sendable {
     /// The bytes that go to the server.
     public let encoded: ByteBuffer
+    /// Bytes that it takes on the wire.
+    public var byteCount: Int { self.encoded.readableBytes }
 
     /// A command of a name and arguments: `RedisCommand("XADD", .text(key), "*", "m", .bytes(message))`.
     public init(_ name: String, _ arguments: RedisArgument...) {

@@ -13,7 +13,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
             case unblocked, noGroup, groupExists, wrongType, transactionAborted, functionMissing, server
             case disconnected, notConnected, timedOut, full, closed
             case protocolViolation, unexpectedReply, tooLarge, configuration, tls
-            case notInitialized, layoutMismatch, functionsMissing, functionsOutdated
+            case notInitialized, layoutMismatch, functionsMissing, functionsOutdated, serverChanged
         }
         private let kind: Kind
 
@@ -82,6 +82,9 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         public static let configuration = Code(kind: .configuration)
         /// The TLS handshake failed.
         public static let tls = Code(kind: .tls)
+
+        /// Another server answers than the caller meant: restarted, or another since a failover. The command was not sent.
+        public static let serverChanged = Code(kind: .serverChanged)
 
         /// `apus:meta` is missing: `apus init` has not been run here.
         public static let notInitialized = Code(kind: .notInitialized)

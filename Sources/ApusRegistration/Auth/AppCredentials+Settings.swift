@@ -25,18 +25,34 @@ extension AppCredentials.Issuer {
     private static let secretBytesMax = 4_096
 
     fileprivate init(_ settings: JWTIssuerSettings, app: AppID) throws {
-        self.audience = settings.audience
-        self.name = settings.issuer
-        let place = "apps.\(app).auth.jwt (\(settings.keyFile))"
+        let algorithm: JWSAlgorithm =
+            switch settings.algorithm {
+            case .hs256: .hs256
+            case .es256: .es256
+            case .rs256: .rs256
+            }
+        self.init(
+            algorithm: algorithm,
+            keys: try Self.keys(settings.keys, algorithm, place: "apps.\(app).auth.jwt (\(settings.keys.file))"),
+            audience: settings.audience,
+            name: settings.issuer,
+            leewaySeconds: settings.leeway / .seconds(1),
+        )
+    }
+
+    private static func keys(
+        _ source: JWTIssuerSettings.KeySource,
+        _ algorithm: JWSAlgorithm,
+        place: String,
+    ) throws -> IssuerKeys {
         let bytes: [UInt8]
         do {
-            bytes = Array(try Data(contentsOf: URL(filePath: settings.keyFile)))
+            bytes = Array(try Data(contentsOf: URL(filePath: source.file)))
         } catch {
             throw CredentialError(description: "\(place) cannot be read")
         }
-        switch settings.algorithm {
-        case .hs256:
-            self.algorithm = .hs256
+        switch source {
+        case .sharedSecret:
             // An editor's line end is not part of the secret.
             var secret = bytes
             while let last = secret.last, last == 0x0a || last == 0x0d { secret.removeLast() }
@@ -45,16 +61,23 @@ extension AppCredentials.Issuer {
                     description: "\(place) must have \(JWS.sharedSecretBytesMin) to \(Self.secretBytesMax) bytes",
                 )
             }
-            self.key = .sharedSecret(secret)
-        case .es256, .rs256:
-            self.algorithm = settings.algorithm == .es256 ? .es256 : .rs256
+            return IssuerKeys(.sharedSecret(secret))
+        case .publicKey:
+            let key: PublicKey
             do throws(TLSError) {
-                self.key = .publicKey(try PublicKey(pem: String(decoding: bytes, as: UTF8.self)))
+                key = try PublicKey(pem: String(decoding: bytes, as: UTF8.self))
             } catch {
                 throw CredentialError(description: "\(place) is not a public key: \(error)")
             }
-            guard self.key.algorithm == self.algorithm else {
-                throw CredentialError(description: "\(place) is not a key for \(self.algorithm.rawValue)")
+            guard VerificationKey.publicKey(key).algorithm == algorithm else {
+                throw CredentialError(description: "\(place) is not a key for \(algorithm.rawValue)")
+            }
+            return IssuerKeys(.publicKey(key))
+        case .keySet:
+            do throws(KeySetError) {
+                return try IssuerKeys(keySet: bytes, for: algorithm)
+            } catch {
+                throw CredentialError(description: "\(place) is not a key set: \(error)")
             }
         }
     }

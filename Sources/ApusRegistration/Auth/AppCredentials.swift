@@ -1,19 +1,19 @@
-package import ApusService
+package import ApusCore
 package import ApusTLS
 
 /// What proves that somebody may act for an app.
 package struct AppCredentials: Sendable {
     /// A backend's key.
     package struct Key: Sendable {
-        /// Its name in the configuration.
+        /// Its name.
         package var name: String
         /// SHA-256 of it.
         package var sha256: [UInt8]
         /// What its holder may do.
-        package var role: APIKeySettings.Role
+        package var role: APIKeyRole
 
         /// A key.
-        package init(name: String, sha256: [UInt8], role: APIKeySettings.Role) {
+        package init(name: String, sha256: [UInt8], role: APIKeyRole) {
             self.name = name
             self.sha256 = sha256
             self.role = role
@@ -25,18 +25,27 @@ package struct AppCredentials: Sendable {
         /// What it signs with: fixed here, so no token can choose.
         package var algorithm: JWSAlgorithm
         /// What its signatures are verified with.
-        package var key: VerificationKey
+        package var keys: IssuerKeys
         /// What `aud` must contain.
         package var audience: String
         /// What `iss` must be; nil: not looked at.
         package var name: String?
+        /// How far its clock and ours may differ, in seconds.
+        package var leewaySeconds: Double
 
         /// An identity provider.
-        package init(algorithm: JWSAlgorithm, key: VerificationKey, audience: String, name: String? = nil) {
+        package init(
+            algorithm: JWSAlgorithm,
+            keys: IssuerKeys,
+            audience: String,
+            name: String? = nil,
+            leewaySeconds: Double = 60,
+        ) {
             self.algorithm = algorithm
-            self.key = key
+            self.keys = keys
             self.audience = audience
             self.name = name
+            self.leewaySeconds = leewaySeconds
         }
     }
 

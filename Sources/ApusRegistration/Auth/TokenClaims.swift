@@ -2,9 +2,6 @@ internal import ApusCore
 
 /// The registered claims of a JWT (RFC 7519 §4.1) that decide here.
 struct TokenClaims: Hashable {
-    /// How far the clocks of an identity provider and ours may differ, in seconds.
-    static let leewaySeconds = 60.0
-
     let subject: String?
     let issuer: String?
     let audiences: [String]
@@ -38,16 +35,16 @@ struct TokenClaims: Hashable {
     }
 
     /// Who the token's bearer is.
-    func user(audience: String, issuer: String?, now: UnixMilliseconds) throws(AuthenticationFailure) -> UserID {
+    func user(_ issuer: AppCredentials.Issuer, now: UnixMilliseconds) throws(AuthenticationFailure) -> UserID {
         let seconds = Double(now.value) / 1_000
-        guard self.audiences.contains(audience) else {
+        guard self.audiences.contains(issuer.audience) else {
             throw .genuine(.audience, "the token is for another audience")
         }
-        if let issuer, self.issuer != issuer { throw .genuine(.issuer, "the token is by another issuer") }
+        if let name = issuer.name, self.issuer != name { throw .genuine(.issuer, "the token is by another issuer") }
         guard let expiresAt else { throw .genuine(.expired, "the token has no exp claim") }
         // RFC 7519 §4.1.4: "on or after which the JWT MUST NOT be accepted", give or take the leeway.
-        guard seconds < expiresAt + Self.leewaySeconds else { throw .genuine(.expired, "the token has expired") }
-        if let notBefore, seconds < notBefore - Self.leewaySeconds {
+        guard seconds < expiresAt + issuer.leewaySeconds else { throw .genuine(.expired, "the token has expired") }
+        if let notBefore, seconds < notBefore - issuer.leewaySeconds {
             throw .genuine(.notYetValid, "the token is not valid yet")
         }
         guard let subject, let user = try? UserID(subject) else {

@@ -8,12 +8,17 @@ struct DeviceDocument {
     let device: StoredDevice
     /// Names of its topics.
     let topics: [String]
+    /// What its badge has come to.
+    let badge: UInt32
+
+    /// A strong validator (RFC 9110 §8.8.1): the record's, and what the badge has come to behind it.
+    var etag: String { EntityTags.tag(of: self.device, badge: self.badge) }
 
     /// In that form.
     func bytes(as type: MediaType) throws(MessageError) -> [UInt8] {
         switch type {
         case .protobuf: try self.message.encode()
-        case .json, .mergePatch: self.json
+        case .json, .mergePatch, .ndjson: self.json
         }
     }
 
@@ -49,9 +54,22 @@ struct DeviceDocument {
         }
         text += "},\"topics\":".utf8
         Self.append(self.topics, to: &text)
+        if !record.secondary.isEmpty { self.appendActivities(to: &text) }
+        text += ",\"badge\":\(self.badge)".utf8
         text += ",\"registered_at_ms\":\(self.device.registeredAt)".utf8
         text += ",\"seen_at_ms\":\(Int64(record.seenAtHours) * 3_600_000)}\n".utf8
         return text
+    }
+
+    private func appendActivities(to text: inout [UInt8]) {
+        text += ",\"activities\":[".utf8
+        for (index, address) in self.device.record.secondary.enumerated() {
+            text += (index > 0 ? ",{\"activity\":" : "{\"activity\":").utf8
+            JSONWriter.append(string: address.activityID, to: &text)
+            text += ",\"kind\":\"\(address.kind.name)\"".utf8
+            text += ",\"expires_at_ms\":\(UnixMilliseconds(seconds: address.expiresAtSeconds))}".utf8
+        }
+        text.append(UInt8(ascii: "]"))
     }
 
     private var message: DeviceRegistration {
@@ -66,6 +84,7 @@ struct DeviceDocument {
         message.user = record.user
         message.attributes = record.attributes
         message.topics = self.topics
+        message.badge = self.badge
         return message
     }
 

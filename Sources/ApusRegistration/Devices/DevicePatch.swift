@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// A merge patch (RFC 7396) for what may be changed of a device: its user and its attributes. Pure.
+/// A merge patch (RFC 7396) for what may be changed of a device: its user, its attributes and its badge. Pure.
 struct DevicePatch: Hashable {
     /// A member of the patch.
     enum Change<Value: Hashable>: Hashable {
@@ -19,6 +19,7 @@ struct DevicePatch: Hashable {
     }
 
     private(set) var user = Change<String>.keep
+    private(set) var badge = Change<UInt32>.keep
     private var replacesAttributes = false
     private var locale = Change<String>.keep
     private var timeZone = Change<String>.keep
@@ -38,6 +39,7 @@ struct DevicePatch: Hashable {
             reader.note(name, name == "topics" ? "is changed at …/topics/{topic}, or by PUT" : "is changed by PUT only")
         }
         if reader.has("user") { self.user = .replace(reader.text("user") ?? "") }
+        if reader.has("badge") { self.badge = .replace(reader.number("badge") ?? 0) }
         var inner = MemberReader([:], at: "#/attributes")
         if reader.has("attributes") {
             if let object = reader.object("attributes") {
@@ -54,6 +56,9 @@ struct DevicePatch: Hashable {
         var breaches = reader.mistakes + inner.mistakes
         if case .replace(let user) = self.user, let breach = RegistrationRules.user(user) {
             breaches.append(.init(pointer: "#/user", detail: breach))
+        }
+        if case .replace(let badge) = self.badge, let breach = RegistrationRules.badge(badge) {
+            breaches.append(.init(pointer: "#/badge", detail: breach))
         }
         breaches += RegistrationRules.attributes(self.attributes(over: Attributes()), at: "#/attributes")
         guard breaches.isEmpty else { throw .invalid(breaches) }

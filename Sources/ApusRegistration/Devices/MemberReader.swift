@@ -38,6 +38,75 @@ struct MemberReader {
         return text
     }
 
+    /// A whole number of 32 bits; nil: missing, or not one.
+    mutating func number(_ name: String) -> UInt32? {
+        guard let value = self.value(name) else { return nil }
+        guard let number = value.int64.flatMap({ UInt32(exactly: $0) }) else {
+            self.note(name, "must be a whole number from 0")
+            return nil
+        }
+        return number
+    }
+
+    /// A time in milliseconds since 1970; nil: missing, or not one.
+    mutating func time(_ name: String) -> UnixMilliseconds? {
+        guard let value = self.value(name) else { return nil }
+        guard let number = value.int64, (1...Limits.timeMax.value).contains(number) else {
+            self.note(name, "must be a time after 1970 in milliseconds, as a whole number")
+            return nil
+        }
+        return UnixMilliseconds(number)
+    }
+
+    /// True or false; nil: missing, or neither.
+    mutating func truth(_ name: String) -> Bool? {
+        guard let value = self.value(name) else { return nil }
+        guard let truth = value.bool else {
+            self.note(name, "must be true or false")
+            return nil
+        }
+        return truth
+    }
+
+    /// A number; nil: missing, or not one.
+    mutating func double(_ name: String) -> Double? {
+        guard let value = self.value(name) else { return nil }
+        guard let number = value.double else {
+            self.note(name, "must be a number")
+            return nil
+        }
+        return number
+    }
+
+    /// A list of objects; nil: missing, or not one.
+    mutating func objects(_ name: String) -> [JSONObject]? {
+        guard let value = self.value(name) else { return nil }
+        guard let elements = value.array else {
+            self.note(name, "must be an array of objects")
+            return nil
+        }
+        var objects: [JSONObject] = []
+        for (index, element) in elements.enumerated() {
+            guard let object = element.object else {
+                self.note("\(name)/\(index)", "must be an object")
+                continue
+            }
+            objects.append(object)
+        }
+        return objects
+    }
+
+    /// A JSON object as text: given as an object, or as its text, which is not looked into; nil: missing, or neither.
+    mutating func jsonText(_ name: String) -> String? {
+        guard let value = self.value(name) else { return nil }
+        if let text = value.string { return text }
+        guard let object = value.object else {
+            self.note(name, "must be an object, or the text of one")
+            return nil
+        }
+        return JSONValue.object(object).text
+    }
+
     /// One of some words; nil: missing, or another word.
     mutating func word<Word>(_ name: String, _ words: [Word], _ nameOf: (Word) -> String) -> Word? {
         guard let text = self.text(name) else { return nil }
@@ -84,10 +153,13 @@ struct MemberReader {
         return bytes
     }
 
-    /// Notes a mistake.
+    /// Notes a mistake; without a name: of the object itself.
     mutating func note(_ name: String, _ detail: String) {
-        self.mistakes.append(.init(pointer: "\(self.pointer)/\(name)", detail: detail))
+        self.mistakes.append(.init(pointer: name.isEmpty ? self.pointer : "\(self.pointer)/\(name)", detail: detail))
     }
+
+    /// Takes over the mistakes of an object within this one.
+    mutating func take(_ mistakes: [ProblemDetails.Part]) { self.mistakes += mistakes }
 
     private static func camelCase(_ name: String) -> String {
         guard name.utf8.contains(UInt8(ascii: "_")) else { return name }

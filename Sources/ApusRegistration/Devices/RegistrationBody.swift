@@ -1,34 +1,54 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusStore
 
 /// Reads what `PUT …/devices/{device}` brings, in either form. Pure.
 enum RegistrationBody {
     /// From the bytes of the body.
     ///
-    /// - Parameter device: the path's; the body may repeat it, but not name another.
+    /// - Parameters:
+    ///   - device: the path's; the body may repeat it, but not name another.
+    ///   - hosts: whose Web Push endpoints are taken.
     static func read(
         _ bytes: [UInt8],
         as type: MediaType,
         device: DeviceID,
+        hosts: WebPushHosts,
     ) throws(ProblemDetails) -> DeviceRegistration {
         let registration: DeviceRegistration
         switch type {
         case .protobuf: registration = try Self.protobuf(bytes)
-        case .json, .mergePatch: registration = try Self.json(bytes, device: device)
+        case .json, .mergePatch, .ndjson: registration = try Self.json(bytes, device: device.text, hosts)
         }
         guard registration.device == device.text else {
             throw .invalid("#/device", "must be the device of the path")
         }
-        let breaches = RegistrationRules.breaches(registration)
+        let breaches = RegistrationRules.breaches(registration, hosts: hosts)
+        guard breaches.isEmpty else { throw .invalid(breaches) }
+        return registration
+    }
+
+    /// From a line of an import, which must name the device.
+    static func read(line bytes: [UInt8], hosts: WebPushHosts) throws(ProblemDetails) -> DeviceRegistration {
+        let registration = try Self.json(bytes, device: nil, hosts)
+        do throws(IdentifierError) {
+            _ = try DeviceID(registration.device)
+        } catch {
+            throw .invalid("#/device", "must be \(error.rule)")
+        }
+        let breaches = RegistrationRules.breaches(registration, hosts: hosts)
         guard breaches.isEmpty else { throw .invalid(breaches) }
         return registration
     }
 
     /// The JSON object of a body.
-    static func object(_ bytes: [UInt8]) throws(ProblemDetails) -> JSONObject {
+    static func object(
+        _ bytes: [UInt8],
+        bytesMax: Int = APILimits.bodyBytesMax,
+    ) throws(ProblemDetails) -> JSONObject {
         let value: JSONValue
         do throws(JSONError) {
-            value = try JSONValue(parsing: bytes, bytesMax: APILimits.bodyBytesMax)
+            value = try JSONValue(parsing: bytes, bytesMax: bytesMax)
         } catch {
             throw ProblemDetails(.malformedRequest, "the content is not JSON: \(error)")
         }
@@ -36,14 +56,21 @@ enum RegistrationBody {
         return object
     }
 
-    private static func json(_ bytes: [UInt8], device: DeviceID) throws(ProblemDetails) -> DeviceRegistration {
+    /// - Parameter device: when the body need not name it.
+    private static func json(
+        _ bytes: [UInt8],
+        device: String?,
+        _ hosts: WebPushHosts,
+    ) throws(ProblemDetails) -> DeviceRegistration {
         var reader = MemberReader(try Self.object(bytes), at: "#")
+        if device == nil, !reader.has("device") { reader.note("device", "must be given") }
         let provider = reader.word("provider", Provider.allCases, \.name)
         if provider == nil, !reader.has("provider") { reader.note("provider", "must be given") }
-        let token = reader.text("token")
-        if token == nil, !reader.has("token") { reader.note("token", "must be given") }
+        let subscription = Self.subscription(&reader)
+        let token = subscription?.endpoint ?? reader.text("token")
+        if token == nil, !reader.has("token"), !reader.has("subscription") { reader.note("token", "must be given") }
         var registration = DeviceRegistration(
-            device: reader.text("device") ?? device.text,
+            device: reader.text("device") ?? device ?? "",
             provider: provider ?? .apns,
             token: token ?? "",
         )
@@ -53,6 +80,11 @@ enum RegistrationBody {
         if let kind = reader.word("token_kind", TokenKind.allCases, \.name) { registration.tokenKind = kind }
         if let user = reader.text("user") { registration.user = user }
         registration.topics = reader.texts("topics")
+        registration.badge = reader.number("badge")
+        if let subscription {
+            registration.webpushP256DH = subscription.p256dh
+            registration.webpushAuth = subscription.auth
+        }
         if let bytes = reader.bytes("webpush_p256dh") { registration.webpushP256DH = bytes }
         if let bytes = reader.bytes("webpush_auth") { registration.webpushAuth = bytes }
         var inner = MemberReader(reader.object("attributes") ?? [:], at: "#/attributes")
@@ -66,10 +98,28 @@ enum RegistrationBody {
             // Rules that do not hang on what could not be read are told at once too.
             let told = Set(mistakes.map(\.pointer))
             let isReadable = provider != nil && token != nil
-            let more = isReadable ? RegistrationRules.breaches(registration) : []
+            let more = isReadable ? RegistrationRules.breaches(registration, hosts: hosts) : []
             throw .invalid(mistakes + more.filter { !told.contains($0.pointer) })
         }
         return registration
+    }
+
+    /// A browser's `PushSubscription` as its `toJSON` gives it (https://w3c.github.io/push-api/#pushsubscription-interface),
+    /// instead of the token and the two keys; nil: there is none.
+    private static func subscription(
+        _ reader: inout MemberReader
+    ) -> (endpoint: String?, p256dh: [UInt8], auth: [UInt8])? {
+        guard let object = reader.object("subscription") else { return nil }
+        for name in ["token", "webpush_p256dh", "webpush_auth"] where reader.has(name) {
+            reader.note(name, "stands in subscription already")
+        }
+        var inner = MemberReader(object, at: "#/subscription")
+        for name in ["endpoint", "keys"] where !inner.has(name) { inner.note(name, "must be given") }
+        let endpoint = inner.text("endpoint")
+        var keys = MemberReader(inner.object("keys") ?? [:], at: "#/subscription/keys")
+        let (p256dh, auth) = (keys.bytes("p256dh") ?? [], keys.bytes("auth") ?? [])
+        reader.take(inner.mistakes + keys.mistakes)
+        return (endpoint, p256dh, auth)
     }
 
     private static func protobuf(_ bytes: [UInt8]) throws(ProblemDetails) -> DeviceRegistration {

@@ -1,15 +1,21 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusStore
+internal import ApusTLS
 
 /// What a registration must keep to, with the place of each breach. The same for every form it comes in.
 enum RegistrationRules {
     /// All breaches; empty: it may be stored.
-    static func breaches(_ registration: DeviceRegistration) -> [ProblemDetails.Part] {
+    ///
+    /// - Parameter hosts: whose Web Push endpoints are taken.
+    static func breaches(_ registration: DeviceRegistration, hosts: WebPushHosts) -> [ProblemDetails.Part] {
         var breaches: [ProblemDetails.Part] = []
         func note(_ pointer: String, _ detail: String) { breaches.append(.init(pointer: pointer, detail: detail)) }
         do throws(StoreError) {
             _ = try DeviceToken.stored(registration.token, of: registration.provider)
+            if registration.provider == .webpush, let breach = hosts.breach(registration.token) {
+                note("#/token", breach)
+            }
         } catch {
             note("#/token", error.detail)
         }
@@ -18,6 +24,7 @@ enum RegistrationRules {
         }
         if let breach = Self.user(registration.user) { note("#/user", breach) }
         breaches += Self.attributes(registration.attributes, at: "#/attributes")
+        if let badge = registration.badge, let breach = Self.badge(badge) { note("#/badge", breach) }
         if let topics = registration.topics {
             if topics.count > Limits.topicsPerDeviceMax {
                 note("#/topics", "must have at most \(Limits.topicsPerDeviceMax) elements")
@@ -40,6 +47,11 @@ enum RegistrationRules {
         } catch {
             return "must be \(error.rule)"
         }
+    }
+
+    /// What is wrong with a badge.
+    static func badge(_ number: UInt32) -> String? {
+        number <= Limits.badgeMax ? nil : "must be at most \(Limits.badgeMax)"
     }
 
     /// What is wrong with a topic's name.
@@ -96,6 +108,11 @@ enum RegistrationRules {
             } else if !bytes.isEmpty {
                 breaches.append(.init(pointer: pointer, detail: "is only for webpush"))
             }
+        }
+        if breaches.isEmpty, registration.provider == .webpush,
+            (try? PublicKey(uncompressedPoint: registration.webpushP256DH)) == nil
+        {
+            breaches.append(.init(pointer: "#/webpush_p256dh", detail: "must be an uncompressed point of P-256"))
         }
         return breaches
     }

@@ -10,6 +10,7 @@ extension ProblemDetails {
         case .tooManyTopics: self = .invalid("#/topics", error.detail)
         case .invalidRegistration: self = .invalid("#", error.detail)
         case .preconditionFailed: self = ProblemDetails(.preconditionFailed, error.detail)
+        case .tooManyAddresses: self = .invalid("#", error.detail)
         case .collision: self = ProblemDetails(.conflict, error.detail)
         case .contended: self = .unavailable(error.detail, retryAfterSeconds: 1, cause: "\(error)")
         case .full: self = .unavailable("the store is full", retryAfterSeconds: 60, cause: "\(error)")
@@ -20,9 +21,7 @@ extension ProblemDetails {
                 retryAfterSeconds: isFull ? 30 : 2,
                 cause: "\(error)",
             )
-        default:
-            self = ProblemDetails(.internalError, "the request could not be carried out")
-            self.cause = "\(error)"
+        default: self.init(unexpected: error)
         }
     }
 }

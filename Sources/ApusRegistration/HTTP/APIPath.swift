@@ -1,50 +1,76 @@
 internal import ApusCore
 
-/// What a request's path names. Pure.
+/// What a request's target names: a route, and a value for each of its parameters. Pure.
 struct APIPath: Hashable {
-    /// A resource of an app.
-    enum Resource: Hashable {
-        case device(String)
-        case topic(String, device: String)
-        case userDevice(String, user: String)
-    }
-
-    /// As it stands there: whether there is such an app is for the authenticator.
-    let app: String
-    let resource: Resource
-
     /// The path's template.
-    var route: HTTPRoute {
-        switch self.resource {
-        case .device: .device
-        case .topic: .topic
-        case .userDevice: .userDevice
-        }
+    let route: HTTPRoute
+    /// What stands in the place of each parameter, without percent encoding. Whether it is a decent id, and whether there
+    /// is such an app, is for others.
+    private let values: [String: String]
+    /// What stands behind the question mark; empty: nothing.
+    private let query: String
+
+    private struct Segment {
+        /// Nil: a parameter.
+        let literal: [UInt8]?
+        let name: String
     }
 
-    /// Reads a path; what stands behind a question mark is not looked at. Nil: there is nothing there.
+    private static let templates: [(route: HTTPRoute, segments: [Segment])] = HTTPRoute.allCases.compactMap { route in
+        guard route != .none else { return nil }
+        let parts = route.template.split(separator: "/", omittingEmptySubsequences: false)
+        let segments = parts.map { part in
+            part.hasPrefix("{")
+                ? Segment(literal: nil, name: String(part.dropFirst().dropLast()))
+                : Segment(literal: Array(part.utf8), name: "")
+        }
+        return (route, segments)
+    }
+
+    /// Reads the target of a request. Nil: there is nothing there.
     init?(_ target: String) {
         let path = target.utf8.prefix { $0 != UInt8(ascii: "?") }
         let parts = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard parts.count >= 6, parts[0].isEmpty, parts[1].elementsEqual("v1".utf8),
-            parts[2].elementsEqual("apps".utf8), let app = Self.decoded(parts[3])
-        else { return nil }
-        self.app = app
-        if parts[4].elementsEqual("devices".utf8), let device = Self.decoded(parts[5]) {
-            if parts.count == 6 {
-                self.resource = .device(device)
-                return
-            }
-            guard parts.count == 8, parts[6].elementsEqual("topics".utf8), let topic = Self.decoded(parts[7]) else {
-                return nil
-            }
-            self.resource = .topic(topic, device: device)
+        for (route, segments) in Self.templates where segments.count == parts.count {
+            guard let values = Self.match(parts, segments) else { continue }
+            self.route = route
+            self.values = values
+            self.query = String(Substring(target.utf8.dropFirst(path.count + 1)))
             return
         }
-        guard parts.count == 8, parts[4].elementsEqual("users".utf8), let user = Self.decoded(parts[5]),
-            parts[6].elementsEqual("devices".utf8), let device = Self.decoded(parts[7])
-        else { return nil }
-        self.resource = .userDevice(device, user: user)
+        return nil
+    }
+
+    /// The app's name; nil: the route has none.
+    var app: String? { self.values["app"] }
+
+    /// The value of a parameter of the route.
+    subscript(name: String) -> String {
+        guard let value = self.values[name] else { preconditionFailure("the route has no parameter \(name)") }
+        return value
+    }
+
+    /// The value of a parameter of the query (WHATWG URL §5.1); nil: it is not there, or not legible.
+    func query(_ name: String) -> String? {
+        for pair in self.query.utf8.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts[0].elementsEqual(name.utf8) else { continue }
+            return parts.count == 2 ? Self.decoded(parts[1]) : ""
+        }
+        return nil
+    }
+
+    private static func match(_ parts: [Substring.UTF8View], _ segments: [Segment]) -> [String: String]? {
+        var values: [String: String] = [:]
+        for (part, segment) in zip(parts, segments) {
+            if let literal = segment.literal {
+                guard part.elementsEqual(literal) else { return nil }
+            } else {
+                guard let value = Self.decoded(part) else { return nil }
+                values[segment.name] = value
+            }
+        }
+        return values
     }
 
     /// A segment without its percent encoding (RFC 3986 §2.1); nil when that is broken, when nothing is left or when the

@@ -1,11 +1,15 @@
+internal import ApusCore
 internal import ApusStore
 internal import HTTPTypes
+internal import Hummingbird
 
-/// A request as the API sees it: its body is there as a whole.
+/// A request as the API sees it.
 struct APIRequest {
-    let method: HTTPRequest.Method
     let headers: HTTPFields
+    /// The body as a whole; empty where the route has none, or reads it as it comes.
     let body: [UInt8]
+    /// The body as it comes.
+    let stream: RequestBody
 
     /// The condition for a change.
     func condition() throws(ProblemDetails) -> DeviceCondition {
@@ -32,7 +36,17 @@ struct APIResponse {
     let status: HTTPResponse.Status
     var headers: HTTPFields = [:]
     var body: [UInt8] = []
+    /// Written bit by bit instead of `body`; nil: `body`.
+    var stream: ResponseBody?
 
     /// 204.
     static let done = APIResponse(status: .noContent)
+
+    /// A JSON object.
+    static func json(_ status: HTTPResponse.Status, _ object: JSONObject) -> APIResponse {
+        var body: [UInt8] = []
+        JSONWriter.append(object, to: &body)
+        body.append(UInt8(ascii: "\n"))
+        return APIResponse(status: status, headers: [.contentType: MediaType.json.name], body: body)
+    }
 }

@@ -11,7 +11,8 @@ internal import Synchronization
 struct APIResponder: HTTPResponder {
     typealias Context = BasicRequestContext
 
-    let api: DeviceAPI
+    let api: RegistrationAPI
+    let rates: RequestRates
     let authenticator: @Sendable () -> Authenticator
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
@@ -29,7 +30,7 @@ struct APIResponder: HTTPResponder {
         let requestID = self.requestIDs.id(Self.requestIDName.flatMap { request.headers[$0] })
         let path = APIPath(request.head.path ?? "")
         let route = path?.route ?? .none
-        let verb = HTTPOperation.Verb(request.method, on: route)
+        let verb = HTTPVerb(request.method, on: route)
         var answer: APIResponse
         let code: HTTPCode
         do throws(ProblemDetails) {
@@ -41,16 +42,16 @@ struct APIResponder: HTTPResponder {
             self.note(error, requestID: requestID)
         }
         if let name = Self.requestIDName { answer.headers[name] = requestID }
-        self.shared.add(to: self.metrics.requests[HTTPOperation(route: route, verb: verb), code])
+        self.shared.add(to: self.metrics.requests[HTTPOperation(route, verb), code])
         let elapsed = ContinuousClock.now - start
-        self.shared.observe(elapsed.nanoseconds, in: self.metrics.requestDuration[route])
+        self.shared.observe(elapsed.nanoseconds, in: self.metrics.requestDuration[route.group])
         return Self.response(answer, isHead: request.method == .head)
     }
 
     private func answer(
         _ request: Request,
         _ path: APIPath?,
-        _ verb: HTTPOperation.Verb,
+        _ verb: HTTPVerb,
     ) async throws(ProblemDetails) -> APIResponse {
         guard let path else { throw ProblemDetails(.notFound, "there is no such path") }
         guard verb != .other else {
@@ -58,26 +59,29 @@ struct APIResponder: HTTPResponder {
             problem.allowed = path.route.verbs.map(\.rawValue)
             throw problem
         }
+        if path.route == .openAPI { return OpenAPIDocument.answer }
         let (app, caller) = try self.caller(request, path)
-        // Only these two have a body that means something.
-        let hasBody = path.route == .device && (verb == .put || verb == .patch)
-        let call = DeviceAPI.Call(
+        try self.rates.check(app, caller)
+        let bytesMax = RegistrationAPI.bodyBytesMax(path.route, verb)
+        let call = APICall(
             app: app,
             caller: caller,
+            path: path,
             request: APIRequest(
-                method: request.method,
                 headers: request.headers,
-                body: hasBody ? try await Self.body(of: request) : [],
+                body: bytesMax > 0 ? try await Self.body(of: request, bytesMax: bytesMax) : [],
+                stream: request.body,
             ),
         )
-        return try await self.api.answer(call, path.resource, verb)
+        return try await self.api.answer(call, verb)
     }
 
     private func caller(_ request: Request, _ path: APIPath) throws(ProblemDetails) -> (AppID, Caller) {
         do throws(AuthenticationFailure) {
             let who = try self.authenticator().authenticate(
                 request.headers[.authorization],
-                app: path.app,
+                app: path.app ?? "",
+                access: path.route.access,
                 now: self.clock.now(),
             )
             return (who.app, who.caller)
@@ -88,13 +92,11 @@ struct APIResponder: HTTPResponder {
         }
     }
 
-    private static func body(of request: Request) async throws(ProblemDetails) -> [UInt8] {
-        let tooLarge = ProblemDetails(.contentTooLarge, "the content must have at most \(APILimits.bodyBytesMax) bytes")
-        if let length = request.headers[.contentLength].flatMap(Int.init), length > APILimits.bodyBytesMax {
-            throw tooLarge
-        }
+    private static func body(of request: Request, bytesMax: Int) async throws(ProblemDetails) -> [UInt8] {
+        let tooLarge = ProblemDetails(.contentTooLarge, "the content must have at most \(bytesMax) bytes")
+        if let length = request.headers[.contentLength].flatMap(Int.init), length > bytesMax { throw tooLarge }
         do {
-            let buffer = try await request.body.collect(upTo: APILimits.bodyBytesMax)
+            let buffer = try await request.body.collect(upTo: bytesMax)
             return Array(buffer.readableBytesView)
         } catch is NIOTooManyBytesError {
             throw tooLarge
@@ -120,7 +122,8 @@ struct APIResponder: HTTPResponder {
 
     private static func response(_ answer: APIResponse, isHead: Bool) -> Response {
         let hasBody = answer.status != .noContent && answer.status != .notModified
-        let body = hasBody ? ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)) : ResponseBody()
+        let whole = answer.stream ?? ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
+        let body = hasBody ? whole : ResponseBody()
         var response = Response(status: answer.status, headers: answer.headers, body: body)
         // RFC 9110 §8.6: none in a 204, and in a 304 only that of the 200.
         if !hasBody { response.headers[.contentLength] = nil }
@@ -137,13 +140,14 @@ struct APIResponder: HTTPResponder {
     }
 }
 
-extension HTTPOperation.Verb {
+extension HTTPVerb {
     /// What is asked of a route; HEAD is GET without the body (RFC 9110 §9.3.2).
     init(_ method: HTTPRequest.Method, on route: HTTPRoute) {
         let verb: Self =
             switch method {
             case .get, .head: .get
             case .put: .put
+            case .post: .post
             case .patch: .patch
             case .delete: .delete
             default: .other

@@ -11,7 +11,8 @@ enum EntityTags {
         case (let ifMatch?, nil):
             if Self.trimmed(ifMatch) == "*" { return .exists }
             // A weak tag never matches strongly (RFC 9110 §8.8.3.2), so it can be left out.
-            return .matches(try Self.tags(ifMatch, of: "If-Match").filter { !$0.hasPrefix("W/") })
+            let tags = try Self.tags(ifMatch, of: "If-Match").filter { !$0.hasPrefix("W/") }
+            return .matches(tags.map { Self.recordTag($0) })
         case (nil, let ifNoneMatch?):
             guard Self.trimmed(ifNoneMatch) == "*" else {
                 throw ProblemDetails(.malformedRequest, "for a change, If-None-Match may only be *")
@@ -20,6 +21,15 @@ enum EntityTags {
         case (_?, _?):
             throw ProblemDetails(.malformedRequest, "If-Match and If-None-Match exclude each other here")
         }
+    }
+
+    /// The tag of a device as it is shown: `"<record>-<badge>"`.
+    static func tag(of device: StoredDevice, badge: UInt32) -> String { "\(device.etag.dropLast())-\(badge)\"" }
+
+    /// The record's part of a tag. A condition of a change is about the record: sends that count the badge up meanwhile take
+    /// nothing from what the caller has seen of it.
+    private static func recordTag(_ tag: String) -> String {
+        tag.lastIndex(of: "-").map { "\(tag[..<$0])\"" } ?? tag
     }
 
     /// Whether the asker of a GET has that state already.

@@ -6,6 +6,8 @@ enum MediaType: Hashable {
     case protobuf
     /// `application/merge-patch+json` (RFC 7396).
     case mergePatch
+    /// `application/x-ndjson`: one JSON value a line (https://github.com/ndjson/ndjson-spec).
+    case ndjson
 
     /// The registered name.
     var name: String {
@@ -13,6 +15,7 @@ enum MediaType: Hashable {
         case .json: "application/json"
         case .protobuf: "application/protobuf"
         case .mergePatch: "application/merge-patch+json"
+        case .ndjson: "application/x-ndjson"
         }
     }
 
@@ -20,6 +23,7 @@ enum MediaType: Hashable {
         "application/json": .json,
         "application/protobuf": .protobuf, "application/x-protobuf": .protobuf, "application/x-protobuffer": .protobuf,
         "application/merge-patch+json": .mergePatch,
+        "application/x-ndjson": .ndjson, "application/ndjson": .ndjson,
     ]
 
     /// The type of a `Content-Type`; nil: another, or another character set than UTF-8.

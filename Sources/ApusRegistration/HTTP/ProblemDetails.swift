@@ -15,6 +15,7 @@ struct ProblemDetails: Error, Hashable {
         case contentTooLarge = "content-too-large"
         case unsupportedMediaType = "unsupported-media-type"
         case invalidContent = "invalid-content"
+        case tooManyRequests = "too-many-requests"
         case internalError = "internal-error"
         case unavailable
     }
@@ -66,6 +67,12 @@ struct ProblemDetails: Error, Hashable {
         .invalid([Part(pointer: pointer, detail: detail)])
     }
 
+    /// What nobody foresaw. What it was stays here.
+    init(unexpected error: any Error) {
+        self.init(.internalError, "the request could not be carried out")
+        self.cause = "\(error)"
+    }
+
     /// Not now.
     static func unavailable(_ detail: String, retryAfterSeconds: Int, cause: String) -> ProblemDetails {
         var problem = ProblemDetails(.unavailable, detail)
@@ -78,28 +85,35 @@ struct ProblemDetails: Error, Hashable {
     func json(requestID: String) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(256)
-        body += "{\"type\":\"urn:apus:problem:\(self.kind.rawValue)\",\"title\":\"\(self.kind.title)\"".utf8
+        body += "{\"type\":\"\(self.kind.type)\",\"title\":\"\(self.kind.title)\"".utf8
         body += ",\"status\":\(self.kind.status.code),\"detail\":".utf8
         JSONWriter.append(string: self.detail, to: &body)
         body += ",\"instance\":".utf8
         JSONWriter.append(string: "/requests/\(requestID)", to: &body)
-        if !self.parts.isEmpty {
-            body += ",\"errors\":[".utf8
-            for (index, part) in self.parts.enumerated() {
-                body += (index > 0 ? ",{\"pointer\":" : "{\"pointer\":").utf8
-                JSONWriter.append(string: part.pointer, to: &body)
-                body += ",\"detail\":".utf8
-                JSONWriter.append(string: part.detail, to: &body)
-                body.append(UInt8(ascii: "}"))
-            }
-            body.append(UInt8(ascii: "]"))
-        }
+        self.appendParts(to: &body)
         body += "}\n".utf8
         return body
+    }
+
+    /// The member `errors`, after another member; nothing when there are none.
+    func appendParts(to body: inout [UInt8]) {
+        guard !self.parts.isEmpty else { return }
+        body += ",\"errors\":[".utf8
+        for (index, part) in self.parts.enumerated() {
+            body += (index > 0 ? ",{\"pointer\":" : "{\"pointer\":").utf8
+            JSONWriter.append(string: part.pointer, to: &body)
+            body += ",\"detail\":".utf8
+            JSONWriter.append(string: part.detail, to: &body)
+            body.append(UInt8(ascii: "}"))
+        }
+        body.append(UInt8(ascii: "]"))
     }
 }
 
 extension ProblemDetails.Kind {
+    /// The problem's type (RFC 9457 §3.1.1).
+    var type: String { "urn:apus:problem:\(self.rawValue)" }
+
     /// The status that goes with it.
     var status: HTTPResponse.Status {
         switch self {
@@ -113,6 +127,7 @@ extension ProblemDetails.Kind {
         case .contentTooLarge: .contentTooLarge
         case .unsupportedMediaType: .unsupportedMediaType
         case .invalidContent: .unprocessableContent
+        case .tooManyRequests: .tooManyRequests
         case .internalError: .internalServerError
         case .unavailable: .serviceUnavailable
         }
@@ -131,6 +146,7 @@ extension ProblemDetails.Kind {
         case .contentTooLarge: "The content is too large"
         case .unsupportedMediaType: "The content has a type that is not taken"
         case .invalidContent: "The content is not valid"
+        case .tooManyRequests: "Too many requests"
         case .internalError: "Something went wrong here"
         case .unavailable: "The service cannot do that now"
         }
@@ -149,6 +165,7 @@ extension ProblemDetails.Kind {
         case .contentTooLarge: .contentTooLarge
         case .unsupportedMediaType: .unsupportedMediaType
         case .invalidContent: .unprocessable
+        case .tooManyRequests: .tooManyRequests
         case .internalError: .internalError
         case .unavailable: .unavailable
         }
@@ -162,6 +179,7 @@ extension ProblemDetails.Kind {
         case .contentTooLarge: .limit
         case .preconditionFailed: .precondition
         case .conflict: .conflict
+        case .tooManyRequests: .rate
         case .unauthorized, .forbidden, .notFound, .methodNotAllowed, .internalError, .unavailable: nil
         }
     }

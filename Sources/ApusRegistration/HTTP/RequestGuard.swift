@@ -1,10 +1,12 @@
 internal import ApusMetrics
+internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTPTypes
 
 /// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, and counts connections.
 ///
-/// Only a request that did not arrive in one piece costs a timer.
+/// Only a request that did not arrive in one piece costs a timer. An import has a limit of its own, and may take as long as
+/// it goes on.
 final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -14,6 +16,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     private let shared: SharedMetrics
     private var isArriving = false
     private var isCut = false
+    private var isImport = false
     private var bodyBytes = 0
     private var timer: Scheduled<Void>?
 
@@ -33,12 +36,18 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch self.unwrapInboundIn(data) {
-        case .head:
+        case .head(let head):
             self.isArriving = true
+            self.isImport = head.method == .post && APIPath(head.path ?? "")?.route == .devicesImport
             self.bodyBytes = 0
         case .body(let bytes):
             self.bodyBytes += bytes.readableBytes
-            if self.bodyBytes > APILimits.discardedBytesMax { return self.cut(context) }
+            let most = self.isImport ? APILimits.importBytesMax : APILimits.discardedBytesMax
+            if self.bodyBytes > most { return self.cut(context) }
+            if self.isImport {
+                self.timer?.cancel()
+                self.timer = nil
+            }
         case .end:
             self.isArriving = false
             self.timer?.cancel()
@@ -49,7 +58,9 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         if self.isArriving, self.timer == nil {
-            self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: self.requestTimeout) {
+            let importPause = max(self.requestTimeout, TimeAmount(APILimits.importPause))
+            let pause = self.isImport ? importPause : self.requestTimeout
+            self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
                 self.timer = nil
                 self.cut(context)
             }

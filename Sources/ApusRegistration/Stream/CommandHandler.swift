@@ -12,6 +12,7 @@ struct CommandHandler: Sendable {
     let store: DeviceStore
     let consumer: StreamConsumer
     let authenticator: @Sendable () -> Authenticator
+    let hosts: WebPushHosts
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let clock: any WallClock
@@ -52,11 +53,19 @@ struct CommandHandler: Sendable {
         let (store, asOf) = (self.store, command.asOf)
         switch command.action {
         case .register(let registration):
-            if let breach = RegistrationRules.breaches(registration).first {
+            if let breach = RegistrationRules.breaches(registration, hosts: self.hosts).first {
                 throw Problem(code: "invalid_registration", field: "register.\(breach.field)", detail: breach.detail)
             }
             let result = try await store.register(app, registration, asOf: asOf)
             self.count(result.change.metric, result.device)
+            if let badge = registration.badge, result.change != .ignored {
+                _ = try await store.setBadge(
+                    app,
+                    try Self.device(registration.device, "register"),
+                    to: badge,
+                    asOf: asOf
+                )
+            }
         case .unregister(let device):
             switch try await store.delete(app, try Self.device(device, "unregister"), asOf: asOf) {
             case .deleted(let last): self.count(.deleted, last)
@@ -75,6 +84,12 @@ struct CommandHandler: Sendable {
         case .unbindUser(let device):
             let device = try Self.device(device, "unbind_user")
             try self.counted(try await store.unbindUser(app, device, asOf: asOf))
+        case .setBadge(let device, let badge):
+            let device = try Self.device(device, "set_badge")
+            if let breach = RegistrationRules.badge(badge) {
+                throw Problem(code: "invalid_badge", field: "set_badge.badge", detail: breach)
+            }
+            try self.counted(try await store.setBadge(app, device, to: badge, asOf: asOf))
         case .setAttributes(let device, let attributes):
             let device = try Self.device(device, "set_attributes")
             try self.counted(try await store.patch(app, device, attributes: attributes, asOf: asOf))

@@ -19,9 +19,6 @@ struct AdminServer: Service {
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
 
-    /// How long an event loop may take to answer before the process counts as stuck.
-    static let loopAnswerMax = Duration.seconds(1)
-
     func run() async throws {
         let router = Router(options: .autoGenerateHeadEndpoints)
         router.get("/metrics") { request, _ in
@@ -75,11 +72,7 @@ struct AdminServer: Service {
 
     /// Alive: every event loop answers soon.
     private func health() async -> Response {
-        var stuck = 0
-        for loop in self.eventLoopGroup.makeIterator() {
-            let answered = await firstWithin(Self.loopAnswerMax) { (try? await loop.submit {}.get()) != nil }
-            if answered != true { stuck += 1 }
-        }
+        let stuck = await EventLoopHealth(eventLoopGroup: self.eventLoopGroup).stuckCount()
         let body = stuck == 0 ? "{\"status\":\"ok\"}\n" : "{\"status\":\"stuck\",\"event_loops\":\(stuck)}\n"
         return Self.answer(stuck == 0 ? .ok : .serviceUnavailable, Array(body.utf8), type: "application/json")
     }

@@ -101,15 +101,19 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             registry: context.registry,
             metrics: common,
         )
+        let environment = context.settings.source.environment
+        let manager = ServiceManager(environment: environment)
+        let health = EventLoopHealth(eventLoopGroup: context.eventLoopGroup)
+        let watchdog = Watchdog(manager, environment: environment, health: health).map { [$0] } ?? []
         // Stopped in reverse order: first nothing new comes in, last the endpoints go.
         let marker = PhaseMarker(
-            manager: ServiceManager(environment: context.settings.source.environment),
+            manager: manager,
             readiness: context.readiness,
             shared: shared,
             metrics: common,
             logger: context.logger
         )
-        let services: [any Service] = [admin, probe, self.watcher] + own + [marker]
+        let services: [any Service] = watchdog + [admin, probe, self.watcher] + own + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)

@@ -19,9 +19,6 @@ struct ServiceArguments: Hashable {
         let message: String
     }
 
-    /// Where the configuration is when nobody says.
-    static let standardFile = "/etc/apus/apus.yaml"
-
     var wish = Wish.run
     var file: String?
 
@@ -45,7 +42,7 @@ struct ServiceArguments: Hashable {
         """
         usage: \(programName) [--config FILE] [--check] [--version] [--help]
 
-          --config FILE   the configuration; else $APUS_CONFIG, else \(Self.standardFile) if it is there
+          --config FILE   the configuration; else $APUS_CONFIG, else \(SettingsSource.standardFile) if it is there
           --check         read the configuration, say what is wrong with it, and end
           --version       print the version
           --help          print this
@@ -58,10 +55,6 @@ struct ServiceArguments: Hashable {
 
     /// Where the settings come from, by the command line, the environment and the standard place.
     func source(environment: [String: String]) -> SettingsSource {
-        let standard = isReadableFile(Self.standardFile) ? Self.standardFile : nil
-        return SettingsSource(
-            file: self.file ?? environment[SettingsReader.fileVariable] ?? standard,
-            environment: environment,
-        )
+        SettingsSource(given: self.file, environment: environment)
     }
 }

@@ -77,7 +77,7 @@ public enum ServiceChassis {
         let sink = LogSink.standardOutput(common.log)
         LoggingSystem.bootstrap { ApusLogHandler(label: $0, sink: sink) }
         let group = MultiThreadedEventLoopGroup(
-            numberOfThreads: common.eventLoops == 0 ? System.coreCount : common.eventLoops
+            numberOfThreads: (common.eventLoops == 0 ? System.coreCount : common.eventLoops) + Own.reservedEventLoops
         )
         let service = ChassisService(
             live,

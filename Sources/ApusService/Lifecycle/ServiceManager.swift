@@ -8,6 +8,8 @@ internal import Glibc
     enum News: String {
         /// Everything runs.
         case ready = "READY=1"
+        /// Every event loop answers.
+        case alive = "WATCHDOG=1"
         /// On the way to the end.
         case stopping = "STOPPING=1"
     }
@@ -34,9 +36,11 @@ internal import Glibc
         unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: self.path) }
         let length = socklen_t(MemoryLayout<sa_family_t>.size + self.path.count)
         let text = Array(news.rawValue.utf8)
+        // Never waits: who has heard too little must not hold up who has much to do.
+        let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
         unsafe withUnsafePointer(to: &address) { pointer in
             unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                _ = unsafe sendto(descriptor, text, text.count, Int32(MSG_NOSIGNAL), pointer, length)
+                _ = unsafe sendto(descriptor, text, text.count, flags, pointer, length)
             }
         }
     }

@@ -36,6 +36,8 @@ public struct APNsSettings: Hashable, Sendable {
     public var caFile: String?
     /// Connections for each environment.
     public var connections: Int
+    /// Requests per second and environment of all dispatchers together; nil: as many as can be.
+    public var ratePerSecond: Int?
 
     init(_ reader: SettingsReader, at key: String) {
         self.teamID = reader.requiredString("\(key).team_id", Self.tenCharacters)
@@ -54,6 +56,7 @@ public struct APNsSettings: Hashable, Sendable {
         self.port = reader.integer("\(key).port", default: 443, in: 1...65_535)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
+        self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
     }
 
     /// The host of one of the two worlds.
@@ -94,6 +97,12 @@ public struct FCMSettings: Hashable, Sendable {
     public var caFile: String?
     /// Connections.
     public var connections: Int
+    /// Requests per minute of all dispatchers together; nil: as many as can be. Google allows a project 600,000
+    /// (https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas).
+    public var ratePerMinute: Int?
+    /// How long it takes to reach that rate after a long quiet. Google: at least 60 s
+    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
+    public var rampMilliseconds: Int64
 
     init(_ reader: SettingsReader, at key: String) {
         self.projectID = reader.requiredString("\(key).project_id", Self.project)
@@ -102,6 +111,9 @@ public struct FCMSettings: Hashable, Sendable {
         self.tokenURL = reader.string("\(key).token_url", .secureURL)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
+        self.ratePerMinute = reader.rate("\(key).rate_per_minute", default: 600_000)
+        let ramp = reader.duration("\(key).ramp", default: .seconds(60), in: .zero ... .seconds(3_600))
+        self.rampMilliseconds = Int64(ramp / .milliseconds(1))
     }
 
     /// Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects

@@ -1,7 +1,15 @@
 /// The settings that only one service has.
 public protocol ServiceSettings: Sendable, Hashable {
+    /// Event loops that the service has besides the configured ones.
+    static var reservedEventLoops: Int { get }
+
     /// Reads them, by full keys: `dispatcher.window`. Mistakes are noted with the reader.
     init(_ reader: SettingsReader)
+}
+
+extension ServiceSettings {
+    /// None.
+    public static var reservedEventLoops: Int { 0 }
 }
 
 /// A service without settings of its own.
@@ -36,6 +44,27 @@ public struct SettingsSource: Sendable, Hashable {
         self.environment = environment
     }
 
+    /// Where the configuration is when nobody says.
+    public static let standardFile = "/etc/apus/apus.yaml"
+
+    /// The file that was given, else the one that the environment names, else the standard one if it is there.
+    public init(given file: String?, environment: [String: String]) {
+        let standard = isReadableFile(Self.standardFile) ? Self.standardFile : nil
+        self.init(file: file ?? environment[SettingsReader.fileVariable] ?? standard, environment: environment)
+    }
+
+    /// Reads and checks what all services share, for tools; the services' own sections are left alone.
+    public func loadCommon() throws(SettingsError) -> CommonSettings {
+        let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
+        let common = CommonSettings(reader, standardPort: 0)
+        try reader.finish()
+        return common
+    }
+
+    private func contents() throws(SettingsError) -> SettingsFile {
+        if let path = self.file { try SettingsFile.load(path: path) } else { SettingsFile.empty }
+    }
+
     /// Reads, checks everything, and tells all mistakes at once.
     ///
     /// - Parameters:
@@ -45,9 +74,7 @@ public struct SettingsSource: Sendable, Hashable {
         _ type: Own.Type,
         for service: ServiceName,
     ) throws(SettingsError) -> Settings<Own> {
-        let file =
-            if let path = self.file { try SettingsFile.load(path: path) } else { SettingsFile.empty }
-        let reader = SettingsReader(file: file, environment: self.environment, section: service.section)
+        let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: service.section)
         let common = CommonSettings(reader, standardPort: service.adminPort)
         let own = Own(reader)
         try reader.finish()

@@ -105,6 +105,17 @@ public final class SettingsReader {
         return value
     }
 
+    /// A rate: a whole number from 1, or `unlimited`; nil: no limit.
+    public func rate(_ key: String, default standard: Int?) -> Int? {
+        guard let text = self.string(key) else { return standard }
+        if text == "unlimited" { return nil }
+        guard let value = Int(text), (1...1_000_000_000).contains(value) else {
+            self.issue(key, "must be a whole number from 1 to 1000000000, or unlimited")
+            return standard
+        }
+        return value
+    }
+
     /// `true` or `false`.
     public func boolean(_ key: String, default standard: Bool) -> Bool {
         switch self.string(key) {

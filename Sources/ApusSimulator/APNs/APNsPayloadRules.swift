@@ -9,10 +9,13 @@ enum APNsPayloadRules {
     private static func mismatch(_ sentence: String) -> APNsRefusal { APNsRefusal(.invalidPushType, sentence) }
 
     /// Checks a body of `type`. Apple has no reason for a body that is not JSON: `PayloadEmpty` is the nearest.
-    static func check(_ body: [UInt8], type: APNsPushType) throws(APNsRefusal) {
+    ///
+    /// - Parameter bytesMax: nil: as many as the type allows.
+    static func check(_ body: [UInt8], type: APNsPushType, bytesMax: Int? = nil) throws(APNsRefusal) {
         guard !body.isEmpty else { throw APNsRefusal(.payloadEmpty, "no body") }
-        guard body.count <= type.payloadBytesMax else {
-            throw APNsRefusal(.payloadTooLarge, "\(body.count) bytes, \(type.payloadBytesMax) are allowed")
+        let bytesMax = bytesMax ?? type.payloadBytesMax
+        guard body.count <= bytesMax else {
+            throw APNsRefusal(.payloadTooLarge, "\(body.count) bytes, \(bytesMax) are allowed")
         }
         let payload: JSONValue
         do throws(JSONError) {

@@ -31,16 +31,31 @@ package enum APNsRejection: String, CaseIterable, Sendable {
     case tooManyRequests = "TooManyRequests"
     case internalServerError = "InternalServerError"
     case serviceUnavailable = "ServiceUnavailable"
+    case idleTimeout = "IdleTimeout"
+    case badCertificate = "BadCertificate"
+    case badCertificateEnvironment = "BadCertificateEnvironment"
+    case forbidden = "Forbidden"
+    case shutdown = "Shutdown"
+    case featureNotEnabled = "FeatureNotEnabled"
+    case missingChannelID = "MissingChannelId"
+    case badChannelID = "BadChannelId"
+    case channelNotRegistered = "ChannelNotRegistered"
+    case badRequestParameters = "BadRequestParams"
+    case badRequestPayload = "BadRequestPayload"
+    case missingPushType = "MissingPushType"
+    case cannotCreateChannel = "CannotCreateChannelConfig"
+    case topicMismatch = "TopicMismatch"
 
     /// The status that goes with it.
     package var status: Int {
         switch self {
         case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
             .deviceTokenNotForTopic, .duplicateHeaders, .invalidPushType, .missingDeviceToken, .missingTopic,
-            .payloadEmpty, .topicDisallowed:
+            .payloadEmpty, .topicDisallowed, .idleTimeout, .featureNotEnabled, .missingChannelID, .badChannelID,
+            .channelNotRegistered, .badRequestParameters, .badRequestPayload, .missingPushType, .cannotCreateChannel:
             400
         case .expiredProviderToken, .invalidProviderToken, .missingProviderToken, .unrelatedKeyID,
-            .badEnvironmentKeyID:
+            .badEnvironmentKeyID, .badCertificate, .badCertificateEnvironment, .forbidden, .topicMismatch:
             403
         case .badPath: 404
         case .methodNotAllowed: 405
@@ -48,7 +63,7 @@ package enum APNsRejection: String, CaseIterable, Sendable {
         case .payloadTooLarge: 413
         case .tooManyProviderTokenUpdates, .tooManyRequests: 429
         case .internalServerError: 500
-        case .serviceUnavailable: 503
+        case .serviceUnavailable, .shutdown: 503
         }
     }
 

@@ -31,6 +31,9 @@ struct BlindDesk {
     private var now = UnixMilliseconds(0)
     /// The time of the batch in hand.
     private(set) var nanoseconds: Int64 = 0
+    /// The time of the first batch.
+    private var startedAt: Int64 = 0
+    private var saidGoAway = false
 
     init(world: World, shard: LedgerShard, listener: FaultRoute) {
         precondition(listener != .oauth, "the token endpoint stands on FCM's listener")
@@ -45,6 +48,7 @@ struct BlindDesk {
 
     /// A batch of requests comes in.
     mutating func begin(nanoseconds: Int64) {
+        if self.startedAt == 0 { self.startedAt = nanoseconds }
         self.nanoseconds = nanoseconds
         self.now = UnixMilliseconds(nanoseconds / 1_000_000)
         let version = self.world.rulesVersion
@@ -107,16 +111,14 @@ struct BlindDesk {
     }
 
     @inline(never)
-    private func judgeSlowly(_ request: borrowing BlindRequest, body: Span<UInt8>) -> Verdict {
+    private mutating func judgeSlowly(_ request: borrowing BlindRequest, body: Span<UInt8>) -> Verdict {
         let route = request.isTokenEndpoint ? FaultRoute.oauth : self.listener
         let draw = self.world.faults.next(route, path: request.path.span)
         var verdict = Verdict(
             action: .accept,
             delayMicroseconds: draw.delayMicroseconds,
-            isLast: draw.fault == .goAway
-                || self.world.faults.goAwayAfterRequests(self.listener).map { self.requests == UInt64($0) } ?? false,
+            isLast: self.isLast(draw.fault),
         )
-        if verdict.isLast { self.shard.countGoAway() }
         let number = self.number << 32 | self.requests
         let token = self.token(request, body: body, route: route)
         if draw.fault == .refusal {
@@ -133,6 +135,16 @@ struct BlindDesk {
         default: break
         }
         return verdict
+    }
+
+    /// A connection says goodbye once.
+    private mutating func isLast(_ fault: Fault?) -> Bool {
+        guard !self.saidGoAway else { return false }
+        let age = self.nanoseconds - self.startedAt
+        self.saidGoAway =
+            fault == .goAway || self.world.faults.isGoAwayDue(self.listener, requests: self.requests, age: age)
+        if self.saidGoAway { self.shard.countGoAway() }
+        return self.saidGoAway
     }
 
     private func faultyAnswer(_ fault: Fault?, route: FaultRoute, number: UInt64) -> ProviderAnswer? {

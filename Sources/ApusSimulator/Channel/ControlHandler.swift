@@ -46,17 +46,26 @@ final class ControlHandler: ChannelInboundHandler {
             : self.routes.answer(method: head.method.rawValue, uri: head.uri, body: self.body)
         self.body = []
         switch answer {
-        case .text(let status, let type, let body):
-            let headers: HTTPHeaders = ["content-type": type, "content-length": String(body.count)]
-            self.write(.head(Self.head(status, headers)), context)
-            self.write(.body(.byteBuffer(ByteBuffer(bytes: body))), context)
-            self.end(context)
+        case .text(let status, let type, let body): self.write(status, type, body, context)
+        case .later(let answer):
+            let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+            context.eventLoop.makeFutureWithTask { await answer() }.whenSuccess { text in
+                let (handler, context) = bound.value
+                handler.write(text.status, text.type, text.body, context)
+            }
         case .ledger(let reader):
             let headers: HTTPHeaders = ["content-type": "application/x-ndjson", "transfer-encoding": "chunked"]
             self.write(.head(Self.head(200, headers)), context)
             self.reader = reader
             self.continueLedger(context)
         }
+    }
+
+    private func write(_ status: Int, _ type: String, _ body: [UInt8], _ context: ChannelHandlerContext) {
+        let headers: HTTPHeaders = ["content-type": type, "content-length": String(body.count)]
+        self.write(.head(Self.head(status, headers)), context)
+        self.write(.body(.byteBuffer(ByteBuffer(bytes: body))), context)
+        self.end(context)
     }
 
     private static func head(_ status: Int, _ headers: HTTPHeaders) -> HTTPResponseHead {

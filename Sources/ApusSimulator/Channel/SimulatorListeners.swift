@@ -3,9 +3,14 @@ internal import ApusTLS
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
+internal import Synchronization
 
 /// The sockets of a simulator.
 final class SimulatorListeners: Sendable {
+    /// What one connection may bring per turn of its event loop: a busy one must not keep another waiting, as Apple's and Google's
+    /// many servers would not.
+    private static let bytesPerTurn = 16 * 1_024
+
     private let configuration: SimulatorConfiguration
     private let world: World
     private let authority: CertificateAuthority
@@ -13,6 +18,13 @@ final class SimulatorListeners: Sendable {
     /// Which shard of the ledger a loop writes to.
     private let shards: [ObjectIdentifier: LedgerShard]
     private let open: OpenChannels
+    /// How to listen again at a provider's port.
+    private let doors = Mutex<[FaultRoute: Door]>([:])
+
+    private struct Door {
+        let port: Int
+        let context: TLSContext?
+    }
 
     init(configuration: SimulatorConfiguration, world: World, authority: CertificateAuthority) {
         self.configuration = configuration
@@ -29,40 +41,72 @@ final class SimulatorListeners: Sendable {
 
     /// Listens wherever the configuration says.
     func start(identity: TLSIdentity) async throws(SimulatorError) -> SimulatorAddresses {
-        let context: TLSContext?
-        do throws(TLSError) {
-            context = self.configuration.usesTLS ? try TLSContext.server(identity: identity, alpn: ["h2"]) : nil
-        } catch {
-            throw SimulatorError(.keys, "no TLS: \(error)")
-        }
         var ports: [FaultRoute: Int] = [:]
         let wanted = [(FaultRoute.apns, self.configuration.apnsPort), (.fcm, self.configuration.fcmPort)]
         for (route, port) in wanted {
             guard let port else { continue }
-            ports[route] = try await self.listen(self.configuration.host, port) { channel in
-                try self.assemble(channel, route: route, context: context)
-            }
+            let context = try self.context(identity, for: route)
+            let bound = try await self.listen(route, Door(port: port, context: context))
+            ports[route] = bound
+            self.doors.withLock { $0[route] = Door(port: bound, context: context) }
         }
         var controlPort: Int?
         if let port = self.configuration.controlPort {
-            let control = ControlRoutes(world: self.world, authorityPEM: self.authority.certificatePEM)
-            controlPort = try await self.listen("127.0.0.1", port) { channel in
+            let control = ControlRoutes(
+                world: self.world,
+                authorityPEM: self.authority.certificatePEM,
+                setListening: { route, isListening throws(SimulatorError) in
+                    try await self.setListening(isListening, route)
+                },
+            )
+            controlPort = try await self.listen("127.0.0.1", port, of: nil) { channel in
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                 try channel.pipeline.syncOperations.addHandler(ControlHandler(control))
             }
         }
         return SimulatorAddresses(
             host: "localhost",
-            scheme: context == nil ? "http" : "https",
+            scheme: self.configuration.usesTLS ? "https" : "http",
             apnsPort: ports[.apns],
             fcmPort: ports[.fcm],
             controlPort: controlPort,
         )
     }
 
+    /// Apple speaks HTTP/2 only.
+    private func context(_ identity: TLSIdentity, for route: FaultRoute) throws(SimulatorError) -> TLSContext? {
+        guard self.configuration.usesTLS else { return nil }
+        let isHTTP2Only = route == .apns || self.configuration.isBlind
+        do throws(TLSError) {
+            return try TLSContext.server(identity: identity, alpn: isHTTP2Only ? ["h2"] : ["h2", "http/1.1"])
+        } catch {
+            throw SimulatorError(.keys, "no TLS: \(error)")
+        }
+    }
+
+    /// Closes a provider's listener and its connections, or opens it again at the same port. Idempotent.
+    func setListening(_ isListening: Bool, _ route: FaultRoute) async throws(SimulatorError) {
+        guard let door = self.doors.withLock({ $0[route] }) else {
+            throw SimulatorError(.listening, "there is no listener of \(route.name)")
+        }
+        guard !isListening else {
+            if self.open.open(route) { _ = try await self.listen(route, door) }
+            return
+        }
+        let closing = self.open.shut(route).map { $0.close() }
+        for closed in closing { try? await closed.get() }
+    }
+
+    private func listen(_ route: FaultRoute, _ door: Door) async throws(SimulatorError) -> Int {
+        try await self.listen(self.configuration.host, door.port, of: route) { channel in
+            try self.assemble(channel, route: route, context: door.context)
+        }
+    }
+
     private func listen(
         _ host: String,
         _ port: Int,
+        of route: FaultRoute?,
         _ assemble: @escaping @Sendable (any Channel) throws -> Void,
     ) async throws(SimulatorError) -> Int {
         do {
@@ -71,12 +115,17 @@ final class SimulatorListeners: Sendable {
                 .serverChannelOption(.backlog, value: 1_024)
                 .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                 .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .childChannelOption(.maxMessagesPerRead, value: 1)
+                .childChannelOption(
+                    .recvAllocator,
+                    value: FixedSizeRecvByteBufferAllocator(capacity: Self.bytesPerTurn),
+                )
                 .childChannelInitializer { channel in
-                    guard open.add(channel) else { return channel.close() }
+                    guard open.add(channel, of: route) else { return channel.close() }
                     return channel.eventLoop.makeCompletedFuture { try assemble(channel) }
                 }
                 .bind(host: host, port: port).get()
-            guard open.add(channel), let bound = channel.localAddress?.port else {
+            guard open.add(channel, of: route), let bound = channel.localAddress?.port else {
                 throw SimulatorError(.listening, "stopped")
             }
             return bound
@@ -104,20 +153,35 @@ final class SimulatorListeners: Sendable {
                 BlindHandler(session: session, clock: self.world.clock)
             )
         }
-        let driver = StrictDriver(
-            connection: StrictConnection(world: self.world, shard: shard, listener: route),
-            world: self.world,
-            streamsMax: self.configuration.streamsMax,
-        )
-        let handler = try HTTP2ServerHandler(
+        let connection = StrictConnection(world: self.world, shard: shard, listener: route)
+        guard route == .fcm else {
+            let handler = try self.http2(connection, streamsMax: isNarrow ? 1 : self.configuration.streamsMax)
+            return try channel.pipeline.syncOperations.addHandler(handler)
+        }
+        let detector = ProtocolDetector { channel, isHTTP2 in
+            guard !isHTTP2 else {
+                let handler = try self.http2(connection, streamsMax: self.configuration.streamsMax)
+                return try channel.pipeline.syncOperations.addHandler(handler)
+            }
+            try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+            try channel.pipeline.syncOperations.addHandler(HTTP1Driver(connection: connection, world: self.world))
+        }
+        try channel.pipeline.syncOperations.addHandler(detector)
+    }
+
+    private func http2(_ connection: StrictConnection, streamsMax: UInt32) throws -> HTTP2ServerHandler {
+        try HTTP2ServerHandler(
             configuration: HTTP2ServerConfiguration(
-                maxConcurrentStreams: isNarrow ? 1 : self.configuration.streamsMax,
+                maxConcurrentStreams: streamsMax,
                 connectionWindow: self.configuration.connectionWindow,
                 bodyBytesMax: SimulatorLimits.requestBodyBytesMax,
             ),
-            delegate: driver,
+            delegate: StrictDriver(
+                connection: connection,
+                world: self.world,
+                streamsMax: self.configuration.streamsMax,
+            ),
         )
-        try channel.pipeline.syncOperations.addHandler(handler)
     }
 
     /// Closes everything and ends the loops.

@@ -76,11 +76,8 @@ package struct FCMJudge: Sendable {
         return project
     }
 
-    private func authorize(
-        _ request: ProviderRequest,
-        project: String,
-        now: UnixMilliseconds,
-    ) throws(FCMRefusal) {
+    /// Whose access token a request brings.
+    func account(of request: ProviderRequest, now: UnixMilliseconds) throws(FCMRefusal) -> ServiceAccount {
         let sentence = "Expected OAuth 2 access token, login cookie or other valid authentication credential."
         guard let header = request.first("authorization") else {
             throw FCMRefusal(401, "Request is missing required authentication credential. \(sentence)")
@@ -89,7 +86,15 @@ package struct FCMJudge: Sendable {
         guard parts.count == 2, parts[0].lowercased() == "bearer", let grant = self.tokens.grant(parts[1]),
             now < grant.expiresAt, Int(grant.account) < self.accounts.count
         else { throw FCMRefusal(401, "Request had invalid authentication credentials. \(sentence)") }
-        guard self.accounts[Int(grant.account)].projectIDs.contains(project) else {
+        return self.accounts[Int(grant.account)]
+    }
+
+    func authorize(
+        _ request: ProviderRequest,
+        project: String,
+        now: UnixMilliseconds,
+    ) throws(FCMRefusal) {
+        guard try self.account(of: request, now: now).projectIDs.contains(project) else {
             throw FCMRefusal(
                 403,
                 "Permission 'cloudmessaging.messages.create' denied on resource "

@@ -73,6 +73,7 @@ struct FCMRefusal: Error {
         case 401: "UNAUTHENTICATED"
         case 403: "PERMISSION_DENIED"
         case 404: "NOT_FOUND"
+        case 409: "ALREADY_EXISTS"
         case 429: "RESOURCE_EXHAUSTED"
         case 503: "UNAVAILABLE"
         default: "INTERNAL"

@@ -5,6 +5,9 @@ internal import ApusTLS
 ///
 /// Source: https://developers.google.com/identity/protocols/oauth2/service-account
 package struct OAuthJudge: Sendable {
+    /// Google's own token endpoint, as an audience.
+    package static let googleAudience = "https://oauth2.googleapis.com/token"
+
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
     private static let scopes: Set<String> = [
         "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",

@@ -99,10 +99,16 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// The connection's limit of requests before GOAWAY, if any.
-    package func goAwayAfterRequests(_ route: FaultRoute) -> Int? {
-        guard !self.isQuiet else { return nil }
-        return self.state.withLock { $0.plan[route].goAwayAfterRequests }
+    /// Whether a connection has served for long enough.
+    ///
+    /// - Parameters:
+    ///   - requests: how many it served.
+    ///   - age: nanoseconds since its first one.
+    package func isGoAwayDue(_ route: FaultRoute, requests: UInt64, age: Int64) -> Bool {
+        guard !self.isQuiet else { return false }
+        let rates = self.state.withLock { $0.plan[route] }
+        if let after = rates.goAwayAfterRequests, requests >= UInt64(after) { return true }
+        return rates.goAwayEveryMilliseconds.map { age >= $0 * 1_000_000 } ?? false
     }
 
     private static func strike(

@@ -12,7 +12,8 @@ package struct FaultOrder: Hashable, Sendable {
     /// ```json
     /// {"seed": 7,
     ///  "apns": {"too_many_requests": 0.01, "unavailable": 0, "internal_error": 0, "silence": 0, "refusal": 0,
-    ///           "drop": 0, "delay_ms": 5, "jitter_ms": 10, "go_away_after": 1000},
+    ///           "drop": 0, "delay_ms": 5, "jitter_ms": 10, "go_away_after": 1000,
+    ///           "go_away_every_ms": 1000},
     ///  "fcm": {}, "oauth": {}, "retry_after": {"form": "seconds", "seconds": 17},
     ///  "scripts": [{"route": "oauth", "count": 2, "fault": "unavailable"},
     ///              {"route": "fcm", "path": "p1", "count": 1, "fault": {"status": 502, "body": "<html>"}}]}
@@ -69,6 +70,7 @@ package struct FaultOrder: Hashable, Sendable {
             case "delay_ms": rates.delayMilliseconds = try Self.whole(member)
             case "jitter_ms": rates.jitterMilliseconds = try Self.whole(member)
             case "go_away_after": rates.goAwayAfterRequests = Int(try Self.whole(member))
+            case "go_away_every_ms": rates.goAwayEveryMilliseconds = try Self.whole(member)
             default: throw Self.invalid("\(member.name) is unknown")
             }
         }

@@ -20,6 +20,8 @@ public struct FaultRates: Hashable, Sendable {
     public var jitterMilliseconds: Int64 = 0
     /// After how many requests a connection gets GOAWAY; nil: never.
     public var goAwayAfterRequests: Int?
+    /// How old a connection becomes until it gets GOAWAY with its next request, in milliseconds; nil: as old as it likes.
+    public var goAwayEveryMilliseconds: Int64?
 
     /// Nothing goes wrong.
     public init() {}
@@ -40,6 +42,7 @@ public struct FaultRates: Hashable, Sendable {
             && (0...Self.delayMillisecondsMax).contains(self.delayMilliseconds)
             && (0...Self.delayMillisecondsMax).contains(self.jitterMilliseconds)
             && self.goAwayAfterRequests ?? 1 >= 1
+            && (1...Self.delayMillisecondsMax).contains(self.goAwayEveryMilliseconds ?? 1)
     }
 
     /// Longest delay and longest jitter: an hour.

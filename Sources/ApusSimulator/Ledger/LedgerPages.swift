@@ -13,6 +13,7 @@ struct LedgerPages {
     private var faultCounts = [UInt64](repeating: 0, count: 9)
     private(set) var connections: UInt64 = 0
     private(set) var goAways: UInt64 = 0
+    private(set) var timeline = AcceptanceTimeline()
 
     /// Entries in all.
     var count: Int { self.full.count * Self.pageEntries + self.current.count }
@@ -52,6 +53,7 @@ struct LedgerPages {
     mutating func append(_ entry: PackedEntry, send: Span<UInt8>) {
         var entry = entry
         entry.send = self.sends.number(of: send)
+        if entry.status == 200 { self.timeline.note(entry.route, at: entry.time) }
         if self.current.capacity == 0 { self.current.reserveCapacity(Self.pageEntries) }
         self.current.append(entry)
         guard self.current.count == Self.pageEntries else { return }

@@ -27,6 +27,12 @@ struct SendTable {
         return number
     }
 
+    /// The number of a send that was seen; `UInt32.max` for another.
+    func number(named send: String) -> UInt32 {
+        let bytes = Array(send.utf8.prefix(SimulatorLimits.sendBytesMax))
+        return bytes.isEmpty ? 0 : self.numbers[TokenDigest(bytes.span)] ?? .max
+    }
+
     /// The send of that number; nil for 0.
     func bytes(_ number: UInt32) -> ArraySlice<UInt8>? {
         number == 0 ? nil : self.arena.bytes(at: self.places[Int(number) - 1])

@@ -49,11 +49,18 @@ local function put(keys, args)
         local place
         place, generation = store.allot(to, now)
         if not place then return { -1 } end
+        local badge
         if from then
+            local _, old = store.record_place(from, ordinal)
+            badge = redis.call('HGET', store.badge_key(from, ordinal), old)
             store.evict(from, digest, ordinal, left, now)
             left = {}
         end
         ordinal = place
+        if badge then
+            local _, new = store.record_place(to, ordinal)
+            redis.call('HSET', store.badge_key(to, ordinal), new, badge)
+        end
         redis.call('HSET', store.bucket(to, 'id', store.digest_hash(digest)), digest, ordinal)
         store.field_added(to, 'id', store.digest_hash)
         store.posting_add(to, 0, ordinal)

@@ -96,6 +96,11 @@ function store.record_place(meta, ordinal)
     return store.prefix(meta) .. 'rec:' .. math.floor(ordinal / store.slab), ordinal % store.slab
 end
 
+-- The hash where the badge of an ordinal is counted; its field there is the record's.
+function store.badge_key(meta, ordinal)
+    return store.prefix(meta) .. 'badge:' .. math.floor(ordinal / store.slab)
+end
+
 -- The ordinal and the record of a device in a place; nothing when it is not there.
 function store.find(meta, digest)
     local ordinal = redis.call('HGET', store.bucket(meta, 'id', store.digest_hash(digest)), digest)
@@ -277,10 +282,11 @@ function store.topics(packed)
     return topics
 end
 
--- Removes a device from a place: record, id, postings. Its ordinal goes to rest.
+-- Removes a device from a place: record, badge, id, postings. Its ordinal goes to rest.
 function store.evict(meta, digest, ordinal, topics, now)
     local slab, field = store.record_place(meta, ordinal)
     redis.call('HDEL', slab, field)
+    redis.call('HDEL', store.badge_key(meta, ordinal), field)
     redis.call('HDEL', store.bucket(meta, 'id', store.digest_hash(digest)), digest)
     store.field_removed(meta, 'id')
     store.posting_remove(meta, 0, ordinal)

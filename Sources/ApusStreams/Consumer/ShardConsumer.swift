@@ -4,49 +4,78 @@ internal import Synchronization
 
 /// Runs one queue shard for one consumer: reads its streams, keeps what is in hand, takes over what others left.
 ///
-/// Entries are handled concurrently, each feed within its own credit; when that is used up, its streams are not read. An entry whose
+/// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
 /// handling throws stays pending and comes back after a lease.
 package final class ShardConsumer: Sendable {
-    /// Streams that are read together.
-    package struct Feed: Sendable {
-        /// Their keys, all of the shard.
-        package var streams: [String]
+    /// A stream and how much of it may be in hand.
+    package struct Feed: Hashable, Sendable {
+        /// Its key, of the shard.
+        package var stream: String
         /// Entries in hand at once.
         package var inHandMax: Int
-        /// Entries asked for at once, of each stream.
+        /// Entries asked for at once.
         package var countPerRead: Int
 
         /// A feed.
-        package init(_ streams: [String], inHandMax: Int, countPerRead: Int) {
-            self.streams = streams
+        package init(_ stream: String, inHandMax: Int, countPerRead: Int) {
+            precondition(inHandMax > 0 && countPerRead > 0)
+            self.stream = stream
             self.inHandMax = inHandMax
             self.countPerRead = countPerRead
         }
     }
 
     /// Does what an entry asks for, to its acknowledgement.
-    package typealias Handle = @Sendable (StreamEntry) async throws -> Void
+    package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
+
+    private struct State {
+        var book: FeedBook
+        /// Blocking reads that have nothing to wait for, by group.
+        var sleepers: [Int: CheckedContinuation<Void, Never>] = [:]
+        /// Groups whose blocking read is being interrupted.
+        var interrupting: Set<Int> = []
+        var quietWaiter: CheckedContinuation<Void, Never>?
+        var isAbandoned = false
+        /// Why the last read failed: an outage is one line, not one for each try.
+        var loggedCode: RedisError.Code?
+        var cursors: [String: String] = [:]
+    }
 
     private let tag: HashTag
     private let streams: SendStreams
     private let consumer: StreamConsumer
-    private let feeds: [(feed: Feed, inHand: EntriesInHand)]
+    private let feeds: [Feed]
+    private let reader: StreamReader
     private let leaseMilliseconds: Int64
+    private let silenceMax: Duration
+    private let gate: QuarantineGate
+    private let replayLog: ReplayLog?
     private let observer: any StreamObserver
     private let logger: Logger
     private let handle: Handle
-    private let stopping = Atomic<Bool>(false)
+    private let connections: [RedisBlockingConnection]
+    private let state: Mutex<State>
 
-    /// How long a blocking read waits; a stop is noticed that soon.
-    private static let blockMilliseconds = 1_000
+    /// How long a blocking read waits. What must end sooner is interrupted; a dead server is noticed by it.
+    private static let blockMilliseconds = 2_000
+    private static let interruptionPauseMin = Duration.milliseconds(1)
+    private static let interruptionPauseMax = Duration.milliseconds(64)
 
     /// A consumer that is not running yet.
+    ///
+    /// - Parameters:
+    ///   - gate: the one of the process.
+    ///   - replayLog: what is repeated when the server has changed; nil: nothing, because lost writes do themselves again.
+    ///   - silenceMax: consumers that asked for nothing for longer are taken off the streams, if they own nothing.
     package init(
         tag: HashTag,
         streams: SendStreams,
         consumer: StreamConsumer,
         feeds: [Feed],
         leaseMilliseconds: Int64,
+        gate: QuarantineGate = QuarantineGate(),
+        replayLog: ReplayLog? = nil,
+        silenceMax: Duration = StreamLimits.consumerSilenceMax,
         observer: any StreamObserver,
         logger: Logger,
         handle: @escaping Handle,
@@ -55,159 +84,367 @@ package final class ShardConsumer: Sendable {
         self.tag = tag
         self.streams = streams
         self.consumer = consumer
-        self.feeds = feeds.map { ($0, EntriesInHand(countMax: $0.inHandMax)) }
+        self.feeds = feeds
+        self.reader = StreamReader(client: streams.client, tag: tag, consumer: consumer)
         self.leaseMilliseconds = leaseMilliseconds
+        self.silenceMax = silenceMax
+        self.gate = gate
+        self.replayLog = replayLog
         self.observer = observer
         self.logger = logger
         self.handle = handle
+        let book = FeedBook(feeds)
+        self.connections = (0..<book.groupCount).map { _ in streams.client.blockingConnection(for: tag) }
+        self.state = Mutex(State(book: book))
+        replayLog?.attach { [weak self] in
+            self?.inHand.map { EntryName(stream: $0.stream, id: $0.id) } ?? []
+        }
     }
 
     /// Whether `stop` was called: what is in hand is to be brought to a good end soon.
-    package var isStopping: Bool { self.stopping.load(ordering: .relaxed) }
+    package var isStopping: Bool { self.state.withLock { $0.book.isStopped } }
 
-    /// Reads nothing more; `run` returns when nothing is in hand.
+    /// Reads and begins nothing more; `run` returns when nothing is in hand.
     package func stop() {
-        self.stopping.store(true, ordering: .relaxed)
-        for (_, inHand) in self.feeds { inHand.stop() }
+        let waiting = self.state.withLock { $0.book.stop() }
+        self.gate.stop()
+        for entry in waiting {
+            Task {
+                await self.handBack(entry)
+                self.ended(entry)
+            }
+        }
+        self.pump()
     }
 
-    /// Runs until `stop` or cancellation, then until nothing is in hand.
+    /// Runs until `stop`, then until nothing is in hand. When its task is cancelled it waits for nothing: what is in hand is handed back
+    /// as it stands.
     package func run() async {
+        // A task of its own, which nobody cancels: what is in hand keeps its lease to the end.
+        let running = Task { await self.runUntilQuiet() }
         await withTaskCancellationHandler {
-            await self.runUntilStopped()
+            await running.value
         } onCancel: {
             self.stop()
+            self.state.withLock { $0.isAbandoned = true }
+            self.pump()
         }
     }
 
-    /// Waits that long even in a task that was cancelled: what is in hand keeps its lease to the end, and no loop turns hot.
-    private static func pause(_ duration: Duration) async {
-        await Task { try? await Task.sleep(for: duration) }.value
-    }
-
-    private func runUntilStopped() async {
-        let reader = StreamReader(client: self.streams.client, tag: self.tag, consumer: self.consumer)
+    private func runUntilQuiet() async {
+        let member = self.gate.join { suspect in await self.excuse(besides: suspect) }
+        await self.ensureAll()
+        let beat = Task { await self.beat() }
+        self.pump()
         await withTaskGroup(of: Void.self) { group in
-            for (feed, inHand) in self.feeds {
-                group.addTask { await self.read(feed, inHand, reader) }
-                group.addTask { await self.takeOver(feed, inHand) }
+            for (number, connection) in self.connections.enumerated() {
+                group.addTask { await self.watch(number, connection) }
             }
-            group.addTask { await self.renew() }
+            group.addTask { await self.waitUntilQuiet() }
             await group.waitForAll()
         }
-        for (feed, _) in self.feeds {
-            for stream in feed.streams {
-                _ = try? await self.streams.retire(stream: stream, consumer: self.consumer, tag: self.tag)
-            }
+        beat.cancel()
+        await beat.value
+        self.gate.resign(member)
+        await self.leave()
+    }
+
+    /// Whatever is still in hand is given back, and the group is left where nothing is.
+    private func leave() async {
+        for connection in self.connections { await connection.close() }
+        let left = self.inHand
+        if !left.isEmpty {
+            self.logger.warning("handing back what has not ended", metadata: ["entries": "\(left.count)"])
+            let holdings = left.map { SendStreams.Holding(stream: $0.stream, id: $0.id, deliveriesMax: 0) }
+            try? await self.streams.handBack(holdings, by: self.consumer, tag: self.tag)
+            return
+        }
+        for feed in self.feeds {
+            _ = try? await self.streams.retire(stream: feed.stream, consumer: self.consumer, tag: self.tag)
+        }
+    }
+
+    private var inHand: [(stream: String, id: String, deliveries: UInt32)] { self.state.withLock { $0.book.inHand } }
+
+    private func waitUntilQuiet() async {
+        await withCheckedContinuation { continuation in
+            self.state.withLock { $0.quietWaiter = continuation }
+            self.pump()
         }
     }
 
     // MARK: Reading
 
-    private func read(_ feed: Feed, _ inHand: EntriesInHand, _ reader: StreamReader) async {
-        let connection = self.streams.client.blockingConnection(for: self.tag)
-        var mustEnsure = true
-        while await inHand.waitForRoom() {
+    /// Does what the book asks for. To be called after whatever changes it.
+    private func pump() {
+        let (reads, wakened, interrupts) = self.state.withLock { state in
+            let reads = state.book.takeOwnReads()
+            var wakened: [CheckedContinuation<Void, Never>] = []
+            for group in Array(state.sleepers.keys) where state.book.isStopped || state.book.canWatch(group: group) {
+                if let sleeper = state.sleepers.removeValue(forKey: group) { wakened.append(sleeper) }
+            }
+            if state.book.isStopped, state.book.isQuiet || state.isAbandoned, let waiter = state.quietWaiter {
+                state.quietWaiter = nil
+                wakened.append(waiter)
+            }
+            var interrupts: [Int] = []
+            for group in 0..<state.book.groupCount
+            where state.book.mustInterrupt(group: group) && state.interrupting.insert(group).inserted {
+                interrupts.append(group)
+            }
+            return (reads, wakened, interrupts)
+        }
+        for read in reads { Task { await self.perform(read) } }
+        for group in interrupts { Task { await self.interrupt(group) } }
+        for continuation in wakened { continuation.resume() }
+    }
+
+    private func perform(_ read: FeedBook.OwnRead) async {
+        do {
+            await self.gate.waitUntilOpen()
+            let server = try await self.replayLog?.serverForReading()
+            let entries = try await self.reader.read(read.stream, count: read.count, server: server)
+            self.take(entries)
+            self.state.withLock { $0.book.ended(read, with: entries.count) }
+        } catch {
+            await self.recover(from: error, reading: [read.stream])
+            self.state.withLock { $0.book.ended(read, with: nil) }
+        }
+        self.pump()
+    }
+
+    /// One group's blocking reads, one after the other.
+    private func watch(_ group: Int, _ connection: RedisBlockingConnection) async {
+        while !self.isStopping {
+            await self.gate.waitUntilOpen()
+            guard let watch = self.state.withLock({ $0.book.watch(group: group) }) else {
+                await self.sleep(group)
+                continue
+            }
+            var counts: [String: Int] = [:]
             do {
-                if mustEnsure { try await reader.ensure(feed.streams) }
-                mustEnsure = false
-                let entries = try await reader.read(
-                    feed.streams,
-                    count: feed.countPerRead,
+                let server = try await self.replayLog?.serverForReading()
+                let entries = try await self.reader.read(
+                    watch.streams,
+                    count: watch.count,
                     blockMilliseconds: Self.blockMilliseconds,
                     on: connection,
+                    server: server,
                 )
-                for entry in entries {
-                    self.observer.entriesRead(1, stream: entry.stream)
-                    self.begin(entry, inHand)
-                }
+                for entry in entries { counts[entry.stream, default: 0] += 1 }
+                self.take(entries)
             } catch {
-                mustEnsure = true
-                await self.recover(from: error)
+                await self.recover(from: error, reading: watch.streams)
             }
+            self.state.withLock { $0.book.watchEnded(group: group, with: counts) }
+            self.pump()
         }
-        await connection.close()
-        await inHand.waitUntilEmpty()
+    }
+
+    private func sleep(_ group: Int) async {
+        await withCheckedContinuation { continuation in
+            let mustWait = self.state.withLock { state in
+                guard !state.book.isStopped, !state.book.canWatch(group: group) else { return false }
+                state.sleepers[group] = continuation
+                return true
+            }
+            if !mustWait { continuation.resume() }
+        }
+    }
+
+    /// Until the blocking read has ended: the server may learn of an interruption sooner than of the read.
+    private func interrupt(_ group: Int) async {
+        var pause = Self.interruptionPauseMin
+        while self.state.withLock({ $0.book.mustInterrupt(group: group) }) {
+            await self.connections[group].interrupt()
+            guard self.state.withLock({ $0.book.mustInterrupt(group: group) }) else { break }
+            try? await Task.sleep(for: pause)
+            pause = min(pause * 2, Self.interruptionPauseMax)
+        }
+        self.state.withLock { _ = $0.interrupting.remove(group) }
+        self.pump()
+    }
+
+    /// Makes all groups, so that the first reads find them.
+    private func ensureAll() async {
+        do {
+            try await self.reader.ensure(self.feeds.map(\.stream))
+        } catch {
+            await self.recover(from: error, reading: [])
+        }
     }
 
     /// A stream or a group has vanished, or Redis has. What was in a vanished stream is lost: that is said loudly.
-    private func recover(from error: any Error) async {
-        guard !self.isStopping else { return }
+    private func recover(from error: any Error, reading streams: [String]) async {
         let code = (error as? RedisError)?.code
+        if code == .serverChanged {
+            if let replayLog = self.replayLog, let server = try? await replayLog.server() {
+                await replayLog.replay(after: server)
+            }
+            return
+        }
+        guard !self.isStopping else { return }
+        let isNews = self.state.withLock { state in
+            state.cursors = [:]
+            defer { state.loggedCode = code }
+            return state.loggedCode != code
+        }
         if code == .noGroup || code == .unblocked {
-            self.logger.error("a stream or its group vanished; making it again from 0", metadata: ["error": "\(error)"])
             self.observer.groupLost()
-        } else {
+            self.logger.error(
+                "a stream or its group vanished; making it again from 0",
+                metadata: ["error": "\(error)", "shard": "\(self.tag)"],
+            )
+        } else if isNews {
             self.logger.warning("cannot read streams", metadata: ["error": "\(error)", "shard": "\(self.tag)"])
         }
-        await Self.pause(.milliseconds(Int64.random(in: 100...500)))
+        try? await Task.sleep(for: .milliseconds(Int64.random(in: 100...500)))
+        if code == .noGroup || code == .unblocked {
+            _ = try? await self.reader.ensure(streams)
+        }
     }
 
-    private func begin(_ entry: StreamEntry, _ inHand: EntriesInHand) {
-        guard inHand.add(entry) else { return }
+    // MARK: Entries
+
+    private func take(_ entries: [StreamEntry]) {
+        for entry in entries {
+            self.observer.entriesRead(1, stream: entry.stream)
+            self.arrived(entry)
+        }
+        self.state.withLock { $0.loggedCode = nil }
+    }
+
+    private func arrived(_ entry: StreamEntry) {
+        if self.state.withLock({ $0.book.arrived(entry, now: .now) }) == .begin { self.begin(entry) }
+    }
+
+    private func begin(_ entry: StreamEntry) {
         Task {
-            do {
-                try await self.handle(entry)
-            } catch {
-                self.logger.error(
-                    "entry not handled; it comes back",
-                    metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
+            if let visitor = await self.gate.enter(entry) {
+                let turn = EntryTurn(
+                    isStopping: { self.isStopping },
+                    progressed: { self.gate.progressed(visitor) },
                 )
+                do {
+                    if entry.isSuspect {
+                        try await self.streams.begin(entry, by: self.consumer, tag: self.tag)
+                    }
+                    try await self.handle(entry, turn)
+                } catch {
+                    self.logger.error(
+                        "entry not handled; it comes back",
+                        metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
+                    )
+                }
+                self.gate.leave(visitor)
+            } else {
+                await self.handBack(entry)
             }
-            inHand.remove(entry)
+            self.ended(entry)
+        }
+    }
+
+    private func ended(_ entry: StreamEntry) {
+        let next = self.state.withLock { $0.book.ended(entry) }
+        if let next { self.begin(next) }
+        self.pump()
+    }
+
+    /// Gives back an entry that was not begun: this delivery does not count.
+    private func handBack(_ entry: StreamEntry) async {
+        let holding = SendStreams.Holding(
+            stream: entry.stream,
+            id: entry.id,
+            deliveriesMax: max(1, entry.deliveries) - 1
+        )
+        do {
+            try await self.streams.handBack([holding], by: self.consumer, tag: self.tag)
+        } catch {
+            self.logger.warning("cannot hand back", metadata: ["entry": "\(entry.origin)", "error": "\(error)"])
+        }
+    }
+
+    /// A suspect is about to begin: should it end this process, that is no fault of what else is in hand here.
+    private func excuse(besides suspect: StreamEntry) async {
+        let holdings = self.inHand.filter { $0.stream != suspect.stream || $0.id != suspect.id }
+            .map { SendStreams.Holding(stream: $0.stream, id: $0.id, deliveriesMax: max(1, $0.deliveries) - 1) }
+        guard !holdings.isEmpty else { return }
+        do {
+            try await self.streams.renew(holdings, by: self.consumer, tag: self.tag)
+        } catch {
+            self.logger.warning(
+                "cannot excuse what is in hand",
+                metadata: ["shard": "\(self.tag)", "error": "\(error)"]
+            )
         }
     }
 
     // MARK: Leases
 
-    /// What is in hand stays ours, however long a provider or a full stream keeps it waiting.
-    private func renew() async {
-        while !self.isStopping || self.feeds.contains(where: { !$0.inHand.isEmpty }) {
-            await Self.pause(.milliseconds(self.leaseMilliseconds / 4))
-            for (stream, entries) in self.feeds.flatMap({ $0.inHand.byStream }) {
-                do {
-                    _ = try await self.streams.renew(stream: stream, entries: entries, by: self.consumer, tag: self.tag)
-                } catch {
-                    self.logger.warning("cannot renew leases", metadata: ["stream": "\(stream)", "error": "\(error)"])
-                }
-            }
-        }
-    }
-
-    private func takeOver(_ feed: Feed, _ inHand: EntriesInHand) async {
-        var cursors: [String: String] = [:]
+    /// At every beat: what is in hand stays ours, however long a provider or a full stream keeps it waiting; what others left is taken
+    /// over; now and then consumers that are gone are taken off.
+    private func beat() async {
         // More often than half a lease: a longer pause reads as "Redis was frozen" and grants everybody an amnesty.
-        let interval = max(50, min(self.leaseMilliseconds / 4, 1_000))
-        while await inHand.waitForRoom() {
-            await Self.pause(.milliseconds(interval))
-            for stream in feed.streams where !self.isStopping {
-                do {
-                    let claim = try await self.streams.claim(
-                        stream: stream,
-                        by: self.consumer,
-                        tag: self.tag,
-                        leaseMilliseconds: self.leaseMilliseconds,
-                        cursor: cursors[stream] ?? "0-0",
-                    )
-                    cursors[stream] = claim.cursor
-                    self.take(claim, stream, inHand)
-                } catch {
-                    cursors[stream] = nil
-                    guard (error as? RedisError)?.code != .noGroup else { continue }
-                    self.logger.warning("cannot take over", metadata: ["stream": "\(stream)", "error": "\(error)"])
-                }
+        let interval = Duration.milliseconds(max(50, min(self.leaseMilliseconds / 4, 1_000)))
+        var sweptAt: ContinuousClock.Instant?
+        while !Task.isCancelled {
+            try? await Task.sleep(for: interval)
+            guard !Task.isCancelled else { return }
+            await self.renew()
+            guard !self.isStopping else { continue }
+            await self.takeOver()
+            if sweptAt.map({ .now - $0 >= self.silenceMax }) ?? true {
+                sweptAt = .now
+                await self.sweep()
             }
         }
     }
 
-    private func take(_ claim: SendStreams.Claim, _ stream: String, _ inHand: EntriesInHand) {
+    private func renew() async {
+        let now = ContinuousClock.now
+        let due = self.state.withLock { $0.book.due(for: .milliseconds(self.leaseMilliseconds / 4), now: now) }
+        guard !due.isEmpty else { return }
+        do {
+            try await self.streams.renew(due, by: self.consumer, tag: self.tag)
+            self.state.withLock { $0.book.renewed(due, now: now) }
+        } catch {
+            self.logger.warning("cannot renew leases", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
+        }
+    }
+
+    private func takeOver() async {
+        guard self.gate.isOpen else { return }
+        let (room, cursors) = self.state.withLock { ($0.book.claimable, $0.cursors) }
+        for first in stride(from: 0, to: room.count, by: StreamLimits.streamsPerReadMax) {
+            let requests = room[first..<min(first + StreamLimits.streamsPerReadMax, room.count)].map {
+                SendStreams.ClaimRequest($0.stream, count: $0.count, cursor: cursors[$0.stream] ?? "0-0")
+            }
+            do {
+                let claims = try await self.streams.claim(
+                    requests,
+                    by: self.consumer,
+                    tag: self.tag,
+                    leaseMilliseconds: self.leaseMilliseconds,
+                )
+                for (request, claim) in zip(requests, claims) {
+                    self.state.withLock { $0.cursors[request.stream] = claim.cursor }
+                    self.take(claim, request.stream)
+                }
+            } catch {
+                self.state.withLock { $0.cursors = [:] }
+                self.logger.warning("cannot take over", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
+            }
+        }
+    }
+
+    private func take(_ claim: SendStreams.Claim, _ stream: String) {
         for entry in claim.entries {
             self.observer.entryClaimed(stream: stream)
             self.logger.notice(
                 "took over an entry",
                 metadata: ["stream": "\(stream)", "entry": "\(entry.id)", "deliveries": "\(entry.deliveries)"],
             )
-            self.begin(entry, inHand)
+            self.arrived(entry)
         }
         guard !claim.vanished.isEmpty else { return }
         self.observer.entriesVanished(claim.vanished.count, stream: stream)
@@ -215,5 +452,20 @@ package final class ShardConsumer: Sendable {
             "entries vanished before they were acknowledged: their work is lost",
             metadata: ["stream": "\(stream)", "count": "\(claim.vanished.count)"],
         )
+    }
+
+    /// Takes consumers off that have been gone for long and own nothing.
+    private func sweep() async {
+        for feed in self.feeds {
+            let silent = try? await self.streams.silentConsumers(
+                of: feed.stream,
+                group: self.consumer.group,
+                idleMilliseconds: Int64(self.silenceMax / .milliseconds(1)),
+                tag: self.tag,
+            )
+            for consumer in silent ?? [] where consumer != self.consumer {
+                _ = try? await self.streams.retire(stream: feed.stream, consumer: consumer, tag: self.tag)
+            }
+        }
     }
 }

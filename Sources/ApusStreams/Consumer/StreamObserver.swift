@@ -14,4 +14,8 @@ package protocol StreamObserver: Sendable {
     func entriesVanished(_ count: Int, stream: String)
     /// A stream or its group vanished and was made again from `0`.
     func groupLost()
+    /// Another server answered than before: so many calls were repeated.
+    func callsReplayed(_ count: Int)
+    /// So many calls could not be kept for as long as a replay may need them.
+    func replayCallsDropped(_ count: Int)
 }

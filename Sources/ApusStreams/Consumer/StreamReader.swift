@@ -1,6 +1,6 @@
 package import ApusRedis
 
-/// Reads new entries of one shard's streams for one consumer, over a blocking connection of its own.
+/// Reads new entries of one shard's streams for one consumer.
 ///
 /// Groups are made from `0` where they are missing, so that nothing written before is passed over. Redis wakes a blocked reader for
 /// one stream at a time; order between streams is the caller's, by what it asks for.
@@ -35,6 +35,16 @@ package struct StreamReader: Sendable {
         return made
     }
 
+    /// Up to `count` new entries of a stream, those that are there; over the connection that everybody shares.
+    package func read(
+        _ stream: String,
+        count: Int,
+        server: RedisServerIdentity? = nil,
+    ) async throws -> [StreamEntry] {
+        let command = self.command([stream], count: count, blockMilliseconds: 0)
+        return Self.entries(try await self.client.send(command, on: self.tag, options: .init(server: server)))
+    }
+
     /// Up to `count` new entries of each stream; waits that long for the first one.
     ///
     /// Throws `RedisError` with `.noGroup` or `.unblocked` when a stream or its group has vanished: call `ensure`, count the loss, go on.
@@ -43,7 +53,17 @@ package struct StreamReader: Sendable {
         count: Int,
         blockMilliseconds: Int,
         on connection: RedisBlockingConnection,
+        server: RedisServerIdentity? = nil,
     ) async throws -> [StreamEntry] {
+        let reply = try await connection.send(
+            self.command(streams, count: count, blockMilliseconds: blockMilliseconds),
+            blocking: .milliseconds(blockMilliseconds),
+            server: server,
+        )
+        return Self.entries(reply)
+    }
+
+    private func command(_ streams: [String], count: Int, blockMilliseconds: Int) -> RedisCommand {
         precondition(!streams.isEmpty && streams.count <= StreamLimits.streamsPerReadMax)
         var arguments: [RedisArgument] = [
             .text("GROUP"), .text(self.consumer.group), .text(self.consumer.name), .text("COUNT"),
@@ -53,10 +73,10 @@ package struct StreamReader: Sendable {
         arguments.append(.text("STREAMS"))
         arguments += streams.map { .text($0) }
         arguments += streams.map { _ in .text(">") }
-        let reply = try await connection.send(
-            RedisCommand("XREADGROUP", arguments),
-            blocking: .milliseconds(blockMilliseconds),
-        )
+        return RedisCommand("XREADGROUP", arguments)
+    }
+
+    private static func entries(_ reply: RESPReply) -> [StreamEntry] {
         var entries: [StreamEntry] = []
         for stream in reply.root.children {
             let key = stream[0].text

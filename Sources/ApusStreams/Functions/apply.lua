@@ -35,7 +35,8 @@ redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, ca
     if total[1] == '0' and tonumber(total[3]) >= tonumber(total[2]) and known[1] ~= 'done' then
         redis.call('HSET', state, 'state', 'done', 'completed_by', entry)
         redis.call('PEXPIRE', state, args[6])
-        redis.call('DEL', tag_of(state) .. 'body:' .. string.match(state, '^%b{}send:(.*)$'))
+        redis.call('DEL', tag_of(state) .. 'body:' .. send_of(state))
+        redis.call('SREM', tag_of(state) .. 'sends', send_of(state))
         return {'final', redis.call('HGETALL', state)}
     end
     done(outcomes, group, entry)

@@ -1,20 +1,22 @@
--- Moves what is due to its stream.
+-- Moves what is due to its stream. Also finishes what a resume or a cancellation left half-done: entries put aside whose send is not
+-- paused, of a few sends at a time.
 -- KEYS: 1 {q}due
 -- ARGV: 1 how many at most
 -- Returns: {moved, ms until the next (-1 none)}
+local SENDS_RELEASED_MAX = 4
+
 redis.register_function{function_name = 'apus1_due', flags = {'allow-oom'}, callback = function(keys, args)
-    local due, tag, now = keys[1], tag_of(keys[1]), now_ms()
+    local due, now = keys[1], now_ms()
     local ids = redis.call('ZRANGEBYSCORE', due, '-inf', digits(now), 'LIMIT', 0, args[1])
     local moved = 0
     for _, id in ipairs(ids) do
-        local body = redis.call('HGET', tag .. 'due:body', id)
-        if body then
-            local stream, message = string.match(body, '^([^%z]*)%z(.*)$')
-            redis.call('XADD', tag .. stream, '*', 'm', message)
-            moved = moved + 1
+        moved = moved + move_due(due, id)
+    end
+    local tag = tag_of(due)
+    for _, send in ipairs(redis.call('HRANDFIELD', tag .. 'held', SENDS_RELEASED_MAX)) do
+        if not is_paused(tag, send) then
+            release(tag, send, tonumber(args[1]))
         end
-        redis.call('ZREM', due, id)
-        redis.call('HDEL', tag .. 'due:body', id)
     end
     local next_one = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
     local wait = -1

@@ -1,37 +1,60 @@
 -- Makes a unit's progress durable: the done bitmap, the outcomes of the newly set bits and the retries, together or not at all;
--- renews the lease and answers whether to go on. With `finish`, also ends the unit. A report that comes twice is written once:
--- the journal begins with the number of the last one.
+-- renews the lease and answers whether to go on, and how fast. A report that comes twice is written once: the journal begins with the
+-- number of the last one.
 -- KEYS: 1 {q}work:<route>:<lane>, 2 {q}send:<id>
--- ARGV: 1 group, 2 consumer, 3 entry, 4 number of the report (4 bytes, big endian) and bitmap ('' only renews), 5 OutcomeBatch
---       ('' none), 6 '1' to finish, 7 number of retries, then per retry: due in ms, id, WorkUnit
--- Returns: 'running' · 'paused' · 'cancelled' · 'lost' (another owns the unit; nothing was written)
+-- ARGV: 1 group, 2 consumer, 3 entry, 4 number of the report (4 bytes, big endian) and bitmap ('' nothing to write), 5 OutcomeBatch
+--       ('' none), 6 what comes next: 'begin' (nothing has gone out yet; a paused send's unit is put aside) · 'continue' · 'finish' (every
+--       recipient has its outcome) · 'leave' (nothing more goes out here: the unit is put aside if its send is paused, else it goes back
+--       into its stream), 7 number of retries, then per retry: due in ms, id, WorkUnit
+-- Returns: {verdict, recipients per second (0 any), journal ('' none; 'begin' only)}; the verdict is 'running' · 'paused' · 'cancelled' ·
+--          'done' (the send is complete without this unit) · 'lost' (another owns the unit, or a report before this one is missing; nothing was written)
+local function report_number(journal)
+    return journal == '' and 0 or struct.unpack('>I4', journal)
+end
+
 redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'}, callback = function(keys, args)
     local work, state = keys[1], keys[2]
-    local group, consumer, entry = args[1], args[2], args[3]
+    local group, consumer, entry, next_step = args[1], args[2], args[3], args[6]
     local tag, name = tag_of(work), name_of(work)
     if not owns(work, group, consumer, entry) then
-        return 'lost'
+        return {'lost', 0, ''}
     end
+    local known = redis.call('HMGET', state, 'state', 'rate')
+    local verdict, rate = known[1] or 'done', tonumber(known[2] or '0')
     local journal_field = name .. '/' .. entry
-    local known = redis.call('HGET', tag .. 'journal', journal_field)
-    if known and args[4] ~= '' and string.sub(known, 1, 4) >= string.sub(args[4], 1, 4) then
-        renew(work, group, consumer, entry, false)
-        return redis.call('HGET', state, 'state') or 'cancelled'
+    local journal = redis.call('HGET', tag .. 'journal', journal_field) or ''
+    local last = report_number(journal)
+    local number = report_number(args[4])
+    if number > last + 1 then
+        -- A report is missing, as after a failover: its outcomes are not here, so its bits may not be either.
+        return {'lost', 0, ''}
     end
-    for index = 0, tonumber(args[7]) - 1 do
-        add_due(tag, args[8 + index * 3], args[9 + index * 3], name, args[10 + index * 3])
+    local is_new = number > last
+    if is_new then
+        for index = 0, tonumber(args[7]) - 1 do
+            -- Nobody waits for a retry of a cancelled send: who reads it next closes it.
+            local due = verdict == 'cancelled' and '0' or args[8 + index * 3]
+            add_due(tag, due, args[9 + index * 3], name, args[10 + index * 3])
+        end
+        if args[5] ~= '' then
+            redis.call('XADD', tag .. 'outcomes', '*', 'm', args[5])
+        end
+        journal = args[4]
     end
-    if args[5] ~= '' then
-        redis.call('XADD', tag .. 'outcomes', '*', 'm', args[5])
-    end
-    if args[6] == '1' then
+    if next_step == 'finish' or (next_step == 'leave' and verdict == 'done') then
+        redis.call('HDEL', tag .. 'journal', journal_field)
+        done(work, group, entry)
+    elseif verdict == 'paused' and (next_step == 'begin' or next_step == 'leave') then
+        put_aside(work, group, entry, send_of(state), journal)
+    elseif next_step == 'leave' then
+        bring_back(tag, name, redis.call('XRANGE', work, entry, entry)[1][2][2], journal)
         redis.call('HDEL', tag .. 'journal', journal_field)
         done(work, group, entry)
     else
-        if args[4] ~= '' then
-            redis.call('HSET', tag .. 'journal', journal_field, args[4])
+        if is_new then
+            redis.call('HSET', tag .. 'journal', journal_field, journal)
         end
-        renew(work, group, consumer, entry, args[4] ~= '')
+        renew(work, group, consumer, entry, is_new)
     end
-    return redis.call('HGET', state, 'state') or 'cancelled'
+    return {verdict, rate, next_step == 'begin' and journal or ''}
 end}

@@ -1,4 +1,5 @@
--- Puts an entry aside for an operator, tells its publisher, closes its recipients in the ledger, and acknowledges it.
+-- Puts an entry aside for an operator, tells its publisher, closes its recipients in the ledger, and acknowledges it. A plan that is
+-- refused is over: its send does not wait for it.
 -- KEYS: 1 stream
 -- ARGV: 1 group, 2 consumer, 3 entry, 4 DeadLetter ('' none), 5 SendReceipt ('' none), 6 OutcomeBatch ('' none)
 -- Returns: 1 · 0 (another owns the entry; nothing was written)
@@ -7,6 +8,12 @@ redis.register_function{function_name = 'apus1_refuse', flags = {'allow-oom'}, c
     local tag = tag_of(stream)
     if not owns(stream, group, consumer, entry) then
         return 0
+    end
+    if string.match(name_of(stream), '^plan:') then
+        local state = tag .. 'send:' .. redis.call('XRANGE', stream, entry, entry)[1][2][2]
+        if redis.call('EXISTS', state) == 1 then
+            redis.call('HINCRBY', state, 'planning', -1)
+        end
     end
     if args[4] ~= '' then
         redis.call('XADD', tag .. 'dead', 'MAXLEN', '~', DEAD_LETTERS_MAX, '*', 'm', args[4])

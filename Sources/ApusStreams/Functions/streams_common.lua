@@ -5,6 +5,9 @@ local IDEMPOTENCY_PERIODS = 7 -- the current one and the six before: at least 24
 local RECEIPTS_RETENTION_MS = 72 * 3600 * 1000
 local DEAD_LETTERS_MAX = 10000
 local UNITS_WAITING_MAX = 64 -- per route and lane
+local CLAIM_ENTRIES_MAX = 64 -- of all streams of one call
+local DELIVERIES_TOGETHER_MAX = 2
+local DELIVERIES_MAX = 5
 
 local function now_ms()
     local time = redis.call('TIME')
@@ -44,9 +47,70 @@ local function done(stream, group, entry)
     return acknowledged
 end
 
+local function send_of(state)
+    return string.match(state, '^%b{}send:(.*)$')
+end
+
+-- An entry put aside is three elements of its send's list: the stream it belongs to, its message, its journal ('' none). The hash
+-- {q}held counts the entries of each send that has some.
+local HELD_ELEMENTS = 3
+
+-- Takes an entry out of its stream, so that it is out of the way of others: to where the entries of its send wait while an operator
+-- holds it. Its journal goes with it.
+local function put_aside(stream, group, entry, send, journal)
+    local tag, name = tag_of(stream), name_of(stream)
+    local found = redis.call('XRANGE', stream, entry, entry)
+    redis.call('RPUSH', tag .. 'held:' .. send, name, found[1][2][2], journal)
+    redis.call('HINCRBY', tag .. 'held', send, 1)
+    redis.call('HDEL', tag .. 'journal', name .. '/' .. entry)
+    done(stream, group, entry)
+end
+
+-- Appends a message to the stream of that name, with the journal that an earlier entry of it left.
+local function bring_back(tag, name, message, journal)
+    local entry = redis.call('XADD', tag .. name, '*', 'm', message)
+    if journal ~= '' then
+        redis.call('HSET', tag .. 'journal', name .. '/' .. entry, journal)
+    end
+end
+
+-- Moves up to so many entries of a send from where they wait to their streams; how many still wait.
+local function release(tag, send, count)
+    local held = tag .. 'held:' .. send
+    for _ = 1, count do
+        local parts = redis.call('LPOP', held, HELD_ELEMENTS)
+        if not parts then
+            break
+        end
+        bring_back(tag, parts[1], parts[2], parts[3])
+    end
+    local left = redis.call('LLEN', held) / HELD_ELEMENTS
+    if left > 0 then
+        redis.call('HSET', tag .. 'held', send, digits(left))
+    else
+        redis.call('HDEL', tag .. 'held', send)
+    end
+    return left
+end
+
+local function is_paused(tag, send)
+    return redis.call('HGET', tag .. 'send:' .. send, 'state') == 'paused'
+end
+
 local function add_receipt(tag, receipt)
     local oldest = math.max(0, now_ms() - RECEIPTS_RETENTION_MS)
     redis.call('XADD', tag .. 'receipts', 'MINID', '~', digits(oldest), '*', 'm', receipt)
+end
+
+-- Appends a message, under the id that it had before if there is one and nothing newer stands in the stream; its id.
+local function add_again(stream, id, message)
+    if id ~= '' then
+        local added = redis.pcall('XADD', stream, id, 'm', message)
+        if not added.err then
+            return added
+        end
+    end
+    return redis.call('XADD', stream, '*', 'm', message)
 end
 
 -- Files a message to be moved to `stream` at `due`; the same id twice is one.
@@ -55,17 +119,32 @@ local function add_due(tag, due, id, stream, message)
     redis.call('ZADD', tag .. 'due', due, id)
 end
 
+-- Moves a filed message to its stream; how many there were.
+local function move_due(due, id)
+    local tag = tag_of(due)
+    local body = redis.call('HGET', tag .. 'due:body', id)
+    if body then
+        local stream, message = string.match(body, '^([^%z]*)%z(.*)$')
+        redis.call('XADD', tag .. stream, '*', 'm', message)
+        redis.call('HDEL', tag .. 'due:body', id)
+    end
+    redis.call('ZREM', due, id)
+    return body and 1 or 0
+end
+
 local function idempotency_field(app, key)
     return app .. '\0' .. key
 end
 
--- The send that the key named within the window: digest, send, origin; nil if none.
+-- The send that the key named within the window: digest, send, origin, and the hash that knows it; nil if none.
 local function idempotency_find(tag, app, key, now)
     local period = math.floor(now / IDEMPOTENCY_PERIOD_MS)
     for back = 0, IDEMPOTENCY_PERIODS - 1 do
-        local found = redis.call('HGET', tag .. 'idem:' .. digits(period - back), idempotency_field(app, key))
+        local place = tag .. 'idem:' .. digits(period - back)
+        local found = redis.call('HGET', place, idempotency_field(app, key))
         if found then
-            return string.match(found, '^([^%z]*)%z([^%z]*)%z(.*)$')
+            local digest, send, origin = string.match(found, '^([^%z]*)%z([^%z]*)%z(.*)$')
+            return digest, send, origin, place
         end
     end
     return nil
@@ -75,4 +154,15 @@ local function idempotency_put(tag, app, key, digest, send, origin, now)
     local period = tag .. 'idem:' .. digits(math.floor(now / IDEMPOTENCY_PERIOD_MS))
     redis.call('HSET', period, idempotency_field(app, key), digest .. '\0' .. send .. '\0' .. origin)
     redis.call('PEXPIRE', period, digits((IDEMPOTENCY_PERIODS + 1) * IDEMPOTENCY_PERIOD_MS), 'NX')
+end
+
+-- How long a limiter is still stopped, in microseconds.
+local function cut_left(now, state)
+    if not state.cut_for then
+        return 0
+    end
+    if now < state.cut_at then
+        state.cut_at = now
+    end
+    return math.max(0, state.cut_at + state.cut_for - now)
 end

@@ -100,16 +100,19 @@ struct Connection {
     let ended: EventLoopFuture<HTTP2CloseReason>
 
     static func open(
+        _ engine: HTTP2Engine,
         port: Int,
         total: UInt64,
         template: RequestTemplate = Samples.template,
         isResending: Bool = true,
         configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
     ) async throws -> Connection {
+        var configuration = configuration
+        configuration.engine = engine
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let finished = loop.makePromise(of: Void.self)
         let ended = loop.makePromise(of: HTTP2CloseReason.self)
-        let (sender, handler) = try await loop.submit {
+        let (sender, handler) = try await loop.submit { [configuration] in
             let sender = Sender(
                 total: total,
                 template: template,

@@ -2,9 +2,12 @@ import ApusHTTP2
 import Testing
 
 @Suite struct ConnectionTests {
-    @Test("D29 GOAWAY in the middle: above the last stream refused, below answered or lost")
-    func goAwayInTheMiddle() throws {
-        let wire = try Wire()
+    @Test(
+        "D29 GOAWAY in the middle: above the last stream refused, below answered or lost",
+        arguments: HTTP2Engine.allCases,
+    )
+    func goAwayInTheMiddle(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         for tag: UInt64 in [1, 3, 5, 7, 9, 11] { _ = wire.submit(tag: tag) }
         wire.settle()
@@ -30,9 +33,9 @@ import Testing
         #expect(told == [.reset(3, nil), .closed(.transport("gone"))])
     }
 
-    @Test("D30 GOAWAY 0 with a reason hands the reason out and refuses all")
-    func goAwayZero() throws {
-        let wire = try Wire()
+    @Test("D30 GOAWAY 0 with a reason hands the reason out and refuses all", arguments: HTTP2Engine.allCases)
+    func goAwayZero(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.submit(tag: 1)
         wire.settle()
@@ -45,9 +48,9 @@ import Testing
         #expect(told.last == .closed(.goAway(.noError)))
     }
 
-    @Test("a GOAWAY refuses what was submitted and had not left")
-    func goAwayBeforeSending() throws {
-        let wire = try Wire()
+    @Test("a GOAWAY refuses what was submitted and had not left", arguments: HTTP2Engine.allCases)
+    func goAwayBeforeSending(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         _ = wire.submit(tag: 1)
@@ -64,9 +67,9 @@ import Testing
         #expect(wire.told() == [.answered(1, status: 200), .closed(.goAway(.noError))])
     }
 
-    @Test("D31 REFUSED_STREAM is safe to resend, other resets are of unknown outcome")
-    func refusedStream() throws {
-        let wire = try Wire()
+    @Test("D31 REFUSED_STREAM is safe to resend, other resets are of unknown outcome", arguments: HTTP2Engine.allCases)
+    func refusedStream(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         for tag: UInt64 in 1...4 { _ = wire.submit(tag: tag) }
@@ -81,9 +84,12 @@ import Testing
         #expect(wire.submit(tag: 1) == .submitted)
     }
 
-    @Test("D32 one stream at connect, 1,000 after the first answer")
-    func streamsUp() throws {
-        let wire = try Wire(server: HTTP2ServerConfiguration(maxConcurrentStreams: 1, connectionWindow: 1_000_000))
+    @Test("D32 one stream at connect, 1,000 after the first answer", arguments: HTTP2Engine.allCases)
+    func streamsUp(engine: HTTP2Engine) throws {
+        let wire = try Wire(
+            engine,
+            server: HTTP2ServerConfiguration(maxConcurrentStreams: 1, connectionWindow: 1_000_000)
+        )
         wire.settle()
         #expect(wire.told() == [.settings(1)])
         #expect(wire.submit(tag: 1) == .submitted)
@@ -103,9 +109,12 @@ import Testing
         #expect(wire.serverStreamsMax == 1_000)
     }
 
-    @Test("D33 the limit falls from 1,000 to 1 in mid-flight: nothing new, nothing lost")
-    func streamsDown() throws {
-        let wire = try Wire(server: HTTP2ServerConfiguration(connectionWindow: 1_000_000))
+    @Test(
+        "D33 the limit falls from 1,000 to 1 in mid-flight: nothing new, nothing lost",
+        arguments: HTTP2Engine.allCases,
+    )
+    func streamsDown(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine, server: HTTP2ServerConfiguration(connectionWindow: 1_000_000))
         wire.settle()
         _ = wire.told()
         for tag: UInt64 in 1...500 { _ = wire.submit(tag: tag) }
@@ -138,9 +147,10 @@ import Testing
         #expect(wire.submit(tag: 1_001) == .full)
     }
 
-    @Test("our own limit holds before and beyond the peer's")
-    func ownLimit() throws {
+    @Test("our own limit holds before and beyond the peer's", arguments: HTTP2Engine.allCases)
+    func ownLimit(engine: HTTP2Engine) throws {
         let wire = try Wire(
+            engine,
             client: HTTP2ClientConfiguration(streamsMax: 7, streamsMaxBeforeSettings: 3),
             server: HTTP2ServerConfiguration(maxConcurrentStreams: nil),
         )
@@ -154,9 +164,9 @@ import Testing
         #expect(taken == 7)
     }
 
-    @Test("a limit of zero streams stops all and is survived")
-    func zeroStreams() throws {
-        let wire = try Wire(server: HTTP2ServerConfiguration(maxConcurrentStreams: 0))
+    @Test("a limit of zero streams stops all and is survived", arguments: HTTP2Engine.allCases)
+    func zeroStreams(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine, server: HTTP2ServerConfiguration(maxConcurrentStreams: 0))
         wire.settle()
         #expect(wire.submit(tag: 1) == .full)
         wire.server.updateSettings(maxConcurrentStreams: 2)
@@ -164,9 +174,9 @@ import Testing
         #expect(wire.submit(tag: 1) == .submitted)
     }
 
-    @Test("PING tells the round trip; only one is on its way")
-    func ping() throws {
-        let wire = try Wire()
+    @Test("PING tells the round trip; only one is on its way", arguments: HTTP2Engine.allCases)
+    func ping(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         let first = wire.client.ping(now: 5_000, deadline: 9_000)
@@ -180,9 +190,9 @@ import Testing
         #expect(wire.nextDeadline == nil)
     }
 
-    @Test("a PING without answer ends the connection")
-    func pingTimeout() throws {
-        let wire = try Wire()
+    @Test("a PING without answer ends the connection", arguments: HTTP2Engine.allCases)
+    func pingTimeout(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         _ = wire.submit(tag: 1)
@@ -194,9 +204,12 @@ import Testing
         #expect(wire.told() == [.reset(1, nil), .closed(.pingTimeout)])
     }
 
-    @Test("deadlines strike in their order, cancel the stream, and late answers are not told")
-    func deadlines() throws {
-        let wire = try Wire()
+    @Test(
+        "deadlines strike in their order, cancel the stream, and late answers are not told",
+        arguments: HTTP2Engine.allCases,
+    )
+    func deadlines(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         for (tag, deadline) in [(1, 300), (2, 100), (3, 200), (4, 400)] as [(UInt64, UInt64)] {
@@ -223,9 +236,9 @@ import Testing
         #expect(cancelled.allSatisfy { $0 == .cancel })
     }
 
-    @Test("a deadline that strikes before anything left is survived")
-    func deadlineBeforeSending() throws {
-        let wire = try Wire()
+    @Test("a deadline that strikes before anything left is survived", arguments: HTTP2Engine.allCases)
+    func deadlineBeforeSending(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         _ = wire.submit(tag: 1, deadline: 10)
@@ -237,9 +250,9 @@ import Testing
         #expect(wire.submit(tag: 2) == .submitted)
     }
 
-    @Test("draining waits for the last answer, says GOAWAY and ends")
-    func drain() throws {
-        let wire = try Wire()
+    @Test("draining waits for the last answer, says GOAWAY and ends", arguments: HTTP2Engine.allCases)
+    func drain(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         _ = wire.submit(tag: 1)
@@ -258,9 +271,21 @@ import Testing
         #expect(isGoAwaySeen)
     }
 
-    @Test("draining an idle connection ends it at once")
-    func drainIdle() throws {
-        let wire = try Wire()
+    @Test("draining ends with a request that timed out before it left", arguments: HTTP2Engine.allCases)
+    func drainUnsent(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
+        wire.settle()
+        _ = wire.told()
+        _ = wire.submit(tag: 1, deadline: 10)
+        wire.client.startDraining()
+        wire.client.hitDeadline(now: 10)
+        wire.settle()
+        #expect(wire.told() == [.timedOut(1), .closed(.drained)])
+    }
+
+    @Test("draining an idle connection ends it at once", arguments: HTTP2Engine.allCases)
+    func drainIdle(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         wire.client.startDraining()
@@ -268,9 +293,9 @@ import Testing
         #expect(wire.told() == [.closed(.drained)])
     }
 
-    @Test("after the end every open tag has exactly one event")
-    func everyTagOnce() throws {
-        let wire = try Wire()
+    @Test("after the end every open tag has exactly one event", arguments: HTTP2Engine.allCases)
+    func everyTagOnce(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         _ = wire.told()
         for tag: UInt64 in 1...10 { _ = wire.submit(tag: tag) }

@@ -57,17 +57,21 @@ import Testing
         let most = HTTP2Limits.requestBodyBytesMax - HTTP2Limits.tokenBytesMax
         #expect(throws: Never.self) { try make(body: .shared([UInt8](repeating: 0, count: most))) }
         #expect(throws: HTTP2Error.self) { try make(body: .shared([UInt8](repeating: 0, count: most + 1))) }
+        // The longest number counts.
+        let around = [UInt8](repeating: 0, count: most - RequestTemplate.numberDigitsMax)
+        #expect(throws: Never.self) { try make(body: .pieces([.bytes(around), .number])) }
+        #expect(throws: HTTP2Error.self) { try make(body: .pieces([.bytes(around), .number, .bytes([0])])) }
     }
 
-    @Test("tokens: hexadecimal takes any bytes, text only its alphabet")
-    func tokens() throws {
-        let wire = try Wire()
+    @Test("tokens: hexadecimal takes any bytes, text only its alphabet", arguments: HTTP2Engine.allCases)
+    func tokens(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         func submit(_ template: RequestTemplate, _ token: [UInt8]) -> HTTP2Submission {
             wire.client.submit(template, authorization: nil, token: token.span, id: nil, tag: 1, deadline: .max)
         }
         let hexadecimal = Samples.make(body: .none)
         let text = Samples.make(path: .token(prefix: "/x/", form: .text), body: .none)
-        let body = Samples.make(path: .constant("/"), body: .token(prefix: [], suffix: []))
+        let body = Samples.make(path: .constant("/"), body: .pieces([.token]))
         #expect(submit(hexadecimal, [0, 0x0a, 0xff]) == .submitted)
         #expect(submit(hexadecimal, []) == .invalidToken)
         wire.settle()

@@ -6,8 +6,11 @@ import Testing
 /// Peers that do what they must not: always a clear end, never a crash.
 @Suite struct MalformedPeerTests {
     /// A client with three requests on the wire, its opening taken.
-    private func client(_ configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration()) throws -> Peer {
-        let peer = try Peer(configuration)
+    private func client(
+        _ engine: HTTP2Engine,
+        _ configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
+    ) throws -> Peer {
+        let peer = try Peer(engine, configuration)
         peer.say(Frames.settings)
         for tag: UInt64 in 1...3 { peer.submit(tag) }
         _ = peer.heard()
@@ -17,10 +20,11 @@ import Testing
 
     @Test(
         "an HTTP/1.1 answer to the preface is recognised",
-        arguments: ["HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2p1\r\n"]
+        arguments: ["HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2p1\r\n"],
+        HTTP2Engine.allCases
     )
-    func notHTTP2(answer: String) throws {
-        let peer = try Peer()
+    func notHTTP2(answer: String, engine: HTTP2Engine) throws {
+        let peer = try Peer(engine)
         peer.submit(1)
         _ = peer.heard()
         peer.say(Array(answer.utf8))
@@ -28,19 +32,19 @@ import Testing
         #expect(peer.told() == [.reset(1, nil), .closed(.notHTTP2)])
     }
 
-    @Test("an HTTP/1.1 answer before anything left refuses all")
-    func notHTTP2Early() throws {
-        let peer = try Peer()
+    @Test("an HTTP/1.1 answer before anything left refuses all", arguments: HTTP2Engine.allCases)
+    func notHTTP2Early(engine: HTTP2Engine) throws {
+        let peer = try Peer(engine)
         peer.submit(1)
         peer.say(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
         _ = peer.heard()
         #expect(peer.told() == [.refused(1), .closed(.notHTTP2)])
     }
 
-    @Test("random bytes after the preface", arguments: 0..<100)
-    func randomBytes(seed: UInt64) throws {
+    @Test("random bytes after the preface", arguments: 0..<100, HTTP2Engine.allCases)
+    func randomBytes(seed: UInt64, engine: HTTP2Engine) throws {
         var generator = SeededGenerator(seed: seed)
-        let peer = try self.client()
+        let peer = try self.client(engine)
         for _ in 0..<200 where !peer.isFinished {
             peer.say(
                 (0..<Int.random(in: 1...500, using: &generator)).map { _ in .random(in: 0...255, using: &generator) }
@@ -50,10 +54,10 @@ import Testing
         self.expectEnd(peer, "seed \(seed)")
     }
 
-    @Test("decent frames with a few bits turned", arguments: 0..<300)
-    func turnedBits(seed: UInt64) throws {
+    @Test("decent frames with a few bits turned", arguments: 0..<300, HTTP2Engine.allCases)
+    func turnedBits(seed: UInt64, engine: HTTP2Engine) throws {
         var generator = SeededGenerator(seed: seed)
-        let peer = try self.client()
+        let peer = try self.client(engine)
         var script = Frames.settings(3, 100)
         for stream: UInt32 in [1, 3, 5] {
             script += Frames.frame(1, flags: 4, stream: stream, Frames.status200 + Frames.literal("apns-id", "x"))
@@ -74,9 +78,9 @@ import Testing
         self.expectEnd(peer, "seed \(seed)")
     }
 
-    @Test("frames byte by byte")
-    func byteByByte() throws {
-        let peer = try self.client()
+    @Test("frames byte by byte", arguments: HTTP2Engine.allCases)
+    func byteByByte(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         let script =
             Frames.settings(3, 7)
             + Frames.frame(1, flags: 4, stream: 1, Frames.status200 + Frames.literal("apns-id", "x"))
@@ -93,23 +97,23 @@ import Testing
         )
     }
 
-    @Test("a header block in two frames")
-    func continuation() throws {
+    @Test("a header block in two frames", arguments: HTTP2Engine.allCases)
+    func continuation(engine: HTTP2Engine) throws {
         // Not byte by byte: the library takes a CONTINUATION header in more than eight pieces for a flood.
-        let peer = try self.client()
+        let peer = try self.client(engine)
         peer.say(Frames.frame(1, flags: 1, stream: 1, Frames.status200))
         peer.say(Frames.frame(9, flags: 4, stream: 1, Frames.literal("retry-after", "9")))
         #expect(peer.answer()?.status == 200)
         #expect(peer.retryAfter == "9")
     }
 
-    @Test("a header list up to the limit is taken, one field more ends the connection")
-    func headerBomb() throws {
+    @Test("a header list up to the limit is taken, one field more ends the connection", arguments: HTTP2Engine.allCases)
+    func headerBomb(engine: HTTP2Engine) throws {
         // Each field counts 1 + 100 + 32.
         let field = Frames.literal("x", String(repeating: "y", count: 100))
         let status = 7 + 3 + 32
         for (fields, isTooMuch) in [(10, false), (11, true)] {
-            let peer = try self.client(HTTP2ClientConfiguration(headerListBytesMax: status + 10 * 133))
+            let peer = try self.client(engine, HTTP2ClientConfiguration(headerListBytesMax: status + 10 * 133))
             let block = Frames.status200 + (0..<fields).flatMap { _ in field }
             peer.say(Frames.frame(1, flags: 5, stream: 1, block))
             if isTooMuch {
@@ -122,21 +126,21 @@ import Testing
         }
     }
 
-    @Test("an HPACK bomb ends the connection")
-    func indexedBomb() throws {
+    @Test("an HPACK bomb ends the connection", arguments: HTTP2Engine.allCases)
+    func indexedBomb(engine: HTTP2Engine) throws {
         // 3 KB into the table, then pointed at 5,000 times by one byte each.
         let value = [UInt8](repeating: 0x61, count: 3_000)
         let entry: [UInt8] = [0x40, 1, 0x78, 0x7f] + [0xb9, 0x16] + value
-        let peer = try self.client()
+        let peer = try self.client(engine)
         peer.say(
             Frames.frame(1, flags: 4, stream: 1, Frames.status200 + entry + [UInt8](repeating: 0xbe, count: 5_000))
         )
         #expect(peer.told().last == .closed(.limitExceeded(.headerList)))
     }
 
-    @Test("CONTINUATION without end ends the connection")
-    func continuationFlood() throws {
-        let peer = try self.client()
+    @Test("CONTINUATION without end ends the connection", arguments: HTTP2Engine.allCases)
+    func continuationFlood(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         peer.say(Frames.frame(1, stream: 1, Frames.status200))
         for _ in 0..<10_000 where !peer.isFinished { peer.say(Frames.frame(9, stream: 1, [])) }
         _ = peer.heard()
@@ -144,9 +148,9 @@ import Testing
         self.expectEnd(peer)
     }
 
-    @Test("PINGs whose acknowledgements pile up end the connection")
-    func pingFlood() throws {
-        let peer = try self.client()
+    @Test("PINGs whose acknowledgements pile up end the connection", arguments: HTTP2Engine.allCases)
+    func pingFlood(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         let ping = Frames.frame(6, [UInt8](repeating: 0, count: 8))
         peer.say(Array(repeatElement(ping, count: HTTP2Limits.acknowledgementsMax).joined()))
         #expect(!peer.isFinished)
@@ -154,9 +158,12 @@ import Testing
         #expect(peer.told().last == .closed(.limitExceeded(.acknowledgements)))
     }
 
-    @Test("frames that bring nothing forward end the connection, however politely they are taken")
-    func controlFlood() throws {
-        let peer = try self.client()
+    @Test(
+        "frames that bring nothing forward end the connection, however politely they are taken",
+        arguments: HTTP2Engine.allCases,
+    )
+    func controlFlood(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         for _ in 0..<HTTP2Limits.controlFramesMax / 100 {
             peer.say(Array(repeatElement(Frames.frame(6, [UInt8](repeating: 0, count: 8)), count: 100).joined()))
             _ = peer.heard()
@@ -164,22 +171,22 @@ import Testing
         #expect(peer.told().last == .closed(.limitExceeded(.controlFrames)))
     }
 
-    @Test("SETTINGS with too many entries end the connection")
-    func settingsBomb() throws {
+    @Test("SETTINGS with too many entries end the connection", arguments: HTTP2Engine.allCases)
+    func settingsBomb(engine: HTTP2Engine) throws {
         let entry: [UInt8] = [0xff, 0xf0, 0, 0, 0, 1]
         let most = HTTP2Limits.settingsEntriesMax
-        let decent = try self.client()
+        let decent = try self.client(engine)
         decent.say(Frames.frame(4, Array(repeatElement(entry, count: most).joined())))
         #expect(!decent.isFinished)
-        let peer = try self.client()
+        let peer = try self.client(engine)
         peer.say(Frames.frame(4, Array(repeatElement(entry, count: most + 1).joined())))
         _ = peer.heard()
         #expect(peer.isFinished)
     }
 
-    @Test("GOAWAYs without end end the connection")
-    func goAwayFlood() throws {
-        let peer = try self.client()
+    @Test("GOAWAYs without end end the connection", arguments: HTTP2Engine.allCases)
+    func goAwayFlood(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         let goAway = Frames.frame(7, Frames.bigEndian(5) + Frames.bigEndian(0))
         for _ in 0..<HTTP2Limits.goAwaysMax { peer.say(goAway) }
         #expect(!peer.isFinished)
@@ -187,10 +194,10 @@ import Testing
         #expect(peer.told().last == .closed(.limitExceeded(.goAways)))
     }
 
-    @Test("GOAWAY's debug data is cut")
-    func goAwayDebug() throws {
+    @Test("GOAWAY's debug data is cut", arguments: HTTP2Engine.allCases)
+    func goAwayDebug(engine: HTTP2Engine) throws {
         for count in [HTTP2Limits.goAwayDebugBytesMax, HTTP2Limits.goAwayDebugBytesMax + 1] {
-            let peer = try self.client()
+            let peer = try self.client(engine)
             let debug = [UInt8](repeating: 0x61, count: count)
             peer.say(Frames.frame(7, Frames.bigEndian(5) + Frames.bigEndian(2) + debug))
             let kept = String(repeating: "a", count: HTTP2Limits.goAwayDebugBytesMax)
@@ -198,9 +205,12 @@ import Testing
         }
     }
 
-    @Test("an answer without a status, and one with an impossible status, reset the stream only")
-    func badStatus() throws {
-        let peer = try self.client()
+    @Test(
+        "an answer without a status, and one with an impossible status, reset the stream only",
+        arguments: HTTP2Engine.allCases,
+    )
+    func badStatus(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         peer.say(Frames.frame(1, flags: 5, stream: 1, Frames.literal("apns-id", "x")))
         peer.say(Frames.frame(1, flags: 5, stream: 3, Frames.literal(":status", "2x0")))
         peer.say(Frames.frame(1, flags: 5, stream: 5, Frames.status200))
@@ -208,9 +218,9 @@ import Testing
         #expect(Set(peer.told()) == [.reset(1, .protocolError), .reset(2, .protocolError), .answered(3, status: 200)])
     }
 
-    @Test("interim answers and trailers do not count")
-    func interim() throws {
-        let peer = try self.client()
+    @Test("interim answers and trailers do not count", arguments: HTTP2Engine.allCases)
+    func interim(engine: HTTP2Engine) throws {
+        let peer = try self.client(engine)
         peer.say(
             Frames.frame(1, flags: 4, stream: 1, Frames.literal(":status", "103") + Frames.literal("retry-after", "1"))
         )

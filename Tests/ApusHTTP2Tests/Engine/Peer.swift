@@ -5,7 +5,9 @@ final class Peer {
     private var client: HTTP2ClientSession
     private(set) var retryAfter: String?
 
-    init(_ configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration()) throws {
+    init(_ engine: HTTP2Engine, _ configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration()) throws {
+        var configuration = configuration
+        configuration.engine = engine
         self.client = try HTTP2ClientSession(configuration: configuration)
     }
 
@@ -17,13 +19,28 @@ final class Peer {
 
     func told() -> [Told] { self.client.told() }
 
+    /// As ``told()``, with what was kept of answers.
+    func heardEvents() -> [Heard] {
+        var heard: [Heard] = []
+        while let event = self.client.nextEvent() {
+            guard case .answered(let answer) = event else {
+                heard.append(Heard(told: Told(event)))
+                continue
+            }
+            var fields: [String?] = []
+            for field in HTTP2AnswerField.allCases { fields.append(self.client.value(of: field, in: answer)) }
+            heard.append(Heard(told: Told(event), fields: fields, body: self.client.body(of: answer)))
+        }
+        return heard
+    }
+
     func close() { self.client.close(.transport("closed")) }
 
     @discardableResult
-    func submit(_ tag: UInt64) -> HTTP2Submission {
+    func submit(_ tag: UInt64, _ template: RequestTemplate = Samples.template) -> HTTP2Submission {
         let token = Samples.token
         return self.client.submit(
-            Samples.template,
+            template,
             authorization: Samples.authorization,
             token: token.span,
             id: RequestID(high: 0, low: tag),
@@ -41,4 +58,11 @@ final class Peer {
         }
         return nil
     }
+}
+
+/// An event, and what an answer brought.
+struct Heard: Hashable {
+    var told: Told
+    var fields: [String?] = []
+    var body: [UInt8] = []
 }

@@ -2,9 +2,9 @@ import ApusHTTP2
 import Testing
 
 @Suite struct RequestTests {
-    @Test("a templated request arrives whole")
-    func templated() throws {
-        let wire = try Wire()
+    @Test("a templated request arrives whole", arguments: HTTP2Engine.allCases)
+    func templated(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         #expect(wire.submit(tag: 0xff) == .submitted)
         wire.settle()
@@ -31,12 +31,12 @@ import Testing
         #expect(wire.inFlight == 0)
     }
 
-    @Test("a token stands between the prefix and the suffix of a body")
-    func tokenInBody() throws {
-        let wire = try Wire()
+    @Test("a token stands between the prefix and the suffix of a body", arguments: HTTP2Engine.allCases)
+    func tokenInBody(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         let template = Samples.make(
             path: .constant("/v1/projects/p/messages:send"),
-            body: .token(prefix: Array(#"{"token":""#.utf8), suffix: Array(#"","n":1}"#.utf8)),
+            body: .pieces([.bytes(Array(#"{"token":""#.utf8)), .token, .bytes(Array(#"","n":1}"#.utf8))]),
         )
         let result = wire.client.submit(
             template,
@@ -55,13 +55,49 @@ import Testing
         #expect(request.value(of: "authorization") == nil)
     }
 
-    @Test("a body longer than frame and window arrives whole", arguments: [0, 1, 16_379, 16_384, 65_535, 100_000])
-    func longBody(count: Int) throws {
-        let wire = try Wire(server: HTTP2ServerConfiguration(bodyBytesMax: 300_000))
+    @Test(
+        "a number stands in each of its holes",
+        arguments: [0, 7, 10, 99, 1_000, 2_147_483_647, UInt32.max],
+        HTTP2Engine.allCases,
+    )
+    func numberInBody(_ number: UInt32, engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
+        let holes: [RequestTemplate.Piece] = [
+            .bytes(Array(#"{"token":""#.utf8)), .token, .bytes(Array(#"","a":"#.utf8)), .number,
+            .bytes(Array(#","b":"#.utf8)), .number,
+        ]
+        for (body, text) in [
+            (holes + [.bytes(Array("}".utf8))], #"{"token":"abc","a":\#(number),"b":\#(number)}"#),
+            (holes, #"{"token":"abc","a":\#(number),"b":\#(number)"#),
+            ([.number], "\(number)"),
+        ] {
+            let result = wire.client.submit(
+                Samples.make(path: .constant("/"), body: .pieces(body)),
+                authorization: nil,
+                token: Array("abc".utf8).span,
+                number: number,
+                id: nil,
+                tag: 1,
+                deadline: .max,
+            )
+            #expect(result == .submitted)
+            wire.settle()
+            let request = try #require(wire.requests().last)
+            #expect(String(decoding: request.body, as: UTF8.self) == text)
+        }
+    }
+
+    @Test(
+        "a body longer than frame and window arrives whole",
+        arguments: [0, 1, 16_379, 16_384, 65_535, 100_000],
+        HTTP2Engine.allCases,
+    )
+    func longBody(count: Int, engine: HTTP2Engine) throws {
+        let wire = try Wire(engine, server: HTTP2ServerConfiguration(bodyBytesMax: 300_000))
         let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
         let template = Samples.make(
             path: .constant("/"),
-            body: .token(prefix: body, suffix: Array(body.reversed())),
+            body: .pieces([.bytes(body), .token, .bytes(body.reversed())]),
         )
         let token = Array("token".utf8)
         let first = wire.client.submit(template, authorization: nil, token: token.span, id: nil, tag: 1, deadline: .max)
@@ -71,9 +107,9 @@ import Testing
         #expect(request.body == body + token + body.reversed())
     }
 
-    @Test("a plain request arrives whole")
-    func plain() throws {
-        let wire = try Wire()
+    @Test("a plain request arrives whole", arguments: HTTP2Engine.allCases)
+    func plain(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         let request = try PlainRequest(
             method: "GET",
             authority: "oauth2.googleapis.com:443",
@@ -118,9 +154,9 @@ import Testing
         Issue.record("no answer")
     }
 
-    @Test("every kept header is found by its name")
-    func answerFields() throws {
-        let wire = try Wire()
+    @Test("every kept header is found by its name", arguments: HTTP2Engine.allCases)
+    func answerFields(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         _ = wire.submit(tag: 1)
         wire.settle()
         let request = try #require(wire.requests().first)
@@ -141,9 +177,9 @@ import Testing
         #expect(answers == 1)
     }
 
-    @Test("a body beyond the cap is cut, its stream cancelled, the status told")
-    func truncated() throws {
-        let wire = try Wire(client: HTTP2ClientConfiguration(answerBodyBytesMax: 1_000))
+    @Test("a body beyond the cap is cut, its stream cancelled, the status told", arguments: HTTP2Engine.allCases)
+    func truncated(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine, client: HTTP2ClientConfiguration(answerBodyBytesMax: 1_000))
         for tag: UInt64 in 1...2 { _ = wire.submit(tag: tag) }
         wire.settle()
         for (request, count) in zip(wire.requests(), [1_000, 1_001]) {
@@ -166,9 +202,10 @@ import Testing
         #expect(wire.serverStreams == 0)
     }
 
-    @Test("all bodies together stay below the total")
-    func totalCap() throws {
+    @Test("all bodies together stay below the total", arguments: HTTP2Engine.allCases)
+    func totalCap(engine: HTTP2Engine) throws {
         let wire = try Wire(
+            engine,
             client: HTTP2ClientConfiguration(answerBodyBytesMax: 1_000, answerBytesTotalMax: 2_500)
         )
         for tag: UInt64 in 1...4 { _ = wire.submit(tag: tag) }
@@ -187,9 +224,9 @@ import Testing
         #expect(kept == [900, 900, 700, 0])
     }
 
-    @Test("an answer before the body is out ends the request and cancels its stream")
-    func earlyAnswer() throws {
-        var client = try HTTP2ClientSession()
+    @Test("an answer before the body is out ends the request and cancels its stream", arguments: HTTP2Engine.allCases)
+    func earlyAnswer(engine: HTTP2Engine) throws {
+        var client = try HTTP2ClientSession(configuration: HTTP2ClientConfiguration(engine: engine))
         // No window: the body cannot leave.
         client.receive(Frames.settings(4, 0).span, now: 0)
         _ = client.told()
@@ -213,9 +250,9 @@ import Testing
         #expect(inFlight == 0)
     }
 
-    @Test("the peer's windows are obeyed")
-    func flowControl() throws {
-        let wire = try Wire(server: HTTP2ServerConfiguration(streamWindow: 100))
+    @Test("the peer's windows are obeyed", arguments: HTTP2Engine.allCases)
+    func flowControl(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine, server: HTTP2ServerConfiguration(streamWindow: 100))
         wire.settle()
         let template = Samples.make(path: .constant("/"), body: .shared([UInt8](repeating: 7, count: 10_000)))
         for tag: UInt64 in 1...10 { _ = wire.submit(template, tag: tag) }

@@ -2,9 +2,13 @@ import ApusHTTP2
 import Testing
 
 @Suite struct ReuseTests {
-    @Test("requests by the thousand use the same slots, and every tag is answered once")
-    func manyRequests() throws {
+    @Test(
+        "requests by the thousand use the same slots, and every tag is answered once",
+        arguments: HTTP2Engine.allCases,
+    )
+    func manyRequests(engine: HTTP2Engine) throws {
         let wire = try Wire(
+            engine,
             client: HTTP2ClientConfiguration(streamsMax: 100),
             server: HTTP2ServerConfiguration(connectionWindow: 1_000_000),
         )
@@ -35,9 +39,9 @@ import Testing
         #expect(slots.count <= 101)
     }
 
-    @Test("a template lives as long as a request needs it, and no longer")
-    func templateLifetime() throws {
-        let wire = try Wire()
+    @Test("a template lives as long as a request needs it, and no longer", arguments: HTTP2Engine.allCases)
+    func templateLifetime(engine: HTTP2Engine) throws {
+        let wire = try Wire(engine)
         wire.settle()
         weak var gone: RequestTemplate?
         do {

@@ -8,9 +8,12 @@ final class Wire {
     var now: UInt64 = 1_000
 
     init(
+        _ engine: HTTP2Engine,
         client: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
         server: HTTP2ServerConfiguration = HTTP2ServerConfiguration(),
     ) throws {
+        var client = client
+        client.engine = engine
         self.client = try HTTP2ClientSession(configuration: client)
         self.server = try HTTP2ServerSession(configuration: server)
     }

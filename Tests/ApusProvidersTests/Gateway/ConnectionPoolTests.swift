@@ -72,6 +72,34 @@ import Testing
         #expect(pool.nextStep(now: 20_049) == .connect(1))
     }
 
+    @Test("connections that did their work are replaced after the first wait, however often they end early")
+    func shortLifeWithWork() {
+        var pool = self.pool(startsWithOneStream: true)
+        self.open(&pool)
+        var now: UInt64 = 0
+        for _ in 0..<5 {
+            pool.submitted(1)
+            pool.answered(1, now: now)
+            pool.proved(1)
+            pool.retired(1, now: now + 1_000, draw: 0)
+            pool.closed(1, now: now + 1_000, draw: 0)
+            now += 1_050
+            #expect(pool.nextStep(now: now - 1) == .wait(until: now))
+            #expect(pool.nextStep(now: now) == .connect(1))
+            pool.connected(1, streamsMax: 10, now: now)
+        }
+        // An answer that does not prove the credential is no work: the waits grow on from there.
+        for wait: UInt64 in [100, 200, 400] {
+            pool.submitted(1)
+            pool.answered(1, now: now)
+            pool.closed(1, now: now, draw: 0)
+            #expect(pool.nextStep(now: now) == .wait(until: now + wait))
+            now += wait
+            #expect(pool.nextStep(now: now) == .connect(1))
+            pool.connected(1, streamsMax: 10, now: now)
+        }
+    }
+
     @Test("one request until the first is answered, then as many as the peer allows")
     func firstStream() {
         var pool = self.pool(startsWithOneStream: true)

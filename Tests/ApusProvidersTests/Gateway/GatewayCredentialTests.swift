@@ -76,7 +76,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D10: a hundred answers ExpiredProviderToken on many loops bring one new token, and all is sent again")
+    @Test("D10 a hundred answers ExpiredProviderToken on many loops bring one new token, and all is sent again")
     func expired() async throws {
         let key = try Self.key()
         let old = try key.sign(issuedAt: TestClock().now().advanced(byMilliseconds: -1_300_000)).text
@@ -106,7 +106,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D11: a fresh token called expired pauses the key: no second one, and no storm")
+    @Test("D11 a fresh token called expired pauses the key: no second one, and no storm")
     func expiredAgain() async throws {
         let requests = Tally()
         let provider = try await FakeProvider.start { connection, request in
@@ -132,7 +132,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D12: a refused key is held off, and tried with one request when that is over")
+    @Test("D12 a refused key is held off, and tried with one request when that is over")
     func refusedKey() async throws {
         let isMended = Atomic(false)
         let refused = Tally()
@@ -152,6 +152,34 @@ import Testing
         try await gateway.look { #expect($0.submit(1_000)) }
         try await gateway.until { $0.outcomes[1_000] == .accepted }
         try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D35 two teams in one process: no connection ever sees tokens of both")
+    func twoTeams() async throws {
+        let seen = Mutex<[Int: Set<String>]>([:])
+        let provider = try await FakeProvider.start { connection, request in
+            let header = request.value(of: "authorization") ?? ""
+            let claims = header.split(separator: ".").dropFirst().first.flatMap { Base64URL.decode($0) } ?? []
+            let team = (try? JSONValue(parsing: claims, bytesMax: 1_000))?["iss"]?.string ?? "none"
+            _ = seen.withLock { $0[connection.number, default: []].insert(team) }
+            connection.respond(request, 200)
+        }
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        var gateways: [TestGateway] = []
+        for team in ["TEAM00000A", "TEAM00000B"] {
+            let key = try APNsProviderKey(keyID: "ABC123DEFG", teamID: team, key: .generate(.p256))
+            let credential = APNsCredential(key: key, store: nil, clock: TestClock(), logger: quiet)
+            gateways.append(try await TestGateway.start(provider, credential: credential, total: 1_000, loop: loop))
+        }
+        for gateway in gateways {
+            try await gateway.finished.get()
+            try await gateway.look { #expect($0.count(.accepted) == 1_000 && $0.isExact) }
+            try await gateway.drain()
+        }
+        let teams = seen.withLock { $0 }
+        #expect(teams.values.allSatisfy { $0.count == 1 })
+        #expect(Set(teams.values.joined()) == ["TEAM00000A", "TEAM00000B"])
         try await provider.stop()
     }
 
@@ -179,7 +207,7 @@ import Testing
         return FCMCredential(account: account, source: client, clock: TestClock(), logger: quiet)
     }
 
-    @Test("D75: a thousand waiting requests on many loops bring one question to the token endpoint")
+    @Test("D75 a thousand waiting requests on many loops bring one question to the token endpoint")
     func singleFlight() async throws {
         let questions = Tally()
         let provider = try await FakeProvider.start { connection, request in
@@ -210,7 +238,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D58: UNAUTHENTICATED brings one new token; a second time it pauses")
+    @Test("D58 UNAUTHENTICATED brings one new token; a second time it pauses")
     func unauthenticated() async throws {
         let questions = Tally()
         let provider = try await FakeProvider.start { connection, request in
@@ -235,7 +263,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D76: an account that the token endpoint refuses is paused")
+    @Test("D76 an account that the token endpoint refuses is paused")
     func refusedAccount() async throws {
         let questions = Tally()
         let provider = try await FakeProvider.start { connection, request in

@@ -7,7 +7,7 @@ import Testing
 
 /// What providers do to connections, and that every submission has exactly one answer whatever they do.
 @Suite(.timeLimit(.minutes(2))) struct GatewayFaultTests {
-    @Test("D32: one request until the first is answered, then many, never above the limit")
+    @Test("D32 one request until the first is answered, then many, never above the limit")
     func firstStream() async throws {
         let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 1)) {
             connection,
@@ -40,7 +40,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D33: the limit falls in mid-flight; nothing is lost, and nothing goes beyond it")
+    @Test("D33 the limit falls in mid-flight; nothing is lost, and nothing goes beyond it")
     func settingsDown() async throws {
         let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 1_000)) {
             connection,
@@ -72,7 +72,7 @@ import Testing
         connection.held = []
     }
 
-    @Test("D29: after GOAWAY what was not processed goes on a new connection, the rest is answered where it was")
+    @Test("D29 after GOAWAY what was not processed goes on a new connection, the rest is answered where it was")
     func goAway() async throws {
         let provider = try await FakeProvider.start { connection, request in
             connection.held.append(request.streamID)
@@ -100,7 +100,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D30: GOAWAY about our set-up answers misconfigured, and there is no storm of connections")
+    @Test("D30 GOAWAY about our set-up answers misconfigured, and there is no storm of connections")
     func goAwayMisconfigured() async throws {
         let provider = try await FakeProvider.start { connection, _ in
             connection.handler?.goAway(
@@ -122,7 +122,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D31: a refused stream goes again at once and counts as no failure")
+    @Test("D31 a refused stream goes again at once and counts as no failure")
     func refused() async throws {
         let turn = Tally()
         let provider = try await FakeProvider.start { connection, request in
@@ -138,6 +138,28 @@ import Testing
             #expect(traffic.count(.accepted) == 1_000)
             #expect(traffic.freeDeferrals >= 300)
             #expect(traffic.isExact)
+        }
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D21 however many tokens are dead, the connection goes on at full width")
+    func manyDead() async throws {
+        let (total, width) = (3_000, 200)
+        let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: UInt32(width))) {
+            connection,
+            request in
+            connection.respond(request, 410, #"{"reason":"Unregistered","timestamp":1700000000000}"#)
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: total)
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(.unregistered(.unregistered, asOf: UnixMilliseconds(1_700_000_000_000))) == total)
+            #expect(traffic.isExact)
+            #expect(traffic.inFlightMax >= width, "a dead token proves the credential as any other answer does")
+            // One for express and one for bulk, as ever.
+            #expect(traffic.gateway.status.counts.handshakes == 2)
+            #expect(traffic.gateway.status.connections.open == 2)
         }
         try await gateway.drain()
         try await provider.stop()

@@ -32,13 +32,8 @@ import Testing
     )
     func refused(_ text: String) { #expect(HTTPSAddress(text) == nil) }
 
-    @Test("a badge that is counted per device cannot be prepared")
-    func countedBadge() {
-        let counted = notification { $0.badge = .increment(1) }
-        let apns = refusal { _ = try PreparedMessage.apns(renderAPNs(counted), authority: "localhost") }
-        #expect(apns == "unsupported_by_provider notification.badge_increment")
-        let fcm = refusal { _ = try PreparedMessage.fcm(renderFCM(counted), project: "p", authority: "localhost") }
-        #expect(fcm == "unsupported_by_provider notification.badge_increment")
+    @Test("an authority that could not be a host is refused when a message is prepared")
+    func badAuthority() {
         #expect(throws: Problem.self) { try PreparedMessage.apns(renderAPNs(notification()), authority: "a b") }
     }
 }

@@ -208,4 +208,6 @@ final class FixedCredential: ProviderCredential {
     }
 
     func renewedTooOften() {}
+
+    var expiresAt: UnixMilliseconds? { nil }
 }

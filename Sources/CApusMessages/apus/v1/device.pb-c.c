@@ -405,7 +405,7 @@ const ProtobufCMessageDescriptor apus__v1__suspicion__descriptor =
   (ProtobufCMessageInit) apus__v1__suspicion__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[14] =
+static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[12] =
 {
   {
     "token",
@@ -551,35 +551,9 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
-  {
-    "badge",
-    13,
-    PROTOBUF_C_LABEL_NONE,
-    PROTOBUF_C_TYPE_UINT32,
-    0,   /* quantifier_offset */
-    offsetof(Apus__V1__DeviceRecord, badge),
-    NULL,
-    NULL,
-    0,             /* flags */
-    0,NULL,NULL    /* reserved1,reserved2, etc */
-  },
-  {
-    "badge_sends",
-    14,
-    PROTOBUF_C_LABEL_REPEATED,
-    PROTOBUF_C_TYPE_FIXED64,
-    offsetof(Apus__V1__DeviceRecord, n_badge_sends),
-    offsetof(Apus__V1__DeviceRecord, badge_sends),
-    NULL,
-    NULL,
-    0 | PROTOBUF_C_FIELD_FLAG_PACKED,             /* flags */
-    0,NULL,NULL    /* reserved1,reserved2, etc */
-  },
 };
 static const unsigned apus__v1__device_record__field_indices_by_name[] = {
   5,   /* field[5] = attributes */
-  12,   /* field[12] = badge */
-  13,   /* field[13] = badge_sends */
   7,   /* field[7] = device */
   1,   /* field[1] = environment */
   11,   /* field[11] = secondary */
@@ -595,7 +569,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_record__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 14 }
+  { 0, 12 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
 {
@@ -605,7 +579,7 @@ const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
   "Apus__V1__DeviceRecord",
   "apus.v1",
   sizeof(Apus__V1__DeviceRecord),
-  14,
+  12,
   apus__v1__device_record__field_descriptors,
   apus__v1__device_record__field_indices_by_name,
   1,  apus__v1__device_record__number_ranges,

@@ -232,6 +232,51 @@ void   apus__v1__device_reference__free_unpacked
   assert(message->base.descriptor == &apus__v1__device_reference__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   apus__v1__badge_change__init
+                     (Apus__V1__BadgeChange         *message)
+{
+  static const Apus__V1__BadgeChange init_value = APUS__V1__BADGE_CHANGE__INIT;
+  *message = init_value;
+}
+size_t apus__v1__badge_change__get_packed_size
+                     (const Apus__V1__BadgeChange *message)
+{
+  assert(message->base.descriptor == &apus__v1__badge_change__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t apus__v1__badge_change__pack
+                     (const Apus__V1__BadgeChange *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &apus__v1__badge_change__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t apus__v1__badge_change__pack_to_buffer
+                     (const Apus__V1__BadgeChange *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &apus__v1__badge_change__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Apus__V1__BadgeChange *
+       apus__v1__badge_change__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Apus__V1__BadgeChange *)
+     protobuf_c_message_unpack (&apus__v1__badge_change__descriptor,
+                                allocator, len, data);
+}
+void   apus__v1__badge_change__free_unpacked
+                     (Apus__V1__BadgeChange *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &apus__v1__badge_change__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   apus__v1__user_reference__init
                      (Apus__V1__UserReference         *message)
 {
@@ -322,7 +367,7 @@ void   apus__v1__registration_command__free_unpacked
   assert(message->base.descriptor == &apus__v1__registration_command__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor apus__v1__device_registration__field_descriptors[11] =
+static const ProtobufCFieldDescriptor apus__v1__device_registration__field_descriptors[13] =
 {
   {
     "device",
@@ -456,12 +501,38 @@ static const ProtobufCFieldDescriptor apus__v1__device_registration__field_descr
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "badge",
+    12,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_UINT32,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRegistration, badge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "set_badge",
+    13,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRegistration, set_badge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_registration__field_indices_by_name[] = {
   6,   /* field[6] = attributes */
+  11,   /* field[11] = badge */
   0,   /* field[0] = device */
   3,   /* field[3] = environment */
   1,   /* field[1] = provider */
+  12,   /* field[12] = set_badge */
   8,   /* field[8] = set_topics */
   2,   /* field[2] = token */
   4,   /* field[4] = token_kind */
@@ -473,7 +544,7 @@ static const unsigned apus__v1__device_registration__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_registration__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 11 }
+  { 0, 13 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_registration__descriptor =
 {
@@ -483,7 +554,7 @@ const ProtobufCMessageDescriptor apus__v1__device_registration__descriptor =
   "Apus__V1__DeviceRegistration",
   "apus.v1",
   sizeof(Apus__V1__DeviceRegistration),
-  11,
+  13,
   apus__v1__device_registration__field_descriptors,
   apus__v1__device_registration__field_indices_by_name,
   1,  apus__v1__device_registration__number_ranges,
@@ -681,6 +752,57 @@ const ProtobufCMessageDescriptor apus__v1__device_reference__descriptor =
   (ProtobufCMessageInit) apus__v1__device_reference__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
+static const ProtobufCFieldDescriptor apus__v1__badge_change__field_descriptors[2] =
+{
+  {
+    "device",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__BadgeChange, device),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "badge",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_UINT32,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__BadgeChange, badge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned apus__v1__badge_change__field_indices_by_name[] = {
+  1,   /* field[1] = badge */
+  0,   /* field[0] = device */
+};
+static const ProtobufCIntRange apus__v1__badge_change__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor apus__v1__badge_change__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "apus.v1.BadgeChange",
+  "BadgeChange",
+  "Apus__V1__BadgeChange",
+  "apus.v1",
+  sizeof(Apus__V1__BadgeChange),
+  2,
+  apus__v1__badge_change__field_descriptors,
+  apus__v1__badge_change__field_indices_by_name,
+  1,  apus__v1__badge_change__number_ranges,
+  (ProtobufCMessageInit) apus__v1__badge_change__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
 static const ProtobufCFieldDescriptor apus__v1__user_reference__field_descriptors[1] =
 {
   {
@@ -719,7 +841,7 @@ const ProtobufCMessageDescriptor apus__v1__user_reference__descriptor =
   (ProtobufCMessageInit) apus__v1__user_reference__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__registration_command__field_descriptors[13] =
+static const ProtobufCFieldDescriptor apus__v1__registration_command__field_descriptors[14] =
 {
   {
     "id",
@@ -877,6 +999,18 @@ static const ProtobufCFieldDescriptor apus__v1__registration_command__field_desc
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "set_badge",
+    14,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Apus__V1__RegistrationCommand, action_case),
+    offsetof(Apus__V1__RegistrationCommand, set_badge),
+    &apus__v1__badge_change__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__registration_command__field_indices_by_name[] = {
   1,   /* field[1] = app */
@@ -887,6 +1021,7 @@ static const unsigned apus__v1__registration_command__field_indices_by_name[] = 
   3,   /* field[3] = register */
   11,   /* field[11] = reply_to */
   9,   /* field[9] = set_attributes */
+  13,   /* field[13] = set_badge */
   5,   /* field[5] = subscribe */
   12,   /* field[12] = traceparent */
   8,   /* field[8] = unbind_user */
@@ -896,7 +1031,7 @@ static const unsigned apus__v1__registration_command__field_indices_by_name[] = 
 static const ProtobufCIntRange apus__v1__registration_command__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 13 }
+  { 0, 14 }
 };
 const ProtobufCMessageDescriptor apus__v1__registration_command__descriptor =
 {
@@ -906,7 +1041,7 @@ const ProtobufCMessageDescriptor apus__v1__registration_command__descriptor =
   "Apus__V1__RegistrationCommand",
   "apus.v1",
   sizeof(Apus__V1__RegistrationCommand),
-  13,
+  14,
   apus__v1__registration_command__field_descriptors,
   apus__v1__registration_command__field_indices_by_name,
   1,  apus__v1__registration_command__number_ranges,

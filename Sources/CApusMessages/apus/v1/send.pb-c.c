@@ -552,7 +552,7 @@ const ProtobufCMessageDescriptor apus__v1__everyone__descriptor =
   (ProtobufCMessageInit) apus__v1__everyone__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__broadcast_channel__field_descriptors[2] =
+static const ProtobufCFieldDescriptor apus__v1__broadcast_channel__field_descriptors[3] =
 {
   {
     "channel_id",
@@ -578,15 +578,28 @@ static const ProtobufCFieldDescriptor apus__v1__broadcast_channel__field_descrip
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "stores_latest",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__BroadcastChannel, stores_latest),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__broadcast_channel__field_indices_by_name[] = {
   0,   /* field[0] = channel_id */
   1,   /* field[1] = environment */
+  2,   /* field[2] = stores_latest */
 };
 static const ProtobufCIntRange apus__v1__broadcast_channel__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor apus__v1__broadcast_channel__descriptor =
 {
@@ -596,7 +609,7 @@ const ProtobufCMessageDescriptor apus__v1__broadcast_channel__descriptor =
   "Apus__V1__BroadcastChannel",
   "apus.v1",
   sizeof(Apus__V1__BroadcastChannel),
-  2,
+  3,
   apus__v1__broadcast_channel__field_descriptors,
   apus__v1__broadcast_channel__field_indices_by_name,
   1,  apus__v1__broadcast_channel__number_ranges,

@@ -152,7 +152,11 @@ typedef enum _Apus__V1__Reason {
    * skipped: the record was deleted or belongs to a later device
    */
   APUS__V1__REASON__REASON_DEVICE_GONE = 18,
-  APUS__V1__REASON__REASON_OTHER = 19
+  APUS__V1__REASON__REASON_OTHER = 19,
+  /*
+   * failed: perhaps sent, perhaps not, and it may not be sent twice
+   */
+  APUS__V1__REASON__REASON_UNKNOWN = 20
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(APUS__V1__REASON)
 } Apus__V1__Reason;
 

@@ -113,19 +113,10 @@ struct  Apus__V1__DeviceRecord
   Apus__V1__Suspicion *suspicion;
   size_t n_secondary;
   Apus__V1__SecondaryAddress **secondary;
-  /*
-   * what increments have counted to
-   */
-  uint32_t badge;
-  /*
-   * digests of the last sends counted, so that each counts once
-   */
-  size_t n_badge_sends;
-  uint64_t *badge_sends;
 };
 #define APUS__V1__DEVICE_RECORD__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_record__descriptor) \
-    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, (char *)protobuf_c_empty_string, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, 0,NULL }
+    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, (char *)protobuf_c_empty_string, {0,NULL}, {0,NULL}, NULL, 0,NULL }
 
 
 /* Apus__V1__Attributes methods */

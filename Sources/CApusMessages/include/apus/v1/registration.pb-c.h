@@ -22,6 +22,7 @@ typedef struct Apus__V1__TopicChange Apus__V1__TopicChange;
 typedef struct Apus__V1__UserBinding Apus__V1__UserBinding;
 typedef struct Apus__V1__AttributeChange Apus__V1__AttributeChange;
 typedef struct Apus__V1__DeviceReference Apus__V1__DeviceReference;
+typedef struct Apus__V1__BadgeChange Apus__V1__BadgeChange;
 typedef struct Apus__V1__UserReference Apus__V1__UserReference;
 typedef struct Apus__V1__RegistrationCommand Apus__V1__RegistrationCommand;
 
@@ -55,10 +56,15 @@ struct  Apus__V1__DeviceRegistration
   protobuf_c_boolean set_topics;
   ProtobufCBinaryData webpush_p256dh;
   ProtobufCBinaryData webpush_auth;
+  /*
+   * what the app's badge shows now, if set_badge: increments count on from there
+   */
+  uint32_t badge;
+  protobuf_c_boolean set_badge;
 };
 #define APUS__V1__DEVICE_REGISTRATION__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_registration__descriptor) \
-    , (char *)protobuf_c_empty_string, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, NULL, 0,NULL, 0, {0,NULL}, {0,NULL} }
+    , (char *)protobuf_c_empty_string, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, NULL, 0,NULL, 0, {0,NULL}, {0,NULL}, 0, 0 }
 
 
 struct  Apus__V1__TopicChange
@@ -105,6 +111,20 @@ struct  Apus__V1__DeviceReference
     , (char *)protobuf_c_empty_string }
 
 
+/*
+ * What the app's badge shows now.
+ */
+struct  Apus__V1__BadgeChange
+{
+  ProtobufCMessage base;
+  char *device;
+  uint32_t badge;
+};
+#define APUS__V1__BADGE_CHANGE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&apus__v1__badge_change__descriptor) \
+    , (char *)protobuf_c_empty_string, 0 }
+
+
 struct  Apus__V1__UserReference
 {
   ProtobufCMessage base;
@@ -124,7 +144,8 @@ typedef enum {
   APUS__V1__REGISTRATION_COMMAND__ACTION_BIND_USER = 8,
   APUS__V1__REGISTRATION_COMMAND__ACTION_UNBIND_USER = 9,
   APUS__V1__REGISTRATION_COMMAND__ACTION_SET_ATTRIBUTES = 10,
-  APUS__V1__REGISTRATION_COMMAND__ACTION_DELETE_USER = 11
+  APUS__V1__REGISTRATION_COMMAND__ACTION_DELETE_USER = 11,
+  APUS__V1__REGISTRATION_COMMAND__ACTION_SET_BADGE = 14
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(APUS__V1__REGISTRATION_COMMAND__ACTION__CASE)
 } Apus__V1__RegistrationCommand__ActionCase;
 
@@ -152,6 +173,7 @@ struct  Apus__V1__RegistrationCommand
      * every device of the user and all that is known of them
      */
     Apus__V1__UserReference *delete_user;
+    Apus__V1__BadgeChange *set_badge;
   };
 };
 #define APUS__V1__REGISTRATION_COMMAND__INIT \
@@ -254,6 +276,25 @@ Apus__V1__DeviceReference *
 void   apus__v1__device_reference__free_unpacked
                      (Apus__V1__DeviceReference *message,
                       ProtobufCAllocator *allocator);
+/* Apus__V1__BadgeChange methods */
+void   apus__v1__badge_change__init
+                     (Apus__V1__BadgeChange         *message);
+size_t apus__v1__badge_change__get_packed_size
+                     (const Apus__V1__BadgeChange   *message);
+size_t apus__v1__badge_change__pack
+                     (const Apus__V1__BadgeChange   *message,
+                      uint8_t             *out);
+size_t apus__v1__badge_change__pack_to_buffer
+                     (const Apus__V1__BadgeChange   *message,
+                      ProtobufCBuffer     *buffer);
+Apus__V1__BadgeChange *
+       apus__v1__badge_change__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   apus__v1__badge_change__free_unpacked
+                     (Apus__V1__BadgeChange *message,
+                      ProtobufCAllocator *allocator);
 /* Apus__V1__UserReference methods */
 void   apus__v1__user_reference__init
                      (Apus__V1__UserReference         *message);
@@ -309,6 +350,9 @@ typedef void (*Apus__V1__AttributeChange_Closure)
 typedef void (*Apus__V1__DeviceReference_Closure)
                  (const Apus__V1__DeviceReference *message,
                   void *closure_data);
+typedef void (*Apus__V1__BadgeChange_Closure)
+                 (const Apus__V1__BadgeChange *message,
+                  void *closure_data);
 typedef void (*Apus__V1__UserReference_Closure)
                  (const Apus__V1__UserReference *message,
                   void *closure_data);
@@ -326,6 +370,7 @@ extern const ProtobufCMessageDescriptor apus__v1__topic_change__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__user_binding__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__attribute_change__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__device_reference__descriptor;
+extern const ProtobufCMessageDescriptor apus__v1__badge_change__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__user_reference__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__registration_command__descriptor;
 

@@ -131,10 +131,15 @@ struct  Apus__V1__BroadcastChannel
    */
   char *channel_id;
   Apus__V1__Environment environment;
+  /*
+   * Whether it was made to keep its latest message (Apple's message storage policy 1). A channel that keeps none takes
+   * only messages that expire at once.
+   */
+  protobuf_c_boolean stores_latest;
 };
 #define APUS__V1__BROADCAST_CHANNEL__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__broadcast_channel__descriptor) \
-    , (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED }
+    , (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, 0 }
 
 
 typedef enum {

@@ -1,0 +1,83 @@
+package import ApusCore
+package import ApusDispatcher
+internal import ApusInstallation
+internal import ApusService
+internal import Logging
+internal import NIOPosix
+
+/// What `apus credentials check` tells.
+package struct CredentialReport: Sendable {
+    /// What was found, route by route.
+    package let findings: [CredentialCheck.Finding]
+
+    /// A report of those findings.
+    package init(_ findings: [CredentialCheck.Finding]) { self.findings = findings }
+
+    /// Reads the dispatchers' configuration and looks at every credential that it names.
+    ///
+    /// - Parameters:
+    ///   - file: the configuration; nil: the one that a service would read.
+    ///   - redis: the installation whose dispatchers share their provider tokens.
+    /// - Throws: `CommandFailure` when the configuration is not valid.
+    package static func make(file: String?, redis: String, asksProviders: Bool) async throws -> CredentialReport {
+        let settings = try ConfigurationAccess.dispatcher(file: file)
+        return try await RedisAccess.withInstallation(redis) { installation in
+            let check = try await CredentialCheck(
+                settings.common.apps,
+                of: installation,
+                clock: CommandClock(),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
+            )
+            return CredentialReport(await check.run(asksProviders: asksProviders))
+        }
+    }
+
+    /// Those that cannot be used, or that could not be asked about.
+    package var failures: Int { self.findings.filter { !Self.isGood($0.verdict) }.count }
+
+    private static func isGood(_ verdict: CredentialCheck.Finding.Verdict) -> Bool {
+        switch verdict {
+        case .taken, .usable: true
+        case .refused, .unanswered: false
+        }
+    }
+
+    private static func words(_ verdict: CredentialCheck.Finding.Verdict) -> (name: String, detail: String) {
+        switch verdict {
+        case .taken: ("taken", "")
+        case .usable: ("usable", "")
+        case .refused(let reason): ("refused", reason)
+        case .unanswered(let reason): ("unanswered", reason)
+        }
+    }
+
+    /// As JSON.
+    package var json: JSONObject {
+        let routes = self.findings.map { finding -> JSONValue in
+            let words = Self.words(finding.verdict)
+            var object: JSONObject = [
+                "route": .string(finding.route.description), "credential": .string(finding.credential),
+                "verdict": .string(words.name),
+            ]
+            if !words.detail.isEmpty { object["reason"] = .string(words.detail) }
+            if let expiresAt = finding.expiresAt { object["expires_ms"] = .integer(expiresAt.value) }
+            return .object(object)
+        }
+        return ["routes": .array(routes)]
+    }
+
+    /// As a table.
+    package func table(now: UnixMilliseconds) -> TextTable {
+        var table = TextTable(["ROUTE", "CREDENTIAL", "EXPIRES IN", "VERDICT"])
+        for finding in self.findings {
+            let words = Self.words(finding.verdict)
+            let expiry = finding.expiresAt.map { NumberText.age(milliseconds: $0.milliseconds(since: now)) } ?? "-"
+            table.add([
+                finding.route.description, finding.credential, expiry,
+                words.detail.isEmpty ? words.name : "\(words.name): \(words.detail)",
+            ])
+        }
+        return table
+    }
+}

@@ -1,0 +1,105 @@
+package import ApusCore
+package import ApusDispatcher
+internal import ApusInstallation
+package import ApusMessages
+internal import ApusService
+internal import Logging
+internal import NIOPosix
+
+/// What `apus send --dry-run` tells.
+package struct DryRunDisplay: Sendable {
+    private let report: DryRunReport
+
+    /// Shows a report.
+    package init(_ report: DryRunReport) { self.report = report }
+
+    /// Tries a command out with the dispatchers' configuration.
+    ///
+    /// - Throws: `CommandFailure` when the configuration is not valid, or the command would be refused.
+    package static func run(
+        _ command: SendCommand,
+        configuration: String?,
+        redis: String,
+    ) async throws -> DryRunDisplay {
+        let settings = try ConfigurationAccess.dispatcher(file: configuration)
+        return try await RedisAccess.withInstallation(redis) { installation in
+            let dryRun = try await DryRun(
+                settings,
+                of: installation,
+                clock: CommandClock(),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
+            )
+            do {
+                return DryRunDisplay(try await dryRun.run(command, asksGoogle: true))
+            } catch let problem as Problem {
+                throw CommandFailure("it would be refused: \(problem.code): \(problem)")
+            } catch let error as SettingsError {
+                throw CommandFailure("\(error)")
+            }
+        }
+    }
+
+    /// Whether nobody refuses it.
+    package var isTaken: Bool { self.report.verdicts.allSatisfy(\.isTaken) }
+
+    /// As JSON.
+    package var json: JSONObject {
+        let audiences = self.report.audiences.map { audience -> JSONValue in
+            ["route": .string(audience.route.description), "recipients": .integer(audience.recipients)]
+        }
+        let closed = self.report.closed.map { count -> JSONValue in
+            [
+                "provider": .string(count.provider.name), "outcome": .string(count.outcome.name),
+                "reason": .string(count.reason.name), "recipients": .integer(count.count),
+            ]
+        }
+        let renderings = self.report.renderings.map { rendering -> JSONValue in
+            var headers = JSONObject()
+            for header in rendering.headers { headers[header.name] = .string(header.value) }
+            return [
+                "route": .string(rendering.route.description), "locale": .string(rendering.locale),
+                "headers": .object(headers), "payload": .string(rendering.payload),
+                "payload_bytes": .integer(rendering.payloadBytes),
+                "payload_bytes_max": .integer(rendering.payloadBytesMax),
+            ]
+        }
+        let lints = self.report.lints.map { lint -> JSONValue in
+            ["code": .string(lint.code), "field": .string(lint.field), "detail": .string(lint.detail)]
+        }
+        let verdicts = self.report.verdicts.map { verdict -> JSONValue in
+            [
+                "route": .string(verdict.route.description), "taken": .bool(verdict.isTaken),
+                "reason": .string(verdict.reason),
+            ]
+        }
+        return [
+            "recipients": .integer(self.report.recipients), "audiences": .array(audiences),
+            "unreachable": .array(closed), "renderings": .array(renderings), "lints": .array(lints),
+            "verdicts": .array(verdicts),
+        ]
+    }
+
+    /// As lines.
+    package var lines: [String] {
+        var audience = TextTable(["ROUTE", ">RECIPIENTS"])
+        for row in self.report.audiences { audience.add(["\(row.route)", NumberText.grouped(row.recipients)]) }
+        for count in self.report.closed {
+            audience.add(["\(count.provider.name): \(count.reason.name)", NumberText.grouped(count.count)])
+        }
+        var lines = audience.lines
+        for rendering in self.report.renderings {
+            let locale = rendering.locale.isEmpty ? "" : " \(rendering.locale)"
+            lines.append("")
+            lines.append("\(rendering.route)\(locale): \(rendering.payloadBytes) of \(rendering.payloadBytesMax) bytes")
+            lines += rendering.headers.map { "\($0.name): \($0.value)" }
+            lines.append(rendering.payload)
+        }
+        if !self.report.lints.isEmpty || !self.report.verdicts.isEmpty { lines.append("") }
+        lines += self.report.lints.map { "\($0.code): \($0)" }
+        lines += self.report.verdicts.map { verdict in
+            verdict.isTaken ? "\(verdict.route): Google takes it" : "\(verdict.route): Google: \(verdict.reason)"
+        }
+        return lines
+    }
+}

@@ -1,0 +1,154 @@
+package import ApusCore
+package import ApusInstallation
+internal import ApusStore
+package import ApusStreams
+
+/// What the mass-failure guard holds, as an operator sees and settles it: `apus quarantine`.
+package struct Quarantines: Sendable {
+    /// The suspects of one route.
+    package struct Row: Hashable, Sendable {
+        /// "shop/apns/production".
+        package var route: String
+        /// How its guard stands.
+        package var state: SendStreams.GuardState
+        /// Whether nothing is sent on it.
+        package var isPaused: Bool
+
+        /// As JSON.
+        package var json: JSONObject {
+            var object: JSONObject = [
+                "route": .string(self.route), "suspects": .integer(self.state.suspects),
+                "quarantined": .bool(self.state.quarantinedAt != nil), "paused": .bool(self.isPaused),
+            ]
+            if let since = self.state.quarantinedAt {
+                object["since_ms"] = .integer(since.value)
+                object["cause"] = [
+                    "suspects": .integer(self.state.causeSuspects), "answers": .integer(self.state.causeAnswers),
+                ]
+            }
+            return object
+        }
+    }
+
+    /// What becomes of suspects.
+    package enum Ruling: Hashable, Sendable {
+        /// The mistake was ours: they are sent to again.
+        case restore
+        /// They are bad: they are deleted.
+        case confirm
+    }
+
+    /// What a ruling did on one route.
+    package struct Settlement: Hashable, Sendable {
+        /// "shop/apns/production".
+        package var route: String
+        /// Suspects to whom it was done.
+        package var settled = 0
+        /// Suspects who were gone, had another token, or had registered again.
+        package var moot = 0
+        /// Whether nothing is sent on the route.
+        package var isPaused = false
+
+        /// As JSON.
+        package var json: JSONObject {
+            [
+                "route": .string(self.route), "settled": .integer(self.settled), "moot": .integer(self.moot),
+                "paused": .bool(self.isPaused),
+            ]
+        }
+
+        /// As a line.
+        package func line(_ ruling: Ruling) -> String {
+            let done = ruling == .restore ? "restored" : "deleted"
+            let others = self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : ""
+            let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "open"
+            return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
+        }
+    }
+
+    private let streams: SendStreams
+    private let store: DeviceStore
+
+    /// The quarantines of an installation.
+    package init(_ installation: Installation) {
+        self.streams = installation.streams
+        self.store = installation.store
+    }
+
+    /// The routes with suspects, or in quarantine.
+    package func rows() async throws -> [Row] {
+        var rows: [Row] = []
+        for route in try await self.streams.routes() {
+            let state = try await self.streams.guardState(of: route.number)
+            guard state.suspects > 0 || state.quarantinedAt != nil else { continue }
+            let isPaused = try await self.streams.state(of: route.number).isPaused
+            rows.append(Row(route: route.name, state: state, isPaused: isPaused))
+        }
+        return rows
+    }
+
+    /// Settles all suspects of the routes that a name means, and ends their quarantine. Broken off, it is done by asking again.
+    ///
+    /// - Parameters:
+    ///   - name: "app/provider" for every environment, or "app/provider/environment".
+    ///   - resuming: whether a route that the guard stopped goes on.
+    /// - Throws: `CommandFailure` when there is no such route.
+    package func settle(_ name: String, _ ruling: Ruling, resuming: Bool) async throws -> [Settlement] {
+        var settlements: [Settlement] = []
+        for (number, name) in try await self.streams.routes(named: name) {
+            guard let route = Route(name) else { continue }
+            var settlement = Settlement(route: name)
+            repeat {
+                try await self.settleAll(number, route, ruling, &settlement)
+                // What was on its way meanwhile is settled, too.
+            } while try await self.streams.forgive(number, resuming: resuming) > 0
+            settlement.isPaused = try await self.streams.state(of: number).isPaused
+            settlements.append(settlement)
+        }
+        return settlements
+    }
+
+    private func settleAll(
+        _ number: RouteNumber,
+        _ route: Route,
+        _ ruling: Ruling,
+        _ settlement: inout Settlement,
+    ) async throws {
+        var page = try await self.streams.suspects(of: number)
+        while !page.isEmpty {
+            let store = self.store
+            let results = try await forEachConcurrently(page) { suspect in
+                switch ruling {
+                case .restore:
+                    try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+                case .confirm:
+                    try await store.pruneSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+                }
+            }
+            for result in results {
+                if case .applied = result { settlement.settled += 1 } else { settlement.moot += 1 }
+            }
+            try await self.streams.settle(page, of: number)
+            page = try await self.streams.suspects(of: number)
+        }
+    }
+
+    /// The rows as a table.
+    package static func table(_ rows: [Row], now: UnixMilliseconds) -> TextTable {
+        var table = TextTable(["ROUTE", ">SUSPECTS", "STATE", "BECAUSE"])
+        for row in rows {
+            var words = ["waiting to be deleted"]
+            var cause = ""
+            if let since = row.state.quarantinedAt {
+                words = ["in quarantine for \(NumberText.age(milliseconds: now.milliseconds(since: since)))"]
+                let suspects = NumberText.grouped(row.state.causeSuspects)
+                cause = "\(suspects) of \(NumberText.grouped(row.state.causeAnswers)) answers called a token bad"
+            }
+            if row.isPaused { words.append("paused") }
+            table.add([
+                row.route, NumberText.grouped(row.state.suspects), words.joined(separator: ", "), cause,
+            ])
+        }
+        return table
+    }
+}

@@ -1,0 +1,102 @@
+package import ApusCore
+package import ApusStreams
+
+/// Routes as an operator sees and steers them: `apus lag`, and `pause`, `resume` and `rate` with `--route`.
+package struct RouteSteering: Sendable {
+    /// One route.
+    package struct Row: Hashable, Sendable {
+        /// "shop/apns/production".
+        package var route: String
+        /// How it stands.
+        package var state: SendStreams.RouteState
+
+        /// A row.
+        package init(route: String, state: SendStreams.RouteState) {
+            self.route = route
+            self.state = state
+        }
+
+        /// As JSON.
+        package var json: JSONObject {
+            var object: JSONObject = [
+                "route": .string(self.route), "paused": .bool(self.state.isPaused),
+                "level": DemoReport.number(self.state.lease.level, 3),
+                "cut_ms": .integer(self.state.lease.cutMilliseconds),
+                "rate_overridden": .bool(self.state.isOverridden),
+            ]
+            if self.state.isPaused { object["paused_by"] = self.state.isPausedByGuard ? "guard" : "operator" }
+            if let rate = self.state.ratePerSecond { object["rate_per_second"] = DemoReport.number(rate, 3) }
+            return object
+        }
+
+        /// What holds it back, in words.
+        var condition: String {
+            var words: [String] = []
+            if self.state.isPaused {
+                words.append(self.state.isPausedByGuard ? "paused by the mass-failure guard" : "paused")
+            }
+            if self.state.lease.cutMilliseconds > 0 {
+                words.append(
+                    "stopped by the provider for \(NumberText.age(milliseconds: self.state.lease.cutMilliseconds))"
+                )
+            }
+            if self.state.lease.level < 1 { words.append("slowed by refusals") }
+            return words.isEmpty ? "open" : words.joined(separator: ", ")
+        }
+    }
+
+    private let streams: SendStreams
+
+    /// The routes of an installation.
+    package init(_ streams: SendStreams) { self.streams = streams }
+
+    /// All routes.
+    package func rows() async throws -> [Row] { try await self.rows(self.streams.routes()) }
+
+    /// Does what an operator orders, and how the routes stand then.
+    ///
+    /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
+    /// - Throws: `CommandFailure` when there is no such route.
+    package func perform(_ order: SendStreams.RouteOrder, on name: String) async throws -> [Row] {
+        let meant = try await self.streams.routes(named: name)
+        for route in meant { try await self.streams.govern(route.number, order) }
+        return try await self.rows(meant)
+    }
+
+    private func rows(_ routes: [(number: RouteNumber, name: String)]) async throws -> [Row] {
+        var rows: [Row] = []
+        for route in routes {
+            rows.append(Row(route: route.name, state: try await self.streams.state(of: route.number)))
+        }
+        return rows
+    }
+
+    /// The rows as a table.
+    package static func table(_ rows: [Row]) -> TextTable {
+        var table = TextTable(["ROUTE", ">RATE/S", ">LEVEL", "STATE"])
+        for row in rows {
+            let rate = row.state.ratePerSecond.map { NumberText.rate($0) } ?? "any"
+            table.add([
+                row.route, row.state.isOverridden ? "\(rate) (operator)" : rate,
+                "\(Int((row.state.lease.level * 100).rounded()))%", row.condition,
+            ])
+        }
+        return table
+    }
+}
+
+extension SendStreams {
+    /// The routes that a name means.
+    ///
+    /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
+    /// - Throws: `CommandFailure` when there is no such route.
+    func routes(named name: String) async throws -> [(number: RouteNumber, name: String)] {
+        let routes = try await self.routes()
+        let meant = routes.filter { $0.name == name || $0.name.hasPrefix("\(name)/") && name.contains("/") }
+        guard !meant.isEmpty else {
+            let known = routes.isEmpty ? "none yet" : routes.map(\.name).joined(separator: ", ")
+            throw CommandFailure("there is no route \(name); the routes are: \(known)")
+        }
+        return meant
+    }
+}

@@ -1,0 +1,239 @@
+internal import ApusDispatcher
+internal import ApusFeedback
+internal import ApusMetrics
+internal import ApusRegistration
+
+extension Dashboard {
+    private typealias W = Words
+
+    /// What somebody looks at first.
+    static let overview = Dashboard(
+        name: "overview",
+        title: "Overview",
+        description: "Apus at a glance: what gets out, how fast, what waits, and how the providers answer.",
+        rows: [
+            PanelRow("At a glance", success, budget, accepted, latency, oldest, ready),
+            PanelRow("Deliveries", acceptedByProvider, otherOutcomes, reasons, latencies, latencyMap, apps),
+            PanelRow("Backlog", backlog, age, pending, deadLetters),
+            PanelRow("Providers", roundTrip, saturation, refusals, circuits),
+            PanelRow("Devices", changes, requests, verdicts, suspects, quarantine),
+        ],
+    )
+
+    // MARK: At a glance
+
+    private static let success = Panel.stat(
+        "Success",
+        "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are no failure.",
+        .share,
+        "1 - "
+            + W.quotient(W.dispatcher[\.deliveries].growth(W.failures), W.dispatcher[\.deliveries].growth()),
+        bounds: .high(bad: 0.99, good: 0.999),
+    )
+
+    private static let budget = Panel.stat(
+        "Error budget left",
+        "What is left of the failures that \(Objective.delivery.target) of 30 days allows. Below zero it is overdrawn.",
+        .share,
+        Objective.delivery.budgetLeft,
+        bounds: .high(bad: 0, good: 0.25),
+    )
+
+    private static let accepted = Panel.stat(
+        "Accepted",
+        "Notifications that the providers take per second.",
+        .perSecond,
+        W.dispatcher[\.deliveries].rate(.is("outcome", "accepted")),
+    )
+
+    private static let latency = Panel.stat(
+        "Latency p99",
+        "Ninety-nine of a hundred accepted notifications were accepted within this time of their publication.",
+        .seconds,
+        W.dispatcher[\.deliveryLatency].quantile("0.99"),
+        bounds: .low(good: 1, bad: 5),
+    )
+
+    private static let oldest = Panel.stat(
+        "Oldest waiting",
+        "How long the oldest entry that nobody has read has been waiting, over all streams.",
+        .seconds,
+        W.age(W.every[common: \.streams.oldestUnread]),
+        bounds: .low(good: 60, bad: 300),
+    )
+
+    private static let ready = Panel.stat(
+        "Ready",
+        "Instances that say that they are ready.",
+        .count,
+        W.every[common: \.ready].sum(),
+    )
+
+    // MARK: Deliveries
+
+    private static let acceptedByProvider = Panel.lines(
+        "Accepted",
+        "Notifications that the providers took.",
+        .perSecond,
+        PanelQuery(W.dispatcher[\.deliveries].rate(.is("outcome", "accepted"), by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let otherOutcomes = Panel.lines(
+        "Other outcomes",
+        "Recipients that ended otherwise.",
+        .perSecond,
+        PanelQuery(W.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
+    )
+
+    private static let reasons = Panel.lines(
+        "Reasons",
+        "Why recipients ended otherwise.",
+        .perSecond,
+        PanelQuery(W.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
+    )
+
+    private static let latencies = Panel.lines(
+        "Latency",
+        "From publication to acceptance by the provider.",
+        .seconds,
+        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.5", by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider"]), "{{provider}} p99"),
+    )
+
+    private static let latencyMap = Panel.heatmap(
+        "Latency distribution",
+        "From publication to acceptance, all providers: each column is one interval, darker is more.",
+        width: 8,
+        W.dispatcher[\.deliveryLatency].buckets(),
+    )
+
+    private static let apps = Panel.lines(
+        "Apps",
+        "Recipients that reached a final outcome, by app: whose traffic this is.",
+        .perSecond,
+        isStacked: true,
+        PanelQuery(W.dispatcher[\.appDeliveries].rate(by: ["app"]), "{{app}}"),
+    )
+
+    // MARK: Backlog
+
+    private static let backlog = Panel.lines(
+        "Unread",
+        "Entries that no consumer has read yet, by stream.",
+        .count,
+        width: 6,
+        PanelQuery(W.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
+    )
+
+    private static let age = Panel.lines(
+        "Age of the oldest",
+        "How long the oldest unread entry of each stream has been waiting.",
+        .seconds,
+        width: 6,
+        PanelQuery(W.age(W.every[common: \.streams.oldestUnread], by: ["stream"]), "{{stream}}"),
+    )
+
+    private static let pending = Panel.lines(
+        "In hand",
+        "Entries that were read and are not finished, by stream.",
+        .count,
+        width: 6,
+        PanelQuery(W.every[common: \.streams.pending].max(by: ["stream"]), "{{stream}}"),
+    )
+
+    private static let deadLetters = Panel.lines(
+        "Dead letters",
+        "Entries that were put aside because they could not be handled; see `apus dead list`.",
+        .perSecond,
+        width: 6,
+        PanelQuery(W.every[common: \.streams.deadLetters].rate(by: ["stream", "reason"]), "{{stream}} {{reason}}"),
+    )
+
+    // MARK: Providers
+
+    private static let roundTrip = Panel.lines(
+        "Round trip p99",
+        "From a request to its answer.",
+        .seconds,
+        width: 6,
+        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.99", by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let saturation = Panel.lines(
+        "Streams in use",
+        "Requests on the wire, as a share of those that the providers allow at once.",
+        .share,
+        width: 6,
+        PanelQuery(
+            W.quotient(
+                W.dispatcher[\.inFlight].sum(by: ["provider"]),
+                "(\(W.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
+            ),
+            "{{provider}}",
+        ),
+    )
+
+    private static let refusals = Panel.lines(
+        "Refusals",
+        "Answers 429 and 503, and connections that the provider ended.",
+        .perSecond,
+        width: 6,
+        PanelQuery(
+            W.dispatcher[\.requests].rate(.isOne("code", of: ["429", "503"]), by: ["provider", "code"]),
+            "{{provider}} {{code}}",
+        ),
+        PanelQuery(W.dispatcher[\.goAways].rate(by: ["provider"]), "{{provider}} GOAWAY"),
+    )
+
+    private static let circuits = Panel.lines(
+        "Circuits not closed",
+        "Routes to which nothing goes, or only a trial, because the provider is in trouble; one for each event loop.",
+        .count,
+        width: 6,
+        PanelQuery(
+            W.dispatcher[\.circuits].sum(.isNot("state", "closed"), by: ["provider", "state"]),
+            "{{provider}} {{state}}",
+        ),
+    )
+
+    // MARK: Devices
+
+    private static let changes = Panel.lines(
+        "Changes",
+        "What became of devices.",
+        .perSecond,
+        PanelQuery(W.registration[\.changes].rate(by: ["change"]), "{{change}}"),
+    )
+
+    private static let requests = Panel.lines(
+        "Requests",
+        "HTTP requests to registration, by status.",
+        .perSecond,
+        PanelQuery(W.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
+    )
+
+    private static let verdicts = Panel.lines(
+        "Token verdicts",
+        "What the providers said about tokens, by what it led to.",
+        .perSecond,
+        PanelQuery(W.feedback[\.verdicts].rate(by: ["effect"]), "{{effect}}"),
+    )
+
+    private static let suspects = Panel.lines(
+        "Suspect tokens",
+        "Tokens that a provider called bad: those that wait to be deleted, and those that are kept until an operator decides.",
+        .count,
+        width: 12,
+        PanelQuery(W.feedback[\.suspects].max(by: ["provider"]), "{{provider}} wait"),
+        PanelQuery(W.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
+    )
+
+    private static let quarantine = Panel.lines(
+        "Quarantine",
+        "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second.",
+        .count,
+        width: 12,
+        PanelQuery(W.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
+        PanelQuery(W.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
+    )
+}

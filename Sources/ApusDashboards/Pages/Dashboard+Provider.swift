@@ -1,0 +1,169 @@
+internal import ApusDispatcher
+internal import ApusMetrics
+
+extension Dashboard {
+    private typealias W = Words
+    private static let chosen = Matcher.variable("provider")
+
+    /// How one provider is doing, and how Apus treats it.
+    static let provider = Dashboard(
+        name: "provider",
+        title: "Provider",
+        description: "Connections, answers and the brakes of one provider or all.",
+        variables: [Variable(label: "provider", family: W.dispatcher[\.requests])],
+        rows: [
+            PanelRow("Answers", answers, roundTrips, roundTripMap, retries, reasons, payload),
+            PanelRow("Connections", connections, attempts, goodbyes, streamUse, unwritten),
+            PanelRow("Brakes", throttled, circuits, levels),
+            PanelRow("Credentials", expiry, reloads),
+        ],
+    )
+
+    private static let answers = Panel.lines(
+        "Answers",
+        "Requests by the status of their answer; error: there was none.",
+        .perSecond,
+        PanelQuery(
+            W.dispatcher[\.requests].rate(chosen, by: ["provider", "code"]) + " > 0",
+            "{{provider}} {{code}}",
+        ),
+    )
+
+    private static let roundTrips = Panel.lines(
+        "Round trip",
+        "From a request to its answer.",
+        .seconds,
+        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
+    )
+
+    private static let roundTripMap = Panel.heatmap(
+        "Round trip distribution",
+        "From a request to its answer: each column is one interval, darker is more.",
+        width: 8,
+        W.dispatcher[\.requestDuration].buckets(chosen),
+    )
+
+    private static let retries = Panel.lines(
+        "Retries",
+        "Recipients that are tried again, by why.",
+        .perSecond,
+        PanelQuery(
+            W.dispatcher[\.retries].rate(chosen, by: ["provider", "reason"]) + " > 0",
+            "{{provider}} {{reason}}",
+        ),
+    )
+
+    private static let reasons = Panel.lines(
+        "Final reasons",
+        "Why recipients ended otherwise than accepted.",
+        .perSecond,
+        PanelQuery(
+            W.dispatcher[\.reasons].rate(chosen, by: ["provider", "reason"]) + " > 0",
+            "{{provider}} {{reason}}",
+        ),
+    )
+
+    private static let payload = Panel.lines(
+        "Payload",
+        "Bytes of the bodies of requests.",
+        .bytesPerSecond,
+        PanelQuery(W.dispatcher[\.payloadBytes].rate(chosen, by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let connections = Panel.lines(
+        "Connections",
+        "By state.",
+        .count,
+        PanelQuery(
+            W.dispatcher[\.connections].sum(chosen, by: ["provider", "state"]),
+            "{{provider}} {{state}}",
+        ),
+    )
+
+    private static let attempts = Panel.lines(
+        "Attempts to connect",
+        "By how they ended.",
+        .perSecond,
+        PanelQuery(
+            W.dispatcher[\.connectionAttempts].rate(chosen, by: ["provider", "outcome"]),
+            "{{provider}} {{outcome}}",
+        ),
+    )
+
+    private static let goodbyes = Panel.lines(
+        "Goodbyes",
+        "Connections that the provider ended with GOAWAY.",
+        .perSecond,
+        PanelQuery(W.dispatcher[\.goAways].rate(chosen, by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let streamUse = Panel.lines(
+        "Streams",
+        "Requests on the wire, and how many the provider allows at once.",
+        .count,
+        width: 12,
+        PanelQuery(W.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
+        PanelQuery(W.dispatcher[\.streamsLimit].sum(chosen, by: ["provider"]), "{{provider}} allowed"),
+    )
+
+    private static let unwritten = Panel.lines(
+        "Unwritten",
+        "On the wire, or answered and not written down: what a crash at this moment would send again.",
+        .count,
+        width: 12,
+        PanelQuery(W.dispatcher[\.unwritten].sum(chosen, by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let throttled = Panel.lines(
+        "Held back",
+        "Routes that send nothing though something waits, by cause: seconds per second, over all event loops.",
+        .count,
+        PanelQuery(
+            W.dispatcher[\.throttled].rate(chosen, by: ["provider", "cause"]),
+            "{{provider}} {{cause}}",
+        ),
+    )
+
+    private static let circuits = Panel.lines(
+        "Circuits",
+        "By state, one for each route and event loop.",
+        .count,
+        PanelQuery(W.dispatcher[\.circuits].sum(chosen, by: ["provider", "state"]), "{{provider}} {{state}}"),
+    )
+
+    private static let levels = Panel.lines(
+        "Rate level",
+        "What refusals have left of the rate, on the average of routes: 100 % is all of it.",
+        .share,
+        PanelQuery(
+            W.quotient(
+                W.dispatcher[\.rateLevels].sum(chosen, by: ["provider"]),
+                "(\(W.dispatcher[\.circuits].sum(chosen, by: ["provider"])) > 0)",
+            ),
+            "{{provider}}",
+        ),
+    )
+
+    private static let expiry = Panel.lines(
+        "Valid for",
+        "Time until the first of the tokens in use expires; they are renewed before.",
+        .seconds,
+        width: 12,
+        PanelQuery(
+            "min by (provider, kind) (\(W.dispatcher[\.credentialExpiry].shown([chosen])) - time())",
+            "{{provider}} {{kind}}",
+        ),
+    )
+
+    private static let reloads = Panel.lines(
+        "New credentials",
+        "Keys and accounts that changed while the service ran, by what they came to.",
+        .perSecond,
+        width: 12,
+        PanelQuery(
+            W.dispatcher[\.credentialReloads].rate(chosen, by: ["provider", "result"]),
+            "{{provider}} {{result}}",
+        ),
+    )
+}

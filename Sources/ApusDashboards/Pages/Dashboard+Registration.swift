@@ -1,0 +1,140 @@
+internal import ApusMetrics
+internal import ApusRegistration
+
+extension Dashboard {
+    private typealias W = Words
+
+    /// How devices get in.
+    static let registration = Dashboard(
+        name: "registration",
+        title: "Registration",
+        description: "The HTTP API, the register stream, and what became of devices.",
+        rows: [
+            PanelRow("At a glance", errorRate, requestRate, slowest, inFlight, openConnections, unread),
+            PanelRow("Requests", byRoute, byCode, duration, durationMap, load, cut),
+            PanelRow("Devices", changes, sources, authentication, rejected),
+        ],
+    )
+
+    private static let serverErrors = Matcher.isOne("code", of: ["500", "503"])
+
+    private static let errorRate = Panel.stat(
+        "Success",
+        "Share of requests that were not answered with 500 or 503, over the range shown.",
+        .share,
+        "1 - " + W.quotient(W.registration[\.requests].growth(serverErrors), W.registration[\.requests].growth()),
+        bounds: .high(bad: 0.99, good: 0.999),
+    )
+
+    private static let requestRate = Panel.stat(
+        "Requests",
+        "Requests answered per second.",
+        .perSecond,
+        W.registration[\.requests].rate(),
+    )
+
+    private static let slowest = Panel.stat(
+        "Duration p99",
+        "Ninety-nine of a hundred requests were answered within this time.",
+        .seconds,
+        W.registration[\.requestDuration].quantile("0.99"),
+        bounds: .low(good: 0.1, bad: 1),
+    )
+
+    private static let inFlight = Panel.stat(
+        "In hand",
+        "Requests being answered.",
+        .count,
+        W.registration[\.requestsInFlight].sum(),
+    )
+
+    private static let openConnections = Panel.stat(
+        "Connections",
+        "Open HTTP connections.",
+        .count,
+        W.registration[\.connections].sum(),
+    )
+
+    private static let unread = Panel.stat(
+        "Unread commands",
+        "Registration commands of backends that wait to be read.",
+        .count,
+        W.registration[common: \.streams.backlog].max(),
+        bounds: .low(good: 1_000, bad: 100_000),
+    )
+
+    private static let byRoute = Panel.lines(
+        "By route",
+        "Requests answered, by route and method.",
+        .perSecond,
+        PanelQuery(W.registration[\.requests].rate(by: ["route", "method"]) + " > 0", "{{method}} {{route}}"),
+    )
+
+    private static let byCode = Panel.lines(
+        "By status",
+        "Requests answered, by status.",
+        .perSecond,
+        PanelQuery(W.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
+    )
+
+    private static let duration = Panel.lines(
+        "Duration",
+        "From the head of a request to its answer, by route: p99.",
+        .seconds,
+        PanelQuery(W.registration[\.requestDuration].quantile("0.99", by: ["route"]) + " > 0", "{{route}}"),
+    )
+
+    private static let durationMap = Panel.heatmap(
+        "Duration distribution",
+        "All routes: each column is one interval, darker is more.",
+        width: 8,
+        W.registration[\.requestDuration].buckets(),
+    )
+
+    private static let load = Panel.lines(
+        "Connections and requests",
+        "Open connections, and requests being answered.",
+        .count,
+        PanelQuery(W.registration[\.connections].sum(by: ["instance"]), "{{instance}} connections"),
+        PanelQuery(W.registration[\.requestsInFlight].sum(by: ["instance"]), "{{instance}} requests"),
+    )
+
+    private static let cut = Panel.lines(
+        "Connections cut",
+        "Closed because a request took too long to arrive or was far too large.",
+        .perSecond,
+        PanelQuery(W.registration[\.connectionsCut].rate(), "cut"),
+    )
+
+    private static let changes = Panel.lines(
+        "Changes",
+        "What became of devices.",
+        .perSecond,
+        width: 6,
+        PanelQuery(W.registration[\.changes].rate(by: ["change"]), "{{change}}"),
+    )
+
+    private static let sources = Panel.lines(
+        "Sources",
+        "What asked for the changes, by provider.",
+        .perSecond,
+        width: 6,
+        PanelQuery(W.registration[\.changes].rate(by: ["provider", "source"]), "{{provider}} {{source}}"),
+    )
+
+    private static let authentication = Panel.lines(
+        "Refused for credentials",
+        "By what was wrong with them.",
+        .perSecond,
+        width: 6,
+        PanelQuery(W.registration[\.authenticationFailures].rate(by: ["cause"]) + " > 0", "{{cause}}"),
+    )
+
+    private static let rejected = Panel.lines(
+        "Refused for what they ask",
+        "Requests and commands, by what was wrong.",
+        .perSecond,
+        width: 6,
+        PanelQuery(W.registration[\.rejected].rate(by: ["cause"]), "{{cause}}"),
+    )
+}

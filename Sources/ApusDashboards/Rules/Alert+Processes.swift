@@ -1,0 +1,77 @@
+internal import ApusMetrics
+internal import ApusService
+
+extension Alert {
+    private typealias W = Words
+
+    /// The processes and what they stand on.
+    static let processes: [Alert] =
+        [
+            Alert(
+                name: "ApusRedisDisconnected",
+                severity: .critical,
+                lasts: "1m",
+                expression: "max_over_time(\(W.every[common: \.redis.connected].series())[1m]) == 0",
+                probes: [W.every[common: \.redis.connected].series()],
+                summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis.",
+                description: "Nothing is taken and nothing is sent until it does; what is in hand is kept.",
+            ),
+            Alert(
+                name: "ApusEventLoopBlocked",
+                severity: .warning,
+                lasts: "5m",
+                expression: """
+                    histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m]))) > 0.1
+                    """,
+                probes: ["histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m])))"],
+                summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} come late.",
+                description:
+                    "One timer of a hundred fires more than 100 ms late: the machine is overloaded, or something "
+                    + "blocks a loop.",
+            ),
+            Alert(
+                name: "ApusFdsNearLimit",
+                severity: .warning,
+                lasts: "5m",
+                expression: """
+                    \(W.every[common: \.process.openDescriptors].series([]))
+                    /
+                    \(W.every[common: \.process.maxDescriptors].series([]))
+                    > 0.8
+                    and on (job, instance)
+                    \(W.every.buildInformation.series())
+                    """,
+                probes: [
+                    W.every[common: \.process.openDescriptors].series(),
+                    W.every[common: \.process.maxDescriptors].series(),
+                    W.every.buildInformation.series(),
+                ],
+                summary: "{{ $labels.instance }} of {{ $labels.job }} has almost no file descriptor left.",
+                description:
+                    "More than 80 % of those that it may have are open. Beyond the limit it takes no connection.",
+            ),
+            Alert(
+                name: "ApusConfigReloadFailed",
+                severity: .warning,
+                lasts: "0m",
+                expression: "max_over_time(\(W.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
+                probes: [W.every[common: \.configurationReloadSuccessful].series()],
+                summary: "{{ $labels.instance }} of {{ $labels.job }} cannot take over its configuration.",
+                description: "It goes on with the one before. Its log says what is wrong; so does --check.",
+            ),
+            Alert(
+                name: "ApusTargetMissing",
+                severity: .critical,
+                lasts: "5m",
+                expression: (["sum by (job) (up{job=~\"\(jobs.joined(separator: "|"))\"}) == 0"]
+                    + jobs.map { "absent(up{job=\"\($0)\"})" }).joined(separator: "\nor\n"),
+                probes: jobs.map { "up{job=\"\($0)\"} == 1" },
+                summary: "No instance of {{ $labels.job }} can be scraped.",
+                description: "Either none runs, or Prometheus looks for them in the wrong place.",
+            ),
+        ]
+
+    private static let jobs = ServiceName.allCases.map(\.programName)
+
+    private static let lag = W.every[common: \.eventLoopLag].series(suffix: "_bucket")
+}

@@ -1,0 +1,109 @@
+internal import ApusDispatcher
+internal import ApusFeedback
+internal import ApusMetrics
+
+extension Alert {
+    private typealias W = Words
+
+    /// The providers, and what they say.
+    static let providers: [Alert] = [
+        Alert(
+            name: "ApusProviderDown",
+            severity: .critical,
+            lasts: "2m",
+            expression: """
+                sum by (job, provider) (\(open)) == 0
+                and
+                sum by (job, provider) (rate(\(failed)[5m])) > 0
+                """,
+            probes: ["sum by (job, provider) (\(open))", "sum by (job, provider) (rate(\(failed)[5m]))"],
+            summary: "There is no connection to {{ $labels.provider }}.",
+            description: "Attempts to connect fail, and no connection is open. Notifications wait in Redis.",
+        ),
+        Alert(
+            name: "ApusProviderThrottled",
+            severity: .warning,
+            lasts: "10m",
+            expression: """
+                sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))
+                /
+                sum by (job, provider) (rate(\(requests([]))[5m]))
+                > 0.05
+                """,
+            probes: ["sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))"],
+            summary: "{{ $labels.provider }} answers more than 5 % of the requests with 429.",
+            description: "The rate governor slows down by itself; if this lasts, the configured rate is above what the "
+                + "provider grants.",
+        ),
+        Alert(
+            name: "ApusProviderSaturated",
+            severity: .warning,
+            lasts: "10m",
+            expression: """
+                sum by (job, provider) (\(W.dispatcher[\.inFlight].series()))
+                /
+                (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
+                > 0.9
+                """,
+            probes: [
+                """
+                sum by (job, provider) (\(W.dispatcher[\.inFlight].series()))
+                /
+                (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
+                """
+            ],
+            summary: "The streams of {{ $labels.provider }} are used up.",
+            description: "More than 90 % of the requests that the provider allows at once are on the wire: answers are "
+                + "slow, or there are too few connections.",
+        ),
+        Alert(
+            name: "ApusCircuitOpen",
+            severity: .warning,
+            lasts: "5m",
+            expression: "sum by (job, provider) (\(W.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
+            probes: ["sum by (job, provider) (\(W.dispatcher[\.circuits].series([.is("state", "open")])))"],
+            summary: "Routes to {{ $labels.provider }} are switched off.",
+            description: "Most answers were failures of the provider or did not come; trials go on by themselves.",
+        ),
+        Alert(
+            name: "ApusCredentialNotRenewed",
+            severity: .critical,
+            lasts: "2m",
+            expression: "min by (job, provider, kind) (\(W.dispatcher[\.credentialExpiry].series()) - time()) < 120",
+            probes: [W.dispatcher[\.credentialExpiry].series()],
+            summary: "A token for {{ $labels.provider }} expires and is not renewed.",
+            description:
+                "Tokens are renewed long before they expire; this one has less than two minutes left. After it "
+                + "nothing is sent to {{ $labels.provider }}.",
+        ),
+        Alert(
+            name: "ApusRouteQuarantined",
+            severity: .critical,
+            lasts: "0m",
+            expression: "max by (job, provider) (\(W.feedback[\.quarantinedRoutes].series())) > 0",
+            probes: ["max by (job, provider) (\(W.feedback[\.quarantinedRoutes].series()))"],
+            summary: "A route to {{ $labels.provider }} is stopped: too many of its tokens were called bad.",
+            description:
+                "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
+                + "until an operator decides: apus quarantine list.",
+        ),
+        Alert(
+            name: "ApusUnregisteredSurge",
+            severity: .info,
+            lasts: "15m",
+            expression: """
+                \(RuleGroup.unregisteredRatio)1h > 4 * \(RuleGroup.unregisteredRatio)1d
+                and
+                \(RuleGroup.unregisteredRatio)1h > 0.05
+                """,
+            probes: ["\(RuleGroup.unregisteredRatio)1h", "\(RuleGroup.unregisteredRatio)1d"],
+            summary: "{{ $labels.provider }} calls four times as many tokens dead as it did over the day.",
+            description: "Tokens of another environment or app look like this, and so does a provider that cleans up.",
+        ),
+    ]
+
+    private static let open = W.dispatcher[\.connections].series([.is("state", "open")])
+    private static let failed = W.dispatcher[\.connectionAttempts].series([.is("outcome", "failed")])
+
+    private static func requests(_ matchers: [Matcher]) -> String { W.dispatcher[\.requests].series(matchers) }
+}

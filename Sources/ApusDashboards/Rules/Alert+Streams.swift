@@ -1,0 +1,72 @@
+internal import ApusMetrics
+
+extension Alert {
+    private typealias W = Words
+
+    /// What waits, and what cannot be handled.
+    static let streams: [Alert] = [
+        Alert(
+            name: "ApusStreamStalled",
+            severity: .critical,
+            lasts: "5m",
+            expression: """
+                max by (job, stream) (\(W.every[common: \.streams.backlog].series([notDue]))) > 0
+                and
+                sum by (job, stream) (rate(\(W.every[common: \.streams.entriesRead].series([notDue]))[5m])) == 0
+                """,
+            probes: [
+                "max by (job, stream) (\(W.every[common: \.streams.backlog].series([notDue])))",
+                "sum by (job, stream) (rate(\(W.every[common: \.streams.entriesRead].series([notDue]))[5m]))",
+            ],
+            summary: "Nobody reads the stream {{ $labels.stream }}.",
+            description: "Entries wait in {{ $labels.stream }}, and {{ $labels.job }} has read none for five minutes.",
+        ),
+        backlogOld(seconds: 300, severity: .warning, words: "five minutes"),
+        backlogOld(seconds: 1_800, severity: .critical, words: "half an hour"),
+        Alert(
+            name: "ApusPendingStuck",
+            severity: .warning,
+            lasts: "5m",
+            expression: """
+                max by (job, stream) (
+                  time() - (\(W.every[common: \.streams.oldestPending].series([quick])) > 0)
+                ) > 900
+                """,
+            probes: [W.every[common: \.streams.oldestPending].series([quick])],
+            summary: "An entry of {{ $labels.stream }} is in hand for more than fifteen minutes.",
+            description: "It was read and is neither finished nor given up. What takes so long is not the size of an "
+                + "audience: plans and work units are not looked at here.",
+        ),
+        Alert(
+            name: "ApusDeadLetters",
+            severity: .warning,
+            lasts: "0m",
+            expression: """
+                sum by (job, stream, reason) (increase(\(W.every[common: \.streams.deadLetters].series())[15m])) > 0
+                """,
+            probes: [
+                "sum by (job, stream, reason) (increase(\(W.every[common: \.streams.deadLetters].series())[15m]))"
+            ],
+            summary: "Entries of {{ $labels.stream }} became dead letters: {{ $labels.reason }}.",
+            description: "They could not be handled and were put aside with their bytes: apus dead list.",
+        ),
+    ]
+
+    /// Of due, unread is what should have been moved: it has no reader that counts.
+    private static let notDue = Matcher.isNot("stream", "due")
+    /// Streams whose entries are finished in moments; a plan is in hand for as long as its send takes.
+    private static let quick = Matcher.isNone("stream", of: ["plan", "work", "due"])
+
+    private static func backlogOld(seconds: Int, severity: Severity, words: String) -> Alert {
+        let oldest = W.every[common: \.streams.oldestUnread].series()
+        return Alert(
+            name: "ApusBacklogOld",
+            severity: severity,
+            lasts: "5m",
+            expression: "max by (job, stream) (time() - (\(oldest) > 0)) > \(seconds)",
+            probes: [oldest],
+            summary: "The oldest unread entry of {{ $labels.stream }} has been waiting for more than \(words).",
+            description: "More comes in than goes out, or something holds the dispatchers back.",
+        )
+    }
+}

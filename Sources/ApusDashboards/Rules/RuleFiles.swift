@@ -1,0 +1,52 @@
+/// Rules as Prometheus reads them.
+///
+/// Source: https://prometheus.io/docs/prometheus/latest/configuration/recording_rules/
+enum RuleFiles {
+    /// `rules.yml`.
+    static var recordings: String {
+        self.head("What is recorded: error ratios of the objectives, over the windows that their alerts look at.")
+            + RuleGroup.recorded.map { group in
+                self.group(group) + group.recordings.map(self.recording).joined()
+            }
+            .joined()
+    }
+
+    /// `alerts.yml`.
+    static var alerts: String {
+        self.head("What somebody is told about; needs rules.yml. Each alert has its page in runbooks/.")
+            + RuleGroup.alerted.map { group in
+                self.group(group) + group.alerts.map(self.alert).joined()
+            }
+            .joined()
+    }
+
+    private static func head(_ comment: String) -> String {
+        "# \(comment)\n# Made by `apus dashboards generate`.\ngroups:\n"
+    }
+
+    private static func group(_ group: RuleGroup) -> String { "  - name: \(group.name)\n    rules:\n" }
+
+    private static func recording(_ rule: RecordingRule) -> String {
+        "      - record: \(rule.name)\n" + self.expression(rule.expression)
+    }
+
+    private static func alert(_ alert: Alert) -> String {
+        let labels = [("severity", alert.severity.rawValue)] + alert.labels.map { ($0.name, $0.value) }
+        return "      - alert: \(alert.name)\n" + self.expression(alert.expression)
+            + (alert.lasts == "0m" ? "" : "        for: \(alert.lasts)\n")
+            + "        labels:\n"
+            + labels.map { "          \($0.0): \($0.1)\n" }.joined()
+            + "        annotations:\n"
+            + [("summary", alert.summary), ("description", alert.description), ("runbook_url", alert.runbook)]
+            .map { "          \($0.0): \(self.quoted($0.1))\n" }.joined()
+    }
+
+    private static func expression(_ expression: String) -> String {
+        let lines = expression.split(separator: "\n")
+        return "        expr: |\n" + lines.map { "          \($0)\n" }.joined()
+    }
+
+    private static func quoted(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+    }
+}

@@ -1,0 +1,228 @@
+package import ApusCore
+package import ApusInstallation
+package import ApusMessages
+internal import ApusMetrics
+internal import ApusProviders
+internal import ApusRedis
+package import ApusService
+internal import ApusStreams
+package import Logging
+package import NIOCore
+
+/// Does all of a send but the sending: finds whom it reaches, writes it out for every provider and language, and asks Google.
+///
+/// It goes the way of a real send, so what it finds is what a send would find at that moment. Nothing is written anywhere.
+package struct DryRun: Sendable {
+    private let routes: RouteBook
+    private let apps: [AppID: AppSettings]
+    private let book: SendBook
+    private let planner: Planner
+    private let factory: GatewayFactory
+    private let clock: any WallClock
+    private let eventLoop: any EventLoop
+
+    /// What stands for a token in a payload that is shown.
+    package static let tokenPlaceholder = "<token>"
+
+    /// Dry runs with a dispatcher's configuration.
+    package init(
+        _ settings: Settings<DispatcherSettings>,
+        of installation: Installation,
+        clock: any WallClock,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+    ) async throws {
+        self.apps = settings.common.apps
+        self.routes = try await RouteBook(settings.common.apps, streams: installation.streams)
+        self.book = SendBook(
+            streams: installation.streams,
+            store: installation.store,
+            routes: self.routes,
+            clock: clock
+        )
+        var catalogue = MetricCatalogue()
+        let metrics = DispatcherMetrics(&catalogue)
+        self.planner = Planner(
+            streams: installation.streams,
+            store: installation.store,
+            consumer: StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher),
+            settings: settings.own,
+            instruments: DispatcherInstruments(metrics: metrics, shared: MetricRegistry(catalogue).shared),
+            clock: clock,
+            logger: logger,
+        )
+        self.factory = GatewayFactory(
+            tokens: SharedTokens(client: installation.client),
+            clock: clock,
+            eventLoopGroup: eventLoopGroup,
+            logger: logger,
+        )
+        self.clock = clock
+        self.eventLoop = eventLoopGroup.next()
+    }
+
+    /// What the command would do.
+    ///
+    /// - Parameter asksGoogle: whether FCM is asked what it thinks of the message.
+    /// - Throws: `Problem`: why the command would be refused.
+    package func run(_ command: SendCommand, asksGoogle: Bool) async throws -> DryRunReport {
+        let context = try await self.context(of: command)
+        var report = DryRunReport()
+        report.renderings = try self.renderings(context)
+        report.lints = DryRunLints.all(command.notification, report.renderings)
+        var samples: [RouteNumber: WorkUnit] = [:]
+        let planned = self.routes.planned(context)
+        for number in planned {
+            let found = try await self.count(context, PlanShare(route: number, routes: planned))
+            report.closed += found.closed
+            guard let route = context.routes[number]?.route else { continue }
+            report.audiences.append(DryRunReport.Audience(route: route, recipients: found.recipients))
+            samples[number] = found.sample
+        }
+        guard asksGoogle else { return report }
+        for (number, sample) in samples.sorted(by: { $0.key < $1.key }) {
+            guard let route = context.routes[number], route.route.provider == .fcm else { continue }
+            let table = try await RecipientLoader(store: self.planner.store).table(sample, context, route)
+            guard let index = table.rows.firstIndex(where: { $0.verdict == .open }) else { continue }
+            report.verdicts.append(try await self.verdict(context, route, token: Array(table.token(index))))
+        }
+        return report
+    }
+
+    private func context(of command: SendCommand) async throws -> SendContext {
+        var command = command
+        command.dryRun = false
+        if command.id.isEmpty { command.id = "dry-run" }
+        guard command.target.holder == nil else {
+            let detail = "a provider holds this audience: there is nobody to count"
+            throw Problem(code: "unsupported", field: "target", detail: detail)
+        }
+        let now = self.clock.now()
+        let tag = HashTag(ofKey: StreamKeys.routes)
+        switch IntakeDecision(message: try command.encode(), now: now) {
+        case .refuse(_, let problem, _, _): throw problem
+        case .expired:
+            throw Problem(code: "expired", field: "notification.expiry", detail: "it has no worth any more")
+        case .direct(let command), .plan(let command, _):
+            return try await self.book.context(of: command, send: command.id, tag: tag)
+        }
+    }
+
+    // MARK: Whom
+
+    private func count(
+        _ context: SendContext,
+        _ share: PlanShare,
+    ) async throws -> (recipients: UInt64, closed: [OutcomeCount], sample: WorkUnit?) {
+        let isList: Bool
+        let source: any RecipientSource
+        switch context.command.target {
+        case .addresses, .devices, .users:
+            isList = true
+            source = ListSource(planner: self.planner, context: context, share: share)
+        case .topic, .condition, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel:
+            isList = false
+            source = ScanSource(planner: self.planner, context: context, share: share)
+        }
+        guard var cursor = PlanCursor(text: "", isList: isList) else { preconditionFailure("a plan has a beginning") }
+        var recipients: UInt64 = 0
+        var closed: [OutcomeCount] = []
+        var sample: WorkUnit?
+        while true {
+            let find = try await source.next(after: cursor, unitsMax: StreamLimits.unitsPerStepMax)
+            recipients += find.units.reduce(0) { $0 + UInt64($1.recipients.count) }
+            closed += find.closed
+            sample = sample ?? find.units.first
+            guard !find.isLast else { return (recipients, closed, sample) }
+            cursor = find.next
+        }
+    }
+
+    // MARK: What
+
+    private func renderings(_ context: SendContext) throws -> [DryRunReport.Rendering] {
+        let notification = context.command.notification
+        let now = self.clock.now()
+        let terms = RenderContext(
+            send: try SendID(context.send),
+            publishedAt: context.command.publishedAt(now: now),
+            now: now
+        )
+        let locales = [""] + notification.variants.map(\.locale)
+        var renderings: [DryRunReport.Rendering] = []
+        for entry in self.routes.apps.values.joined() where context.routes[entry.number] != nil {
+            switch entry.kind {
+            case .apns(let renderer, _):
+                let messages = try renderer.render(notification, context: terms).variants
+                for (locale, message) in zip(locales, messages) {
+                    renderings.append(
+                        DryRunReport.Rendering(
+                            route: entry.route,
+                            locale: locale,
+                            headers: message.headers.map { .init(name: $0.name, value: $0.value) },
+                            payload: Self.text(message.body),
+                            payloadBytes: message.body.bytesMax,
+                            payloadBytesMax: message.pushType.payloadBytesMax,
+                        )
+                    )
+                }
+            case .fcm:
+                let messages = try FCMRenderer.render(notification, target: .token, context: terms).variants
+                for (locale, message) in zip(locales, messages) {
+                    renderings.append(
+                        DryRunReport.Rendering(
+                            route: entry.route,
+                            locale: locale,
+                            headers: RenderedFCMMessage.headers.map { .init(name: $0.name, value: $0.value) },
+                            payload: Self.text(message.body),
+                            payloadBytes: message.payloadBytes,
+                            payloadBytesMax: FCMTarget.token.payloadBytesMax,
+                        )
+                    )
+                }
+            }
+        }
+        return renderings.sorted { ($0.route.description, $0.locale) < ($1.route.description, $1.locale) }
+    }
+
+    private static func text(_ body: RenderedBody) -> String {
+        String(decoding: body.bytes(token: Self.tokenPlaceholder), as: UTF8.self)
+    }
+
+    // MARK: Google's word
+
+    private func verdict(
+        _ context: SendContext,
+        _ route: RouteContext,
+        token: [UInt8],
+    ) async throws -> DryRunReport.Verdict {
+        guard let entry = self.routes.entry(route.route), case .fcm(let project, let authority) = entry.kind,
+            let settings = self.apps[entry.route.app],
+            let ingredients = try GatewayIngredients(entry.route, settings)
+        else { preconditionFailure("a route that is configured") }
+        let now = self.clock.now()
+        let terms = RenderContext(
+            send: try SendID(context.send),
+            publishedAt: context.command.publishedAt(now: now),
+            now: now
+        )
+        let rendered = try FCMRenderer.render(
+            context.command.notification,
+            target: .token,
+            context: terms,
+            validateOnly: true
+        )
+        let message = try PreparedMessage.fcm(rendered.base, project: project, authority: authority)
+        let recipe = try self.factory.recipe(ingredients, of: entry.route)
+        self.factory.adopt(recipe, for: entry.number)
+        let (factory, eventLoop) = (self.factory, self.eventLoop)
+        let answer = try await eventLoop.flatSubmit {
+            SingleRequest.send(message, token: token, over: factory.make(entry, recipe, on: eventLoop))
+        }.get()
+        return DryRunReport.Verdict(
+            route: entry.route,
+            isTaken: answer.outcome == .accepted,
+            reason: answer.reason
+        )
+    }
+}

@@ -1,0 +1,66 @@
+package import ApusCore
+package import ApusMessages
+
+/// What a send would do.
+package struct DryRunReport: Hashable, Sendable {
+    /// How many it would be planned for on one route.
+    package struct Audience: Hashable, Sendable {
+        /// Which way out.
+        package var route: Route
+        /// Found in the postings and lists; who no longer matches when the turn comes is skipped then.
+        package var recipients: UInt64
+    }
+
+    /// What a provider would be given in one language.
+    package struct Rendering: Hashable, Sendable {
+        /// A header's name and value.
+        package struct Header: Hashable, Sendable {
+            /// Its name.
+            package var name: String
+            /// Its value.
+            package var value: String
+        }
+
+        /// Which way out.
+        package var route: Route
+        /// The variant's; empty: the notification's own words.
+        package var locale: String
+        /// The headers that are the same for every device.
+        package var headers: [Header]
+        /// The body, with a placeholder for the token where it has one.
+        package var payload: String
+        /// Bytes that count against the provider's limit.
+        package var payloadBytes: Int
+        /// The limit.
+        package var payloadBytesMax: Int
+    }
+
+    /// What Google says of the message, with `validate_only`: nothing is delivered.
+    package struct Verdict: Hashable, Sendable {
+        /// Which way out.
+        package var route: Route
+        /// Whether it would be taken.
+        package var isTaken: Bool
+        /// Google's word when it would not, or why it could not be asked.
+        package var reason: String
+    }
+
+    /// By route.
+    package var audiences: [Audience] = []
+    /// Recipients that would end without being sent to: no route leads to them, or they are not there.
+    package var closed: [OutcomeCount] = []
+    /// By route and language.
+    package var renderings: [Rendering] = []
+    /// Advice: nothing of it stops the send.
+    package var lints: [Problem] = []
+    /// By route.
+    package var verdicts: [Verdict] = []
+
+    /// Nothing found yet.
+    package init() {}
+
+    /// All recipients.
+    package var recipients: UInt64 {
+        self.audiences.reduce(self.closed.reduce(0) { $0 + $1.count }) { $0 + $1.recipients }
+    }
+}

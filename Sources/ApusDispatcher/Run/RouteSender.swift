@@ -1,0 +1,220 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusProviders
+internal import ApusStreams
+internal import NIOCore
+
+/// One route on one event loop: its gateway, the runs that wait for their turn, and what decides whether anything goes out.
+final class RouteSender {
+    /// Direct sends under way. When so many wait for a provider, the next ones become units of the route: no route can use up the
+    /// credit of the mailboxes.
+    static let directRunsMax = 128
+
+    let number: RouteNumber
+    private(set) var gateway: ProviderGateway
+    /// Takes the gateway's place as soon as it can send.
+    private var next: ProviderGateway?
+    /// Gateways that were replaced and still owe answers.
+    private var leaving: [ProviderGateway] = []
+    /// What those did that are gone.
+    private var past = GatewayPast()
+    let beat: LeaseBeat
+    var waiting = WaitingRuns()
+    var circuit = RouteCircuit()
+    var window: SendWindow
+    /// Runs that have not been removed; of those, direct ones.
+    var runs = 0
+    var directRuns = 0
+    /// The app's place among the labels, looked up once.
+    private var appSlot: LabelSlot?
+    /// Why nothing goes out though something waits, and since when.
+    private var throttle: (cause: ThrottleCause, since: NIODeadline)?
+    /// Nanoseconds by cause, not counted yet.
+    private var throttled: [ThrottleCause: Int64] = [:]
+
+    init(number: RouteNumber, gateway: ProviderGateway, beat: LeaseBeat, window: Int) {
+        self.number = number
+        self.gateway = gateway
+        self.beat = beat
+        self.window = SendWindow(limit: window)
+    }
+
+    /// The place of the route's app among the labels.
+    func slot(of app: AppID, in apps: ConfiguredLabel) -> LabelSlot {
+        if let appSlot { return appSlot }
+        let slot = apps.slot(for: app.text)
+        self.appSlot = slot
+        return slot
+    }
+
+    /// How many a lane may send now, the gateway's room aside.
+    func room(_ lane: Lane, now: UInt64) -> Int {
+        min(self.beat.permits.available(lane, now: now), self.window.room(lane), self.circuit.room(now: now))
+    }
+
+    /// So many of a lane went out.
+    func sent(_ count: Int) {
+        self.beat.permits.use(count)
+        self.circuit.use(count)
+        self.window.sent(count)
+    }
+
+    /// Whether it is known that nothing goes out for a while.
+    func isClosed(now: UInt64) -> Bool {
+        if self.beat.permits.isClosed(now: now) { return true }
+        if case .open(let until) = self.circuit.state { return now < until }
+        return false
+    }
+
+    /// How many more could go out at once if there were permits.
+    func waitingForPermits(now: UInt64) -> Int {
+        let circuit = self.circuit.room(now: now)
+        var waiting = 0
+        for lane in Lane.allCases where circuit > 0 && self.waiting.hasAny(lane) && self.gateway.hasRoom(lane) {
+            waiting += min(self.waiting.recipients(lane), self.window.room(lane))
+        }
+        return min(waiting, circuit)
+    }
+
+    // MARK: Gateways
+
+    /// A gateway that is to take over. It is started here.
+    func exchange(for gateway: ProviderGateway) {
+        if let next { self.leave(next) }
+        self.next = gateway
+        gateway.start()
+        // Denied now, it says when it has room.
+        if gateway.hasRoom(.bulk) { _ = self.tookOver(gateway) }
+    }
+
+    /// Whether the gateway is, or has just become, the one that is sent with.
+    func tookOver(_ gateway: ProviderGateway) -> Bool {
+        if gateway === self.gateway { return true }
+        guard gateway === self.next else { return false }
+        self.next = nil
+        let old = self.gateway
+        self.gateway = gateway
+        self.leave(old)
+        return true
+    }
+
+    private func leave(_ gateway: ProviderGateway) {
+        self.leaving.append(gateway)
+        gateway.drain().assumeIsolated().whenComplete { _ in
+            self.leaving.removeAll { $0 === gateway }
+            self.past.add(gateway.status.counts)
+        }
+    }
+
+    /// Closes all gateways when nothing of theirs is on the wire.
+    func drain() -> EventLoopFuture<Void> {
+        let gateways = [self.gateway] + self.leaving + (self.next.map { [$0] } ?? [])
+        return .andAllComplete(gateways.map { $0.drain() }, on: self.gateway.eventLoop)
+    }
+
+    /// How those stand that have connections.
+    var statuses: [ProviderGatewayStatus] { ([self.gateway] + self.leaving).map(\.status) }
+
+    /// What they have done since the start.
+    var counts: GatewayPast {
+        var counts = self.past
+        for status in self.statuses { counts.add(status.counts) }
+        return counts
+    }
+
+    // MARK: What holds it
+
+    /// Notes why a lane that has something waiting sends nothing; the gateway's room aside.
+    func noteHold(_ lane: Lane, now: NIODeadline) {
+        let nanoseconds = now.uptimeNanoseconds
+        let cause: ThrottleCause? =
+            switch self.beat.permits.hold(lane, now: nanoseconds) {
+            case .paused: .paused
+            case .cut: .retryAfter
+            case .rate: .rateLimit
+            case .unknown: .redis
+            case nil:
+                if self.circuit.room(now: nanoseconds) == 0 {
+                    .circuit
+                } else {
+                    self.window.room(lane) == 0 ? .window : nil
+                }
+            }
+        if let throttle, throttle.cause == cause { return }
+        self.endHold(now: now)
+        self.throttle = cause.map { ($0, now) }
+    }
+
+    /// Something goes out again, or nothing waits.
+    func endHold(now: NIODeadline) {
+        guard let throttle else { return }
+        self.throttled[throttle.cause, default: 0] += (now - throttle.since).nanoseconds
+        self.throttle = nil
+    }
+
+    /// Nanoseconds by cause since the last time.
+    func takeThrottled(now: NIODeadline) -> [ThrottleCause: Int64] {
+        if let throttle {
+            self.endHold(now: now)
+            self.throttle = (throttle.cause, now)
+        }
+        defer { self.throttled = [:] }
+        return self.throttled
+    }
+}
+
+/// What the gateways of a route have done, those that are gone among them.
+struct GatewayPast {
+    private(set) var payloadBytes: UInt64 = 0
+    private(set) var goAways: UInt64 = 0
+    private(set) var handshakes: UInt64 = 0
+    private(set) var attemptsFailed: UInt64 = 0
+
+    mutating func add(_ counts: ProviderGatewayCounts) {
+        self.payloadBytes += counts.payloadBytes
+        self.goAways += counts.goAways
+        self.handshakes += counts.handshakes
+        self.attemptsFailed += counts.attemptsFailed
+    }
+}
+
+/// The pace of one send on one event loop, and its runs that wait for it.
+final class SendPace {
+    let beat: LeaseBeat
+    /// Runs that go by it.
+    private(set) var runs = 0
+    private var parked: [ActiveRun] = []
+
+    init(beat: LeaseBeat) { self.beat = beat }
+
+    func join(_ active: ActiveRun) {
+        active.pace = self
+        self.runs += 1
+    }
+
+    func leave(_ active: ActiveRun) {
+        active.pace = nil
+        active.isParked = false
+        self.runs -= 1
+        self.parked.removeAll { $0 === active }
+    }
+
+    /// A run has something to send and no permit.
+    func park(_ active: ActiveRun) {
+        self.beat.need(hurry: false)
+        guard !active.isParked else { return }
+        active.isParked = true
+        self.parked.append(active)
+    }
+
+    /// The runs that waited.
+    func takeParked() -> [ActiveRun] {
+        let parked = self.parked
+        for active in parked { active.isParked = false }
+        self.parked = []
+        return parked
+    }
+
+    /// How many recipients wait.
+    var recipients: Int { self.parked.reduce(0) { $0 + $1.run.unsentCount } }
+}

@@ -1,0 +1,66 @@
+internal import ApusCore
+internal import ApusStreams
+internal import NIOCore
+
+/// Rates of single sends, and permits as they come.
+extension Worker {
+    /// How many recipients of the run's send the whole fleet may reach per second; 0: as many as can be.
+    func setRate(_ token: RunToken, perSecond: Double) {
+        guard let active = self.active(token) else { return }
+        self.setRate(perSecond, of: active)
+        self.enqueue(active)
+        if let route = active.route { self.feed(route, active.plan.lane) }
+    }
+
+    func setRate(_ perSecond: Double, of active: ActiveRun) {
+        precondition(perSecond >= 0)
+        guard perSecond > 0 else { return self.leavePace(active) }
+        if let pace = active.pace {
+            pace.beat.ratePerSecond = perSecond
+            return
+        }
+        let send = active.plan.send
+        let pace =
+            self.paces[send.send]
+            ?? SendPace(
+                beat: self.beat(of: Limiter(ofSend: send.send, tag: send.tag), ratePerSecond: perSecond)
+            )
+        self.paces[send.send] = pace
+        pace.beat.ratePerSecond = perSecond
+        pace.join(active)
+    }
+
+    func leavePace(_ active: ActiveRun) {
+        guard let pace = active.pace else { return }
+        pace.leave(active)
+        guard pace.runs == 0 else { return }
+        pace.beat.stop()
+        self.paces[active.plan.send.send] = nil
+    }
+}
+
+extension Worker: LeaseBeatUser {
+    func waiting(for beat: LeaseBeat) -> Int {
+        let now = NIODeadline.now().uptimeNanoseconds
+        if let pace = self.paces.values.first(where: { $0.beat === beat }) {
+            return min(self.settings.window, pace.recipients)
+        }
+        return self.routes.values.first { $0.beat === beat }?.waitingForPermits(now: now) ?? 0
+    }
+
+    func isActive(_ beat: LeaseBeat) -> Bool {
+        if let pace = self.paces.values.first(where: { $0.beat === beat }) { return pace.runs > 0 }
+        return self.routes.values.first { $0.beat === beat }.map { $0.runs > 0 } ?? false
+    }
+
+    func leased(_ beat: LeaseBeat) {
+        if let pace = self.paces.values.first(where: { $0.beat === beat }) {
+            for active in pace.takeParked() {
+                self.enqueue(active)
+                if let route = active.route { self.feed(route, active.plan.lane) }
+            }
+        } else if let route = self.routes.values.first(where: { $0.beat === beat }) {
+            for lane in Lane.allCases { self.feed(route, lane) }
+        }
+    }
+}

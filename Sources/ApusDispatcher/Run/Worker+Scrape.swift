@@ -1,0 +1,74 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusProviders
+internal import ApusStreams
+internal import NIOCore
+
+extension Worker {
+    /// Takes over what the gateways know of the moment and of their past. Before each scrape.
+    func collect() {
+        for provider in Provider.allCases {
+            let routes = self.routes.values.filter { $0.gateway.configuration.provider == provider }
+            self.collect(provider, routes)
+            let statuses = routes.flatMap(\.statuses)
+            for state in ConnectionState.allCases {
+                self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) {
+                    $0 + Int64($1.connections.count(state))
+                }
+            }
+            self.shard[self.metrics.inFlight[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.inFlight) }
+            self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
+                $0 + Int64($1.connections.streamsLimit)
+            }
+            let counts = routes.map(\.counts)
+            self.shard[self.metrics.payloadBytes[provider]] = counts.reduce(0) {
+                $0 + Int64(clamping: $1.payloadBytes)
+            }
+            self.shard[self.metrics.goAways[provider]] = counts.reduce(0) { $0 + Int64(clamping: $1.goAways) }
+            self.shard[self.metrics.connectionAttempts[provider, .ok]] = counts.reduce(0) {
+                $0 + Int64(clamping: $1.handshakes)
+            }
+            self.shard[self.metrics.connectionAttempts[provider, .failed]] = counts.reduce(0) {
+                $0 + Int64(clamping: $1.attemptsFailed)
+            }
+        }
+    }
+
+    private func collect(_ provider: Provider, _ routes: [RouteSender]) {
+        var circuits: [CircuitLabel: Int64] = [:]
+        var unwritten: Int64 = 0
+        for route in routes {
+            unwritten += Int64(route.window.unwritten)
+            circuits[CircuitLabel(route.circuit.state), default: 0] += 1
+            for (cause, nanoseconds) in route.takeThrottled(now: .now()) {
+                self.shard[self.metrics.throttled[provider, cause]] += nanoseconds
+            }
+        }
+        self.shard[self.metrics.unwritten[provider]] = unwritten
+        self.shard[self.metrics.rateLevels[provider]] = routes.reduce(0) {
+            $0 + Int64(($1.beat.permits.lease.level * 1_000).rounded())
+        }
+        for label in CircuitLabel.allCases { self.shard[self.metrics.circuits[provider, label]] = circuits[label] ?? 0 }
+    }
+}
+
+extension ConnectionPool.Census {
+    fileprivate func count(_ state: ConnectionState) -> Int {
+        switch state {
+        case .connecting: self.connecting
+        case .open: self.open
+        case .draining: self.draining
+        }
+    }
+}
+
+extension CircuitLabel {
+    fileprivate init(_ state: RouteCircuit.State) {
+        self =
+            switch state {
+            case .closed: .closed
+            case .open: .open
+            case .halfOpen: .halfOpen
+            }
+    }
+}

@@ -1,0 +1,139 @@
+/// The dynamic table that the peer's decoder keeps of our headers (RFC 7541 §2.3.2), mirrored.
+struct HeaderTable {
+    /// A header.
+    struct Field: Hashable {
+        var name: [UInt8]
+        var value: [UInt8]
+
+        init(_ name: [UInt8], _ value: [UInt8]) {
+            self.name = name
+            self.value = value
+        }
+
+        @unsafe
+        init(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+            unsafe self.name = Array(name)
+            unsafe self.value = Array(value)
+        }
+
+        /// What it counts in a table (RFC 7541 §4.1).
+        var tableBytes: Int { self.name.count + self.value.count + 32 }
+    }
+
+    /// What we use of a table, however much more a peer allows; also what it has before SETTINGS (RFC 9113 §6.5.2).
+    static let bytesMax = 4_096
+    /// Entries of the static table (RFC 7541 appendix A).
+    private static let staticCount = 61
+    /// Of the static table, what our requests have.
+    private static let whole: [Field: Int] = [
+        Field(Array(":method".utf8), Array("GET".utf8)): 2, Field(Array(":method".utf8), Array("POST".utf8)): 3,
+        Field(Array(":path".utf8), Array("/".utf8)): 4, Field(Array(":scheme".utf8), Array("https".utf8)): 7,
+    ]
+    private static let names: [[UInt8]: Int] = [
+        Array(":authority".utf8): 1, Array(":method".utf8): 2, Array(":path".utf8): 4,
+        Array("authorization".utf8): 23, Array("content-type".utf8): 31,
+    ]
+
+    /// Oldest first.
+    private var entries: [Field] = []
+    private var bytes = 0
+    /// Bytes that it may hold.
+    private(set) var bytesMax = Self.bytesMax
+    /// Changes of size that the next block has to tell: the smallest since the last block, and what it is now.
+    private var smallest: Int?
+    /// Changes whenever blocks that were made before no longer hold.
+    private(set) var generation: UInt64 = 0
+
+    /// The peer's SETTINGS_HEADER_TABLE_SIZE.
+    mutating func peerAllows(_ bytes: UInt32) {
+        let allowed = min(Int(bytes), Self.bytesMax)
+        guard allowed != self.bytesMax else { return }
+        self.smallest = min(self.smallest ?? allowed, allowed)
+        self.bytesMax = allowed
+        self.evict(to: allowed)
+        self.generation += 1
+    }
+
+    /// Begins a block: tells of changes of size, once (RFC 7541 §4.2). False: there is none.
+    mutating func announceSize(to block: inout GrowingBytes) -> Bool {
+        guard let smallest = self.smallest else { return false }
+        if smallest < self.bytesMax { Self.append(smallest, prefixBits: 5, pattern: 0x20, to: &block) }
+        Self.append(self.bytesMax, prefixBits: 5, pattern: 0x20, to: &block)
+        self.smallest = nil
+        return true
+    }
+
+    /// Appends a field, shortest form first; an indexed one that is not in the table yet is put there.
+    mutating func encode(_ field: Field, isIndexed: Bool, to block: inout GrowingBytes) {
+        if let index = Self.whole[field] {
+            return Self.append(index, prefixBits: 7, pattern: 0x80, to: &block)
+        }
+        if isIndexed, let place = self.entries.lastIndex(of: field) {
+            return Self.append(Self.staticCount + self.entries.count - place, prefixBits: 7, pattern: 0x80, to: &block)
+        }
+        Self.appendLiteral(field, pattern: isIndexed ? 0x40 : 0, prefixBits: isIndexed ? 6 : 4, to: &block)
+        guard isIndexed else { return }
+        self.evict(to: self.bytesMax - field.tableBytes)
+        self.entries.append(field)
+        self.bytes += field.tableBytes
+        self.generation += 1
+    }
+
+    private mutating func evict(to bytes: Int) {
+        while self.bytes > max(bytes, 0), !self.entries.isEmpty { self.bytes -= self.entries.removeFirst().tableBytes }
+    }
+
+    // MARK: Representations
+
+    /// A literal without indexing: leaves every table as it is.
+    static func appendLiteral(_ name: some Sequence<UInt8>, _ value: some Sequence<UInt8>, to block: inout GrowingBytes)
+    {
+        Self.appendLiteral(Field(Array(name), Array(value)), pattern: 0, prefixBits: 4, to: &block)
+    }
+
+    private static func appendLiteral(_ field: Field, pattern: UInt8, prefixBits: Int, to block: inout GrowingBytes) {
+        let name = Self.names[field.name] ?? 0
+        Self.append(name, prefixBits: prefixBits, pattern: pattern, to: &block)
+        if name == 0 { Self.append(field.name, to: &block) }
+        Self.append(field.value, to: &block)
+    }
+
+    private static func append(_ string: [UInt8], to block: inout GrowingBytes) {
+        Self.append(string.count, prefixBits: 7, pattern: 0, to: &block)
+        for byte in string { block.append(byte) }
+    }
+
+    private static func append(_ value: Int, prefixBits: Int, pattern: UInt8, to block: inout GrowingBytes) {
+        let start = unsafe block.reserve(block.count + 10) + block.count
+        var cursor = unsafe start
+        unsafe Self.writeInteger(value, prefixBits: prefixBits, pattern: pattern, to: &cursor)
+        let count = unsafe cursor - start
+        block.setCount(block.count + count)
+    }
+
+    /// An integer (RFC 7541 §5.1), at most ten bytes of it.
+    @unsafe
+    static func writeInteger(
+        _ value: Int,
+        prefixBits: Int,
+        pattern: UInt8,
+        to cursor: inout UnsafeMutablePointer<UInt8>
+    ) {
+        let most = (1 << prefixBits) - 1
+        guard value >= most else {
+            unsafe cursor[0] = pattern | UInt8(value)
+            unsafe cursor += 1
+            return
+        }
+        unsafe cursor[0] = pattern | UInt8(most)
+        unsafe cursor += 1
+        var rest = value - most
+        while rest >= 0x80 {
+            unsafe cursor[0] = UInt8(rest & 0x7f) | 0x80
+            unsafe cursor += 1
+            rest >>= 7
+        }
+        unsafe cursor[0] = UInt8(rest)
+        unsafe cursor += 1
+    }
+}

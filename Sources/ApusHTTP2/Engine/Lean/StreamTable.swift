@@ -1,0 +1,68 @@
+/// Which slot an open stream has: a hash table with linear probing. Ids rise by two, so that streams mostly lie side by
+/// side, each in its own place.
+@safe struct StreamTable: ~Copyable {
+    private struct Entry {
+        var streamID: UInt32
+        var slot: Int32
+    }
+
+    private let entries: UnsafeMutablePointer<Entry>
+    private let mask: Int
+
+    /// For so many at a time.
+    init(capacity: Int) {
+        var places = 2
+        while places < capacity * 2 { places *= 2 }
+        unsafe self.entries = .allocate(capacity: places)
+        unsafe self.entries.initialize(repeating: Entry(streamID: 0, slot: -1), count: places)
+        self.mask = places - 1
+    }
+
+    deinit { unsafe self.entries.deallocate() }
+
+    @inline(__always)
+    private func home(_ streamID: UInt32) -> Int { Int(streamID >> 1) & self.mask }
+
+    /// The slot; -1: there is no such stream.
+    @inline(__always)
+    func find(_ streamID: UInt32) -> Int32 {
+        var place = self.home(streamID)
+        while true {
+            let entry = unsafe self.entries[place]
+            if entry.streamID == streamID { return entry.slot }
+            guard entry.streamID != 0 else { return -1 }
+            place = (place + 1) & self.mask
+        }
+    }
+
+    /// A stream that is not there yet; its id is not 0.
+    @inline(__always)
+    mutating func insert(_ streamID: UInt32, slot: Int32) {
+        var place = self.home(streamID)
+        while unsafe self.entries[place].streamID != 0 { place = (place + 1) & self.mask }
+        unsafe self.entries[place] = Entry(streamID: streamID, slot: slot)
+    }
+
+    /// Does nothing when it is not there.
+    @inline(__always)
+    mutating func remove(_ streamID: UInt32) {
+        var place = self.home(streamID)
+        while unsafe self.entries[place].streamID != streamID {
+            guard unsafe self.entries[place].streamID != 0 else { return }
+            place = (place + 1) & self.mask
+        }
+        // Whoever was pushed on by this one moves up, so that no gap ends a search too early.
+        var gap = place
+        place = (place + 1) & self.mask
+        while true {
+            let entry = unsafe self.entries[place]
+            guard entry.streamID != 0 else { break }
+            if (place - self.home(entry.streamID)) & self.mask >= (place - gap) & self.mask {
+                unsafe self.entries[gap] = entry
+                gap = place
+            }
+            place = (place + 1) & self.mask
+        }
+        unsafe self.entries[gap] = Entry(streamID: 0, slot: -1)
+    }
+}

@@ -1,0 +1,55 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusSimulator
+internal import ApusTestKit
+
+extension Benchmark {
+    static let bulkheads = Benchmark(
+        "bulkheads",
+        "Apple's throughput in a send while Google refuses connections, against the same send without Google.",
+        figure: "refusing_over_absent",
+        bar: 0.9,
+        isFloor: true,
+    ) { run in
+        let devices = run.devices ?? 100_000
+        let absent = try await Self.appleRate(devices, targets: [.apns], refusing: false)
+        let healthy = try await Self.appleRate(devices, targets: [], refusing: false)
+        let refusing = try await Self.appleRate(devices, targets: [], refusing: true)
+        return [
+            "apns_per_second_absent": absent, "apns_per_second_healthy": healthy, "apns_per_second_refusing": refusing,
+            "refusing_over_absent": refusing / absent, "refusing_over_healthy": refusing / healthy,
+        ]
+    }
+
+    /// Acceptances of Apple per second, from the first to the last.
+    ///
+    /// Answers take a while, so that the window and not this machine's processors is what limits a route.
+    private static func appleRate(_ devices: Int, targets: [Provider], refusing: Bool) async throws -> Double {
+        var configuration = LaboratoryConfiguration()
+        configuration.simulator.isBlind = true
+        configuration.simulator.faults.apns.delayMilliseconds = 50
+        configuration.simulator.faults.fcm.delayMilliseconds = 50
+        return try await Laboratory.with(configuration) { laboratory in
+            let audience = try await laboratory.register(devices)
+            let apple = audience.count { $0.provider == .apns }
+            let feedback = try await laboratory.startFeedback()
+            let dispatcher = try await laboratory.startDispatcher(["window": "200"])
+            if refusing { try await laboratory.simulator.setListening(false, at: .fcm) }
+            try await laboratory.send(.everyone(targets), id: "bulk")
+            try await eventually("Apple has all", timeout: .seconds(300)) {
+                laboratory.simulator.ledger.snapshot.timeline.accepted(.apns, from: 0) >= apple
+            }
+            let timeline = laboratory.simulator.ledger.snapshot.timeline
+            let busy = timeline.buckets.indices.filter { timeline.buckets[$0].apns > 0 }
+            let width = Double(AcceptanceTimeline.bucketNanoseconds) / 1e9
+            let seconds = Double((busy.last ?? 0) - (busy.first ?? 0) + 1) * width
+            if refusing { try await laboratory.simulator.setListening(true, at: .fcm) }
+            _ = try await laboratory.completion(of: "bulk", timeout: .seconds(300)) {
+                try await laboratory.hastenRetries()
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+            return Double(apple) / seconds
+        }
+    }
+}

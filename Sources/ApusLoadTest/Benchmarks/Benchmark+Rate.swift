@@ -1,0 +1,57 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusSimulator
+internal import ApusStreams
+internal import ApusTestKit
+
+extension Benchmark {
+    private static let perSecond = 2_000
+    /// Seconds that are looked at, from one second after the first acceptance on.
+    private static let seconds = 10
+
+    static let rate = Benchmark(
+        "rate",
+        "The fullest second of a send that two dispatchers share at a governed rate, against that rate, and the mean of ten.",
+        figure: "second_max_over_rate",
+        bar: 1.05,
+    ) { run in
+        var configuration = LaboratoryConfiguration()
+        configuration.simulator.isBlind = true
+        configuration.rates.applePerSecond = Self.perSecond
+        return try await Laboratory.with(configuration) { laboratory in
+            let devices = Self.perSecond * (Self.seconds + 2)
+            _ = try await laboratory.register(devices, providers: [.apns]) { _ in [] }
+            let feedback = try await laboratory.startFeedback()
+            let dispatchers = [try await laboratory.startDispatcher(), try await laboratory.startDispatcher()]
+            try await laboratory.send(.everyone([]), id: "governed")
+            let ledger = try await laboratory.completion(of: "governed", timeout: .seconds(120))
+            let shares = try await Self.delivered(by: dispatchers)
+            for dispatcher in dispatchers { try await dispatcher.terminate() }
+            try await feedback.terminate()
+            let timeline = laboratory.simulator.ledger.snapshot.timeline
+            let perBucket = timeline.buckets.map { Double($0.count(.apns)) }.drop { $0 == 0 }
+            let bucketsPerSecond = Int(1_000_000_000 / AcceptanceTimeline.bucketNanoseconds)
+            let looked = Array(perBucket.dropFirst(bucketsPerSecond).prefix(Self.seconds * bucketsPerSecond))
+            // Any second, not only those that begin with the clock's.
+            let seconds = (0...(looked.count - bucketsPerSecond)).map {
+                looked[$0..<($0 + bucketsPerSecond)].reduce(0, +)
+            }
+            let rate = Double(Self.perSecond)
+            return [
+                "second_max_over_rate": (seconds.max() ?? 0) / rate,
+                "second_min_over_rate": (seconds.min() ?? 0) / rate,
+                "mean_over_rate": looked.reduce(0, +) / Double(looked.count) * Double(bucketsPerSecond) / rate,
+                "smaller_share": (shares.min() ?? 0) / max(1, shares.reduce(0, +)),
+                "lost": Double(devices) - Double(ledger.total(.accepted)),
+            ]
+        }
+    }
+
+    private static func delivered(by dispatchers: [ServiceProcess]) async throws -> [Double] {
+        var shares: [Double] = []
+        for dispatcher in dispatchers {
+            shares.append(try await dispatcher.metric("apus_dispatcher_deliveries_total"))
+        }
+        return shares
+    }
+}

@@ -1,0 +1,117 @@
+internal import ApusCore
+internal import ApusSimulator
+internal import ApusTestKit
+
+extension Drill {
+    static let goAway = Drill("goaway", "Both providers end every connection after a second, with GOAWAY.") { run in
+        let terms = DrillTerms(devices: run.sized(6_000, 100_000), delayMilliseconds: 150) { plan in
+            plan.apns.goAwayEveryMilliseconds = 1_000
+            plan.fcm.goAwayEveryMilliseconds = 1_000
+        }
+        return try await DrillStage.with(run, terms) { stage in
+            try await stage.publish()
+            try await stage.conclude { try await stage.laboratory.hastenRetries() }
+            let goAways = stage.laboratory.simulator.ledger.snapshot.summary.goAways
+            stage.report.figures["go_aways"] = .integer(goAways)
+            stage.report.require(goAways >= 2, "only \(goAways) connections were ended")
+        }
+    }
+
+    static let providerStalled = Drill(
+        "provider-stalled",
+        "Apple takes every request and answers none, until its connections break; Google is well."
+    ) { run in
+        let terms = DrillTerms(devices: run.sized(4_000, 100_000))
+        return try await DrillStage.with(run, terms) { stage in
+            try await stage.publish()
+            try await stage.awaitShare(0.2)
+            stage.setFaults { $0.apns.silence = 1 }
+            run.say("Apple answers no more")
+            try await stage.awaitAccepted(stage.devices.count { $0.provider == .fcm }, .fcm)
+            run.say("Google has all of its own")
+            // The long form also outlasts the timeout of a request.
+            try await Task.sleep(for: .seconds(run.sized(0, 40)))
+            stage.setFaults { _ in }
+            try await stage.laboratory.simulator.setListening(false, at: .apns)
+            try await stage.laboratory.simulator.setListening(true, at: .apns)
+            run.say("Apple is back")
+            // What it took and never answered is sent again by right.
+            stage.report.bound = stage.laboratory.audit(DrillStage.send, stage.devices).unanswered
+            stage.report.figures["unanswered"] = .integer(stage.report.bound)
+            try await stage.conclude { try await stage.laboratory.hastenRetries() }
+        }
+    }
+
+    static let providerDown = Drill(
+        "provider-down",
+        "Google refuses connections, a minute in the long form; Apple does not notice."
+    ) { run in
+        let terms = DrillTerms(devices: run.sized(6_000, 100_000), delayMilliseconds: 20)
+        return try await DrillStage.with(run, terms) { stage in
+            try await stage.laboratory.simulator.setListening(false, at: .fcm)
+            let start = ContinuousClock.now
+            try await stage.publish()
+            let patience = run.sized(20, 60)
+            let apple = stage.devices.count { $0.provider == .apns }
+            do {
+                try await eventually("Apple has all", timeout: .seconds(patience)) {
+                    stage.laboratory.simulator.ledger.snapshot.timeline.accepted(.apns, from: 0) >= apple
+                }
+                stage.report.figures["apns_seconds"] =
+                    DrillReport.number((ContinuousClock.now - start) / .seconds(1), 3)
+            } catch is EventuallyTimedOut {
+                stage.report.complaints.append("Apple did not get all within \(patience) s while Google was away")
+            }
+            let rest = Duration.seconds(run.sized(3, 60)) - (ContinuousClock.now - start)
+            if rest > .zero { try await Task.sleep(for: rest) }
+            let google = stage.laboratory.simulator.ledger.snapshot.timeline.accepted(.fcm, from: 0)
+            stage.report.require(google == 0, "\(google) were accepted by a provider that is away")
+            try await stage.laboratory.simulator.setListening(true, at: .fcm)
+            run.say("Google is back")
+            try await stage.conclude { try await stage.laboratory.hastenRetries() }
+        }
+    }
+
+    static let quotaStorm = Drill(
+        "quota-storm",
+        "429 from Google for the whole project with Retry-After, and from Apple for some devices."
+    ) { run in
+        try await Self.storm(run, unaffected: .apns) { plan in
+            plan.fcm.tooManyRequests = 1
+            plan.apns.tooManyRequests = 0.02
+            plan.retryAfter = .seconds(2)
+        }
+    }
+
+    static let unavailableStorm = Drill("unavailable-storm", "503 from both providers, for everything.") { run in
+        try await Self.storm(run, unaffected: nil) { plan in
+            plan.fcm.unavailable = 1
+            plan.apns.unavailable = 1
+            plan.retryAfter = .seconds(2)
+        }
+    }
+
+    /// Refuses requests for a while; what was put off has to wait in Redis, where it can be seen.
+    private static func storm(
+        _ run: DrillRun,
+        unaffected: Provider?,
+        _ faults: @escaping @Sendable (inout FaultPlan) -> Void,
+    ) async throws -> DrillReport {
+        let terms = DrillTerms(devices: run.sized(4_000, 100_000), delayMilliseconds: run.sized(50, 20))
+        return try await DrillStage.with(run, terms) { stage in
+            try await stage.publish()
+            try await stage.awaitShare(0.2)
+            stage.setFaults(faults)
+            run.say("the storm begins")
+            try await Task.sleep(for: .seconds(run.sized(3, 20)))
+            let summary = stage.laboratory.simulator.ledger.snapshot.summary
+            let waiting = try await stage.laboratory.waitingForTheirTime()
+            stage.report.figures["refused"] = .integer(summary.faults.values.reduce(0, +))
+            stage.report.figures["waiting"] = .integer(waiting)
+            stage.report.require(waiting > 0, "nothing waits for its time in Redis")
+            stage.setFaults { _ in }
+            run.say("the storm is over, \(waiting) retry units wait")
+            try await stage.conclude { try await stage.laboratory.hastenRetries() }
+        }
+    }
+}

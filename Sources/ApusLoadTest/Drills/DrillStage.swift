@@ -1,0 +1,248 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+internal import ApusSimulator
+internal import ApusStreams
+internal import ApusTestKit
+
+/// What a drill's fleet is like.
+struct DrillTerms: Sendable {
+    /// Devices of the audience, Apple's and Google's in turn.
+    var devices: Int
+    /// Dispatchers at the start.
+    var dispatchers = 1
+    /// How long every provider takes to answer, in milliseconds: so that a fault finds the send under way.
+    var delayMilliseconds: Int64 = 50
+    /// Recipients that may be unwritten at once, per route and event loop.
+    var window = 100
+    /// How often progress is written, in milliseconds.
+    var flushMilliseconds: Int64 = 10
+    /// How long an owner may be silent, in milliseconds.
+    var leaseMilliseconds: Int64 = 1_000
+    /// Share of dead tokens.
+    var deadShare = 0.0
+    /// Whether Redis keeps an append-only file.
+    var isAppendOnly = false
+    /// What else goes wrong from the start.
+    var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
+
+    /// Providers of the devices: each is one route, and has a window of its own.
+    static let routes = 2
+
+    var dispatcherSettings: ServiceSettingsText {
+        [
+            "lease": "\(self.leaseMilliseconds)ms", "flush_interval": "\(self.flushMilliseconds)ms",
+            "window": "\(self.window)",
+        ]
+    }
+
+    /// The plan of faults that this begins with.
+    func plan(seed: UInt64) -> FaultPlan {
+        var plan = FaultPlan(seed: seed)
+        plan.apns.delayMilliseconds = self.delayMilliseconds
+        plan.fcm.delayMilliseconds = self.delayMilliseconds
+        self.faults(&plan)
+        return plan
+    }
+}
+
+/// A laboratory with a topic's subscribers, feedback and dispatchers, and the report that is being written.
+///
+/// Confined to the task that performs the drill.
+final class DrillStage {
+    /// The usual send.
+    static let send = "drill"
+    private static let topic = "news"
+    /// How long a send may take until nobody believes in it any more.
+    private var patience: Duration { .seconds(self.run.sized(120, 600)) }
+
+    let run: DrillRun
+    let terms: DrillTerms
+    let laboratory: Laboratory
+    let devices: [LaboratoryDevice]
+    var report: DrillReport
+    private(set) var dispatchers: [ServiceProcess] = []
+    private(set) var feedback: ServiceProcess
+    private var publishedAt: Int64 = 0
+
+    private init(
+        _ run: DrillRun,
+        _ terms: DrillTerms,
+        _ laboratory: Laboratory,
+        _ devices: [LaboratoryDevice],
+        _ feedback: ServiceProcess,
+    ) {
+        self.run = run
+        self.terms = terms
+        self.laboratory = laboratory
+        self.devices = devices
+        self.feedback = feedback
+        self.report = DrillReport(name: run.drill.name, size: run.size, seed: run.seed)
+        self.report.devices = devices.count
+        self.report.window = terms.window
+        self.report.flushMilliseconds = terms.flushMilliseconds
+    }
+
+    /// Sets the stage, lets `body` play on it, and ends everything.
+    static func with(
+        _ run: DrillRun,
+        _ terms: DrillTerms,
+        _ body: (DrillStage) async throws -> Void,
+    ) async throws -> DrillReport {
+        var configuration = LaboratoryConfiguration()
+        configuration.redis.isAppendOnly = terms.isAppendOnly
+        configuration.simulator.deadShare = DeadShare(terms.deadShare, seed: run.seed)
+        configuration.simulator.faults = terms.plan(seed: run.seed)
+        return try await Laboratory.with(configuration) { laboratory in
+            run.say("registering \(terms.devices) devices")
+            let devices = try await laboratory.register(terms.devices, topics: { _ in [Self.topic] })
+            let feedback = try await laboratory.startFeedback(["lease": "\(terms.leaseMilliseconds)ms"])
+            let stage = DrillStage(run, terms, laboratory, devices, feedback)
+            for _ in 0..<terms.dispatchers { try await stage.startDispatcher() }
+            try await body(stage)
+            return stage.report
+        }
+    }
+
+    // MARK: Services
+
+    /// Starts another dispatcher.
+    @discardableResult
+    func startDispatcher() async throws -> ServiceProcess {
+        let dispatcher = try await self.laboratory.startDispatcher(self.terms.dispatcherSettings)
+        self.dispatchers.append(dispatcher)
+        return dispatcher
+    }
+
+    /// Starts feedback anew, after the first one ended.
+    func restartFeedback() async throws {
+        self.feedback = try await self.laboratory.startFeedback(["lease": "\(self.terms.leaseMilliseconds)ms"])
+    }
+
+    /// Kills a dispatcher; afterwards so much more may have been repeated.
+    func kill(_ dispatcher: ServiceProcess) async {
+        self.report.bound += self.boundOfOneKill
+        self.dispatchers.removeAll { $0 === dispatcher }
+        await dispatcher.kill()
+    }
+
+    /// Ends a dispatcher in order.
+    func terminate(_ dispatcher: ServiceProcess) async throws {
+        self.dispatchers.removeAll { $0 === dispatcher }
+        try await dispatcher.terminate()
+    }
+
+    /// What one dispatcher that ends without a word may repeat: its windows, and what it sends while progress is written.
+    var boundOfOneKill: Int {
+        self.terms.window * DrillTerms.routes + Int(self.rateNow * Double(self.terms.flushMilliseconds) / 1_000)
+    }
+
+    /// Waits until a process that is gone, or asleep, owns nothing any more; the time since `start` is noted.
+    func awaitTakeover(of dispatcher: ServiceProcess, since start: ContinuousClock.Instant) async throws {
+        try await eventually("others take over what \(dispatcher.name) had in hand", timeout: self.patience) {
+            try await self.laboratory.entriesInHand(of: dispatcher.processID) == 0
+        }
+        self.report.takeoverSeconds.append((ContinuousClock.now - start) / .seconds(1))
+    }
+
+    // MARK: Sending
+
+    /// Publishes the send to all devices.
+    func publish(_ send: String = DrillStage.send) async throws {
+        self.publishedAt = self.laboratory.clock.nanosecondsSince1970()
+        self.run.say("sending to \(self.devices.count) devices")
+        try await self.laboratory.send(.topic(Self.topic), id: send)
+    }
+
+    /// Acceptances so far.
+    var acceptedCount: Int { self.laboratory.simulator.ledger.snapshot.timeline.accepted(from: 0) }
+
+    /// Acceptances per second at the moment: the most of any tenth of the last second.
+    var rateNow: Double {
+        let timeline = self.laboratory.simulator.ledger.snapshot.timeline
+        let now = self.laboratory.clock.nanosecondsSince1970()
+        let tenth: Int64 = 100_000_000
+        return (1...10).map { back in
+            let from = now - Int64(back) * tenth
+            return Double(timeline.accepted(from: from, to: from + tenth)) * 10
+        }.max() ?? 0
+    }
+
+    /// Waits until so many were accepted.
+    ///
+    /// - Throws: when the send is over before.
+    func awaitAccepted(_ count: Int, _ provider: Provider? = nil) async throws {
+        try await eventually("\(count) are accepted", timeout: self.patience) {
+            self.laboratory.simulator.ledger.snapshot.timeline.accepted(provider, from: 0) >= count
+        }
+    }
+
+    /// Waits until a share of the devices was accepted.
+    func awaitShare(_ share: Double) async throws {
+        try await self.awaitAccepted(Int(Double(self.devices.count) * share))
+        self.run.say("\(self.acceptedCount) accepted")
+    }
+
+    // MARK: Faults
+
+    /// Changes what goes wrong from now on.
+    func setFaults(_ change: (inout FaultPlan) -> Void) {
+        var plan = self.terms.plan(seed: self.run.seed)
+        change(&plan)
+        self.laboratory.simulator.setFaults(plan)
+    }
+
+    // MARK: Judging
+
+    /// Waits until the send is complete, compares, sees that nothing is left, and ends the services in order.
+    ///
+    /// - Parameters:
+    ///   - sends: all planned sends to all devices.
+    ///   - meanwhile: done again and again while one is not complete.
+    func conclude(_ sends: [String] = [DrillStage.send], meanwhile: () async throws -> Void = {}) async throws {
+        self.run.say("waiting until all is done")
+        for send in sends {
+            let ledger = try await self.laboratory.completion(of: send, timeout: self.patience, meanwhile: meanwhile)
+            self.report.add(ledger, of: send)
+            let living = self.devices.filter { !self.laboratory.simulator.isDead($0.token, provider: $0.provider) }
+            let audit = self.laboratory.audit(send, living)
+            self.report.add(audit)
+            self.report.require(
+                ledger.total(.accepted) == living.count
+                    && ledger.total(.unregistered) == self.devices.count - living.count,
+                "\(send): \(living.count) of \(self.devices.count) devices are alive, but the ledger counts "
+                    + "\(ledger.total(.accepted)) accepted and \(ledger.total(.unregistered)) unregistered",
+            )
+        }
+        self.noteRate()
+        try await self.awaitQuiet()
+        for dispatcher in self.dispatchers { try await dispatcher.terminate() }
+        try await self.feedback.terminate()
+        self.report.judge()
+    }
+
+    /// Waits until nothing is left in Redis.
+    private func awaitQuiet() async throws {
+        var left: [String: Int64] = [:]
+        let deadline = ContinuousClock.now + .seconds(20)
+        repeat {
+            left = try await self.laboratory.leftovers()
+            if left.isEmpty { return }
+            try await Task.sleep(for: .milliseconds(20))
+        } while ContinuousClock.now < deadline
+        self.report.complaints.append("left in Redis: \(left.sorted { $0.key < $1.key }.prefix(5))")
+    }
+
+    private func noteRate() {
+        let timeline = self.laboratory.simulator.ledger.snapshot.timeline
+        let seconds = Double(timeline.buckets.count) * Double(AcceptanceTimeline.bucketNanoseconds) / 1e9
+        if seconds > 0 { self.report.ratePerSecond = Double(timeline.accepted(from: 0)) / seconds }
+    }
+
+    /// Entries that the living dispatchers took over from others.
+    func claims() async throws -> Int {
+        var count = 0.0
+        for dispatcher in self.dispatchers { count += try await dispatcher.metric("apus_stream_entries_claimed_total") }
+        return Int(count)
+    }
+}

@@ -1,0 +1,53 @@
+package import ApusCore
+internal import ApusInstallation
+internal import ApusMessages
+package import ApusSimulator
+internal import ApusStore
+
+/// A device of a laboratory.
+package struct LaboratoryDevice: Hashable, Sendable {
+    /// Its id.
+    package var id: String
+    /// Even ones are Apple's, odd ones Google's.
+    package var provider: Provider
+    /// Of the form that the provider's have.
+    package var token: String
+
+    /// The token's digest, as the simulator knows it.
+    package var digest: TokenDigest { TokenDigest(self.token, provider: self.provider) }
+
+    /// The device of that position: the same in every laboratory.
+    package init(app: String, index: Int, providers: [Provider] = [.apns, .fcm]) {
+        let salt = app.utf8.reduce(UInt64(index)) { $0 &* 31 &+ UInt64($1) }
+        var generator = SeededGenerator(seed: salt)
+        self.id = "\(app)-\(index)"
+        self.provider = providers[index % providers.count]
+        self.token = self.provider == .apns ? SampleToken.apple(&generator) : SampleToken.google(&generator)
+    }
+}
+
+extension Laboratory {
+    /// The app of most sends.
+    package static let app = "demo"
+
+    /// Fills the empty store of an app with devices, each in the topics of `topics(index)`.
+    ///
+    /// - Parameter providers: dealt out in turn.
+    package func register(
+        _ count: Int,
+        app: String = Laboratory.app,
+        providers: [Provider] = [.apns, .fcm],
+        topics: @Sendable (Int) -> [String] = { _ in [] },
+        user: @Sendable (Int) -> String = { _ in "" },
+    ) async throws -> [LaboratoryDevice] {
+        let devices = (0..<count).map { LaboratoryDevice(app: app, index: $0, providers: providers) }
+        try await self.installation.store.load(try AppID(app), count: count) { index in
+            let device = devices[index]
+            var registration = DeviceRegistration(device: device.id, provider: device.provider, token: device.token)
+            registration.topics = topics(index)
+            registration.user = user(index)
+            return registration
+        }
+        return devices
+    }
+}

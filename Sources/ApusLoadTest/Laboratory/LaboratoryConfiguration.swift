@@ -1,0 +1,145 @@
+internal import ApusCore
+package import ApusRedis
+package import ApusSimulator
+package import ApusTestKit
+
+/// How a laboratory is set up.
+package struct LaboratoryConfiguration: Sendable {
+    /// Two shards and four partitions: enough to be more than one, few enough to start in no time.
+    package static let smallKeyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+
+    /// The installation's sizes.
+    package var keyspace = Self.smallKeyspace
+    /// The server.
+    package var redis = RedisServer.Options()
+    /// The providers. Their ports are chosen here, so that they can close and open again.
+    package var simulator = SimulatorConfiguration()
+    /// Threads that drive a service's sockets; 0: one for each core.
+    package var eventLoops = 1
+    /// The least level that services log.
+    package var logLevel = "info"
+    /// Whether admin endpoints have their standard ports; else any that are free.
+    package var usesStandardPorts = false
+    /// SHA-256 of an API key that may register, in hexadecimal.
+    package var keyDigest: String?
+    /// How fast the dispatchers may go.
+    package var rates = ProviderRates()
+
+    /// The usual laboratory.
+    package init() {}
+}
+
+/// How fast all dispatchers together may send to each provider, from the first request on; nil: as fast as they can.
+package struct ProviderRates: Hashable, Sendable {
+    /// To Apple.
+    package var applePerSecond: Int?
+    /// To Google.
+    package var googlePerMinute: Int?
+
+    /// As fast as they can.
+    package init() {}
+}
+
+/// The settings of one service that differ from the standard, by their names below the service's.
+package typealias ServiceSettingsText = [String: String]
+
+/// The configuration of a laboratory's services: one text for all of them.
+package struct ServiceConfiguration: Hashable, Sendable {
+    /// A server that stands in for Apple's, other than the simulator.
+    package struct AppleStandIn: Hashable, Sendable {
+        /// Its port, on loopback.
+        package var port: Int
+        /// The certificate to trust.
+        package var caFile: String
+
+        /// A server.
+        package init(port: Int, caFile: String) {
+            self.port = port
+            self.caFile = caFile
+        }
+    }
+
+    /// Redis.
+    package var redisURL: String
+    /// Threads that drive sockets.
+    package var eventLoops = 1
+    /// The least level that is logged.
+    package var logLevel = "info"
+    /// The providers' ports, certificate and apps.
+    package var credentials: SimulatorCredentials
+    /// Where the simulator listens.
+    package var addresses: SimulatorAddresses
+    /// SHA-256 of an API key that may register.
+    package var keyDigest: String?
+    /// In Apple's place.
+    package var apple: AppleStandIn?
+    /// How fast the dispatchers may go.
+    package var rates = ProviderRates()
+
+    /// A configuration.
+    package init(redisURL: String, credentials: SimulatorCredentials, addresses: SimulatorAddresses) {
+        self.redisURL = redisURL
+        self.credentials = credentials
+        self.addresses = addresses
+    }
+
+    /// The file of a service, without its admin endpoint.
+    package func yaml(_ service: String, _ settings: ServiceSettingsText) -> String {
+        var lines = [
+            "redis: {url: \(Self.quoted(self.redisURL))}",
+            "event_loops: \(self.eventLoops)",
+            "log: {level: \(self.logLevel), format: json}",
+            "drain_timeout: 10s",
+        ]
+        if !settings.isEmpty {
+            lines.append("\(service):")
+            for (name, value) in settings.sorted(by: { $0.key < $1.key }) {
+                lines.append("  \(name): \(Self.quoted(value))")
+            }
+        }
+        lines.append("apps:")
+        for files in self.credentials.apps { lines += self.app(files) }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private func app(_ files: SimulatorCredentials.App) -> [String] {
+        var lines = ["  \(files.app.name):"]
+        if let keyFile = files.keyFile {
+            lines += [
+                "    apns:",
+                "      team_id: \(Self.quoted(files.app.teamID))",
+                "      key_id: \(Self.quoted(files.app.keyID))",
+                "      key_file: \(Self.quoted(keyFile))",
+                "      topic: \(Self.quoted(files.app.bundleID ?? ""))",
+                "      environments: [production]",
+                "      rate_per_second: \(Self.rate(self.rates.applePerSecond))",
+                "      host: 127.0.0.1",
+                "      port: \(self.apple?.port ?? self.addresses.apnsPort ?? 0)",
+                "      ca_file: \(Self.quoted(self.apple?.caFile ?? self.credentials.authorityFile))",
+            ]
+        }
+        if let accountFile = files.serviceAccountFile {
+            let base = "\(self.addresses.scheme)://127.0.0.1:\(self.addresses.fcmPort ?? 0)"
+            lines += [
+                "    fcm:",
+                "      project_id: \(Self.quoted(files.app.projectID ?? ""))",
+                "      service_account_file: \(Self.quoted(accountFile))",
+                "      base_url: \(Self.quoted(base))",
+                "      rate_per_minute: \(Self.rate(self.rates.googlePerMinute))",
+                "      ramp: 0s",
+                "      ca_file: \(Self.quoted(self.credentials.authorityFile))",
+            ]
+        }
+        if let keyDigest {
+            lines += [
+                "    auth:", "      api_keys:",
+                "        laboratory: {sha256: \(Self.quoted(keyDigest)), role: register}",
+            ]
+        }
+        return lines
+    }
+
+    private static func rate(_ rate: Int?) -> String { rate.map { String($0) } ?? "unlimited" }
+
+    private static func quoted(_ text: String) -> String { JSONValue.string(text).text }
+}

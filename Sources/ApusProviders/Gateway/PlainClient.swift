@@ -1,0 +1,165 @@
+package import ApusHTTP2
+package import ApusTLS
+package import NIOCore
+
+/// What the other side said to a plain question.
+package struct PlainAnswer: Sendable {
+    /// The HTTP status.
+    package let status: Int
+    /// Cut off where the connection's limit is.
+    package let body: [UInt8]
+    /// The headers that are known by name.
+    package let headers: [HTTP2AnswerField: String]
+
+    /// An answer.
+    package init(status: Int, body: [UInt8], headers: [HTTP2AnswerField: String]) {
+        self.status = status
+        self.body = body
+        self.headers = headers
+    }
+}
+
+/// A connection for the rare questions: token endpoints, channels, topic subscriptions. Questions share it, as many at a time as
+/// the peer allows; the rest waits its turn.
+///
+/// Nothing is asked twice: a question that was not answered, for whatever reason, has no answer.
+package final class PlainClient: Sendable {
+    /// Bytes of an answer that are kept: a list of all channels is the longest.
+    package static let answerBodyBytesMax = 1_024 * 1_024
+
+    private let eventLoop: any EventLoop
+    private let exchange: NIOLoopBound<PlainExchange>
+
+    private init(_ exchange: NIOLoopBound<PlainExchange>, on eventLoop: any EventLoop) {
+        self.exchange = exchange
+        self.eventLoop = eventLoop
+    }
+
+    /// Connects and shakes hands.
+    ///
+    /// - Parameters:
+    ///   - tls: must offer `h2`.
+    ///   - timeout: for connecting, and again for each answer from when the question goes out.
+    package static func connect(
+        to address: HTTPSAddress,
+        tls: TLSContext,
+        timeout: TimeAmount = .seconds(10),
+        on eventLoop: any EventLoop,
+    ) async throws -> PlainClient {
+        let exchange = try await eventLoop.flatSubmit { () -> EventLoopFuture<NIOLoopBound<PlainExchange>> in
+            do {
+                let exchange = PlainExchange(timeout: timeout)
+                // A provider that allows one stream until it knows us says so in its first frame.
+                let handler = try HTTP2ClientHandler(
+                    configuration: HTTP2ClientConfiguration(
+                        streamsMax: 100,
+                        streamsMaxBeforeSettings: 1,
+                        answerBodyBytesMax: Self.answerBodyBytesMax,
+                    ),
+                    delegate: exchange,
+                )
+                exchange.handler = handler
+                let bound = NIOLoopBound(exchange, eventLoop: eventLoop)
+                return HTTP2Connector.connect(
+                    host: address.host,
+                    port: address.port,
+                    tls: tls,
+                    handler: handler,
+                    timeout: timeout,
+                    on: eventLoop,
+                ).map { _ in bound }
+            } catch {
+                return eventLoop.makeFailedFuture(error)
+            }
+        }.get()
+        return PlainClient(exchange, on: eventLoop)
+    }
+
+    /// Asks; nil: there was no answer in time, or the connection ended first.
+    package func ask(_ request: PlainRequest) async -> PlainAnswer? {
+        let (exchange, eventLoop) = (self.exchange, self.eventLoop)
+        let answer = eventLoop.flatSubmit { exchange.value.ask(request, on: eventLoop) }
+        return (try? await answer.get()) ?? nil
+    }
+
+    /// Closes; what waits has no answer.
+    package func close() {
+        let exchange = self.exchange
+        self.eventLoop.execute { exchange.value.close() }
+    }
+
+    /// Runs `body` with a connection, and closes it.
+    package static func with<Result>(
+        _ address: HTTPSAddress,
+        tls: TLSContext,
+        timeout: TimeAmount = .seconds(10),
+        on eventLoop: any EventLoop,
+        _ body: (PlainClient) async throws -> Result,
+    ) async throws -> Result {
+        let client = try await Self.connect(to: address, tls: tls, timeout: timeout, on: eventLoop)
+        defer { client.close() }
+        return try await body(client)
+    }
+}
+
+/// The questions of one connection, on its event loop.
+private final class PlainExchange: HTTP2ClientDelegate {
+    var handler: HTTP2ClientHandler?
+    private let timeout: TimeAmount
+    private var waiting: [(request: PlainRequest, promise: EventLoopPromise<PlainAnswer?>)] = []
+    private var asked: [UInt64: EventLoopPromise<PlainAnswer?>] = [:]
+    private var lastTag: UInt64 = 0
+
+    init(timeout: TimeAmount) { self.timeout = timeout }
+
+    func ask(_ request: PlainRequest, on eventLoop: any EventLoop) -> EventLoopFuture<PlainAnswer?> {
+        let promise = eventLoop.makePromise(of: PlainAnswer?.self)
+        self.waiting.append((request, promise))
+        self.submit()
+        return promise.futureResult
+    }
+
+    func close() { self.handler?.close() }
+
+    private func submit() {
+        while let next = self.waiting.first {
+            guard let handler = self.handler else { return self.end() }
+            let deadline = NIODeadline.now() + self.timeout
+            switch handler.submitPlain(next.request, tag: self.lastTag + 1, deadline: deadline) {
+            case .submitted:
+                self.lastTag += 1
+                self.asked[self.lastTag] = next.promise
+                self.waiting.removeFirst()
+            case .full: return
+            case .closed, .invalidToken: return self.end()
+            }
+        }
+    }
+
+    private func end() {
+        let waiting = self.waiting
+        self.waiting = []
+        for question in waiting { question.promise.succeed(nil) }
+    }
+
+    func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent) {
+        switch event {
+        case .answered(let answer):
+            var headers: [HTTP2AnswerField: String] = [:]
+            for field in HTTP2AnswerField.allCases { headers[field] = handler.value(of: field, in: answer) }
+            let said = PlainAnswer(status: answer.status, body: handler.body(of: answer), headers: headers)
+            self.asked.removeValue(forKey: answer.tag)?.succeed(said)
+        case .refused(let tag), .reset(let tag, _), .timedOut(let tag):
+            self.asked.removeValue(forKey: tag)?.succeed(nil)
+        case .goAway, .settingsChanged, .pingAcknowledged: break
+        case .closed:
+            self.handler = nil
+            for promise in self.asked.values { promise.succeed(nil) }
+            self.asked = [:]
+            self.end()
+        }
+        self.submit()
+    }
+
+    func http2CapacityAvailable(_ handler: HTTP2ClientHandler) { self.submit() }
+}

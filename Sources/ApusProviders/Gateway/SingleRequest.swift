@@ -1,0 +1,83 @@
+package import ApusCore
+package import NIOCore
+
+/// One request over a gateway of its own: for what is asked rarely, in the way in which notifications go out.
+package final class SingleRequest: ProviderGatewayDelegate {
+    /// What became of it, and the provider's word.
+    package struct Answer: Hashable, Sendable {
+        /// What it means.
+        package let outcome: DeliveryOutcome
+        /// The provider's word, or what happened instead of an answer.
+        package let reason: String
+    }
+
+    private let gateway: ProviderGateway
+    private let message: PreparedMessage
+    private let token: [UInt8]
+    private let promise: EventLoopPromise<Answer>
+    private var isAnswered = false
+
+    private init(
+        _ gateway: ProviderGateway,
+        _ message: PreparedMessage,
+        token: [UInt8],
+        _ promise: EventLoopPromise<Answer>,
+    ) {
+        self.gateway = gateway
+        self.message = message
+        self.token = token
+        self.promise = promise
+    }
+
+    /// Starts the gateway, sends, and drains it. To be called on its event loop.
+    ///
+    /// - Parameters:
+    ///   - token: raw bytes for APNs, text for FCM.
+    ///   - timeout: for the answer; what is on the wire then is waited for behind it.
+    package static func send(
+        _ message: PreparedMessage,
+        token: [UInt8],
+        over gateway: ProviderGateway,
+        timeout: TimeAmount = .seconds(15),
+    ) -> EventLoopFuture<Answer> {
+        let eventLoop = gateway.eventLoop
+        let request = SingleRequest(gateway, message, token: token, eventLoop.makePromise(of: Answer.self))
+        gateway.delegate = request
+        gateway.start()
+        request.submit()
+        let timer = eventLoop.assumeIsolated().scheduleTask(in: timeout) {
+            let seconds = timeout.nanoseconds / 1_000_000_000
+            request.end(.lost(.timeout), "no answer within \(seconds) seconds")
+        }
+        request.promise.futureResult.assumeIsolated().whenComplete { _ in
+            timer.cancel()
+            // The gateway does not hold its delegate: the request lives until the gateway has nothing more to say.
+            gateway.drain().assumeIsolated().whenComplete { _ in withExtendedLifetime(request) {} }
+        }
+        return request.promise.futureResult
+    }
+
+    private func submit() {
+        guard !self.isAnswered, self.gateway.hasRoom(.express) else { return }
+        let token = self.token
+        _ = self.gateway.submit(self.message, token: token.span, id: nil, tag: 0, lane: .express)
+    }
+
+    private func end(_ outcome: DeliveryOutcome, _ reason: String) {
+        guard !self.isAnswered else { return }
+        self.isAnswered = true
+        self.promise.succeed(Answer(outcome: outcome, reason: reason))
+    }
+
+    package func gatewayHasRoom(_ gateway: ProviderGateway) { self.submit() }
+
+    package func gateway(
+        _ gateway: ProviderGateway,
+        answered tag: UInt64,
+        _ outcome: DeliveryOutcome,
+        _ answer: ProviderAnswer,
+    ) {
+        if case .deferred(let deferral) = outcome, deferral.isFree { return self.submit() }
+        self.end(outcome, answer.reason())
+    }
+}

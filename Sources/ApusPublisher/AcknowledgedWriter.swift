@@ -1,0 +1,190 @@
+package import ApusRedis
+internal import NIOCore
+
+/// Publishes over a connection of its own, and asks on that same connection how safe the publications are: `WAIT` speaks
+/// of what its own connection wrote, and stops everything behind it. What comes while one is asked shares the next.
+package actor AcknowledgedWriter {
+    /// Publications that wait for their turn; more are refused.
+    package static let waitingMax = 10_000
+    /// Publications that share one question.
+    static let batchMax = 512
+    /// How long an answer about replicas is believed.
+    static let replicaNewsLifetime = Duration.seconds(5)
+
+    /// What became of a publication.
+    package struct Answer: Sendable {
+        /// Of the call.
+        package var reply: RESPReply
+        /// Whether what was asked for is proven.
+        package var isAcknowledged: Bool
+    }
+
+    private struct Waiting {
+        let command: RedisCommand
+        let level: Acknowledgement
+        let continuation: CheckedContinuation<Answer, any Error>
+    }
+
+    /// What concerns one server.
+    private struct Server {
+        var waiting: [Waiting] = []
+        var isBusy = false
+        var replicaNews: (hasReplica: Bool, at: ContinuousClock.Instant)?
+        /// Whether the server of that connection has `WAITAOF`.
+        var diskWait: (isKnown: Bool, connection: ObjectIdentifier)?
+    }
+
+    private let client: RedisClient
+    private let eventLoop: any EventLoop
+    /// How long a replica or the disk may take.
+    private let patience: Duration
+    private let waitingMax: Int
+    private var servers: [RedisEndpoint: Server] = [:]
+
+    /// - Parameter client: nobody else's.
+    package init(_ client: RedisClient, patience: Duration, waitingMax: Int = waitingMax) {
+        self.client = client
+        self.eventLoop = client.eventLoopGroup.any()
+        self.patience = patience
+        self.waitingMax = waitingMax
+    }
+
+    /// Closes its connections.
+    package func close() async { await self.client.close() }
+
+    /// The level that the server of a tag can give without being asked for one: a replica if it has any.
+    ///
+    /// Memory also where a user may not ask (`INFO`).
+    package func standardLevel(_ tag: HashTag, within patience: Duration) async throws -> Acknowledgement {
+        let (now, endpoint) = (ContinuousClock.now, self.client.topology.endpoint(forSlot: tag.slot))
+        if let news = self.servers[endpoint]?.replicaNews, now - news.at < Self.replicaNewsLifetime {
+            return news.hasReplica ? .replica : .memory
+        }
+        var hasReplica = false
+        do throws(RedisError) {
+            let options = RedisClient.Options(isIdempotent: true, patience: patience)
+            let reply = try await self.client.send(RedisCommand("INFO", "replication"), on: tag, options: options)
+            hasReplica = AcknowledgementProof.hasReplica(reply)
+        } catch {
+            guard error.code == .noPermission else { throw error }
+        }
+        self.servers[endpoint, default: Server()].replicaNews = (hasReplica, now)
+        return hasReplica ? .replica : .memory
+    }
+
+    /// Publishes once, on the server of a tag.
+    ///
+    /// - Throws: `RedisError`; `full` when too many wait. Whether the command was executed, its code says.
+    package func publish(_ command: RedisCommand, on tag: HashTag, _ level: Acknowledgement) async throws -> Answer {
+        let endpoint = self.client.topology.endpoint(forSlot: tag.slot)
+        guard self.servers[endpoint, default: Server()].waiting.count < self.waitingMax else {
+            throw RedisError(.full, "\(self.waitingMax) publications wait for their acknowledgement")
+        }
+        return try await withCheckedThrowingContinuation { continuation in
+            let waiting = Waiting(command: command, level: level, continuation: continuation)
+            self.servers[endpoint, default: Server()].waiting.append(waiting)
+            guard self.servers[endpoint]?.isBusy == false else { return }
+            self.servers[endpoint]?.isBusy = true
+            Task { await self.drain(endpoint, tag) }
+        }
+    }
+
+    private func drain(_ endpoint: RedisEndpoint, _ tag: HashTag) async {
+        while let batch = self.takeBatch(endpoint), let level = batch.first?.level {
+            do {
+                let answers = try await self.publish(batch.map(\.command), level, endpoint, tag)
+                for (waiting, answer) in zip(batch, answers) { waiting.continuation.resume(with: answer) }
+            } catch {
+                for waiting in batch { waiting.continuation.resume(throwing: error) }
+            }
+        }
+        self.servers[endpoint]?.isBusy = false
+    }
+
+    /// The next publications that want the same.
+    private func takeBatch(_ endpoint: RedisEndpoint) -> [Waiting]? {
+        guard let waiting = self.servers[endpoint]?.waiting, let level = waiting.first?.level else { return nil }
+        let batch = Array(waiting.prefix(Self.batchMax).prefix { $0.level == level })
+        self.servers[endpoint]?.waiting.removeFirst(batch.count)
+        return batch
+    }
+
+    private func publish(
+        _ commands: [RedisCommand],
+        _ level: Acknowledgement,
+        _ endpoint: RedisEndpoint,
+        _ tag: HashTag,
+    ) async throws -> [Result<Answer, any Error>] {
+        let connection = try await self.client.connection(for: tag, on: self.eventLoop).get()
+        let proof = try await self.proof(of: level, connection, endpoint)
+        let timeout = TimeAmount(self.patience + self.client.configuration.requestTimeout)
+        // One turn of the loop, so that all of it is one write.
+        let (replies, proven) = try await self.eventLoop.flatSubmit {
+            let replies = commands.map { connection.send($0, timeout: timeout) }
+            let given = proof.command.map { command in
+                connection.send(command, timeout: timeout).map { proof.isGiven(by: $0) }
+            }
+            return EventLoopFuture.whenAllComplete(replies, on: connection.eventLoop)
+                .and(EventLoopFuture.whenAllComplete(given.map { [$0] } ?? [], on: connection.eventLoop))
+        }.get()
+        if replies.contains(where: { Self.isDemoted($0) }) { connection.close() }
+        return replies.map { Self.answer($0, proven.first) }
+    }
+
+    private static func answer(
+        _ reply: Result<RESPReply, any Error>,
+        _ proven: Result<Bool, any Error>?,
+    ) -> Result<Answer, any Error> {
+        do {
+            // A connection that ended before it told how safe the publication is may have ended with its server.
+            return .success(Answer(reply: try reply.get(), isAcknowledged: try proven?.get() ?? true))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static func isDemoted(_ reply: Result<RESPReply, any Error>) -> Bool {
+        guard case .failure(let error as RedisError) = reply else { return false }
+        return error.code == .readOnly || error.code == .masterDown
+    }
+
+    private func proof(
+        of level: Acknowledgement,
+        _ connection: RedisConnection,
+        _ endpoint: RedisEndpoint,
+    ) async throws -> AcknowledgementProof {
+        let milliseconds = max(1, Int64(self.patience / .milliseconds(1)))
+        switch level {
+        case .memory: return .none
+        case .replica: return .replica(milliseconds: milliseconds)
+        case .fsync: break
+        }
+        let isKnown: Bool
+        if let diskWait = self.servers[endpoint]?.diskWait, diskWait.connection == ObjectIdentifier(connection) {
+            isKnown = diskWait.isKnown
+        } else {
+            let reply = try await connection.send(RedisCommand("COMMAND", "INFO", "waitaof")).get()
+            isKnown = AcknowledgementProof.knowsDiskWait(reply)
+            self.servers[endpoint]?.diskWait = (isKnown, ObjectIdentifier(connection))
+        }
+        if isKnown { return .disk(milliseconds: milliseconds) }
+        // Each time: an operator may change it while we run.
+        do {
+            let settings = try await connection.send(RedisCommand("CONFIG", "GET", "append*")).get()
+            guard AcknowledgementProof.answersFromDisk(settings) else {
+                throw Self.noDisk("its settings say otherwise")
+            }
+        } catch let error as RedisError where error.code == .noPermission {
+            throw Self.noDisk("this user may not ask (CONFIG GET)")
+        }
+        return .none
+    }
+
+    private static func noDisk(_ reason: String) -> PublisherError {
+        PublisherError(
+            .acknowledgementUnavailable,
+            "this Redis cannot promise fsync: \(reason). Set `appendonly yes` and `appendfsync always`, or use Redis 7.2, "
+                + "which has WAITAOF. Nothing was published",
+        )
+    }
+}

@@ -1,0 +1,56 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusStore
+internal import HTTPTypes
+
+/// Users and their devices.
+extension DeviceAPI {
+    /// `GET …/users/{user}/devices`.
+    func userDevices(_ call: APICall) async throws -> APIResponse {
+        let user = try call.user()
+        try Self.checkUser(call.caller, user)
+        let devices = try await self.store.devices(call.app, ofUser: user).sorted { $0.id < $1.id }
+        var body: [UInt8] = Array("{\"devices\":[".utf8)
+        for (index, device) in devices.enumerated() {
+            let topics = try await self.topicNames.names(call.app, device.record.topics)
+            let document = DeviceDocument(device: device, topics: topics, badge: try await self.store.badge(of: device))
+            if index > 0 { body.append(UInt8(ascii: ",")) }
+            body += try document.bytes(as: .json).dropLast()
+        }
+        body += "]}\n".utf8
+        return APIResponse(status: .ok, headers: [.contentType: MediaType.json.name], body: body)
+    }
+
+    /// `DELETE …/users/{user}`: every device of the user, and with them all that is known of the user.
+    func deleteUser(_ call: APICall) async throws -> APIResponse {
+        let user = try call.user()
+        try Self.checkUser(call.caller, user)
+        for device in try await self.store.deleteUser(call.app, user) { self.count(.deleted, device) }
+        return .done
+    }
+
+    /// `PUT …/users/{user}/devices/{device}`.
+    func bind(_ call: APICall) async throws -> APIResponse {
+        let (user, device) = (try call.user(), try call.device())
+        try Self.checkUser(call.caller, user)
+        let result = try await self.guarded(call, device, .none) {
+            condition throws(StoreError) -> DeviceStore.ChangeResult in
+            try await self.store.patch(call.app, device, user: user.text, condition: condition)
+        }
+        guard self.counted(result) != nil else { throw Self.missing }
+        return .done
+    }
+
+    /// `DELETE …/users/{user}/devices/{device}`: the device logs out.
+    func unbind(_ call: APICall) async throws -> APIResponse {
+        let (user, device) = (try call.user(), try call.device())
+        try Self.checkUser(call.caller, user)
+        // Only if it is this user's: a log-out that comes late takes the device from nobody.
+        _ = self.counted(try await self.store.unbindUser(call.app, device, from: user))
+        return .done
+    }
+
+    private static func checkUser(_ caller: Caller, _ user: UserID) throws(ProblemDetails) {
+        if case .user(let own) = caller, own != user { throw Self.foreignUser }
+    }
+}

@@ -1,0 +1,91 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+internal import ApusStore
+internal import ApusStreams
+internal import HTTPTypes
+
+/// What apps report about notifications: `POST …/devices/{device}/events`. Appended to the events of each send's home; whoever
+/// reads them counts an id once, so an app may report again until it has an answer.
+struct EventAPI: Sendable {
+    let streams: SendStreams
+    let clock: any WallClock
+
+    /// Takes the events of a report, or says when to report all of them again.
+    func report(_ call: APICall, _ devices: DeviceAPI) async throws -> APIResponse {
+        let device = try call.device()
+        _ = try call.request.contentType([.json])
+        var events = try EventsBody.read(call.request.body, app: call.app, device: device, now: self.clock.now())
+        guard let stored = try await devices.store.get(call.app, device) else { throw DeviceAPI.missing }
+        try DeviceAPI.checkOwner(call.caller, stored)
+        for index in events.indices { events[index].provider = stored.realm.provider }
+        do {
+            for (send, part) in Dictionary(grouping: events, by: \.send).sorted(by: { $0.key < $1.key }) {
+                guard try await self.streams.report(part, app: call.app, send: send) else {
+                    let detail = "too many events wait"
+                    throw ProblemDetails.unavailable(detail, retryAfterSeconds: 30, cause: detail)
+                }
+            }
+        } catch let error as RedisError {
+            throw ProblemDetails.unavailable("the streams cannot be reached", retryAfterSeconds: 2, cause: "\(error)")
+        }
+        return .json(.accepted, ["events": .integer(events.count)])
+    }
+}
+
+/// Reads a report. Pure.
+enum EventsBody {
+    /// The events of `{"events": [{"id", "send", "kind", "action", "at_ms"}]}`.
+    static func read(
+        _ bytes: [UInt8],
+        app: AppID,
+        device: DeviceID,
+        now: UnixMilliseconds,
+    ) throws(ProblemDetails) -> [ClientEvent] {
+        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        if !reader.has("events") { reader.note("events", "must be given") }
+        let objects = reader.objects("events") ?? []
+        guard objects.count <= APILimits.eventsMax else {
+            throw .invalid("#/events", "must have at most \(APILimits.eventsMax) elements")
+        }
+        var events: [ClientEvent] = []
+        for (index, object) in objects.enumerated() {
+            var inner = MemberReader(object, at: "#/events/\(index)")
+            if let event = Self.event(&inner, app: app, device: device, now: now) { events.append(event) }
+            reader.take(inner.mistakes)
+        }
+        guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
+        return events
+    }
+
+    private static func event(
+        _ reader: inout MemberReader,
+        app: AppID,
+        device: DeviceID,
+        now: UnixMilliseconds,
+    ) -> ClientEvent? {
+        for name in ["id", "send", "kind"] where !reader.has(name) { reader.note(name, "must be given") }
+        let kind = reader.word("kind", ClientEvent.Kind.allCases, SnakeCase.name)
+        let id = reader.text("id") ?? ""
+        if reader.has("id"), !(1...Limits.nameBytesMax).contains(id.utf8.count) || id.utf8.contains(0) {
+            reader.note("id", "must have 1 to \(Limits.nameBytesMax) bytes, and no NUL")
+        }
+        let send = reader.text("send") ?? ""
+        if reader.has("send") {
+            do throws(IdentifierError) { _ = try SendID(send) } catch { reader.note("send", "must be \(error.rule)") }
+        }
+        let action = reader.text("action") ?? ""
+        if action.utf8.count > Limits.nameBytesMax || action.utf8.contains(0) {
+            reader.note("action", "must have at most \(Limits.nameBytesMax) bytes, and no NUL")
+        }
+        // Clocks of phones go as they please: what is later than now is now.
+        let time = min(reader.time("at_ms") ?? now, now)
+        if now.milliseconds(since: time) > Int64(APILimits.eventAge / .milliseconds(1)) {
+            reader.note("at_ms", "must not be more than seven days ago")
+        }
+        guard let kind, reader.mistakes.isEmpty else { return nil }
+        var event = ClientEvent(id: id, app: app.text, device: device.text, send: send, kind: kind, at: time)
+        event.action = action
+        return event
+    }
+}

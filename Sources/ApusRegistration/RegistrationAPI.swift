@@ -1,0 +1,59 @@
+internal import ApusStore
+
+/// What each route does, for a caller who is known and may ask it.
+struct RegistrationAPI: Sendable {
+    let devices: DeviceAPI
+    let imports: ImportAPI
+    let sends: SendAPI
+    let events: EventAPI
+
+    /// Bytes that the body of an operation may have; 0: it has none, or reads it bit by bit.
+    static func bodyBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
+        switch (route, verb) {
+        case (.device, .put), (.device, .patch), (.topics, .put), (.topics, .post), (.activity, .put), (.test, .post),
+            (.events, .post):
+            APILimits.bodyBytesMax
+        case (.sends, .post): APILimits.sendBytesMax
+        default: 0
+        }
+    }
+
+    /// Answers.
+    func answer(_ call: APICall, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
+        do {
+            return try await self.perform(call, verb)
+        } catch let problem as ProblemDetails {
+            throw problem
+        } catch let error as StoreError {
+            throw ProblemDetails(error)
+        } catch {
+            throw ProblemDetails(unexpected: error)
+        }
+    }
+
+    private func perform(_ call: APICall, _ verb: HTTPVerb) async throws -> APIResponse {
+        switch (call.path.route, verb) {
+        case (.device, .put): try await self.devices.put(call)
+        case (.device, .get): try await self.devices.get(call)
+        case (.device, .patch): try await self.devices.patch(call)
+        case (.device, .delete): try await self.devices.delete(call)
+        case (.topics, .get): try await self.devices.topics(call)
+        case (.topics, .put): try await self.devices.replaceTopics(call)
+        case (.topics, .post): try await self.devices.changeTopics(call)
+        case (.topic, .put): try await self.devices.subscribe(call)
+        case (.topic, .delete): try await self.devices.unsubscribe(call)
+        case (.activity, .put): try await self.devices.putActivity(call)
+        case (.activity, .delete): try await self.devices.deleteActivity(call)
+        case (.user, .delete): try await self.devices.deleteUser(call)
+        case (.userDevices, .get): try await self.devices.userDevices(call)
+        case (.userDevice, .put): try await self.devices.bind(call)
+        case (.userDevice, .delete): try await self.devices.unbind(call)
+        case (.devicesImport, .post): try await self.imports.answer(call)
+        case (.test, .post): try await self.sends.test(call, self.devices)
+        case (.events, .post): try await self.events.report(call, self.devices)
+        case (.sends, .post): try await self.sends.publish(call)
+        case (.send, .get): try await self.sends.status(call)
+        default: preconditionFailure("a verb that the route does not have")
+        }
+    }
+}

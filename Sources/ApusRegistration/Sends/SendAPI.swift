@@ -1,0 +1,138 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+internal import ApusStore
+internal import ApusStreams
+internal import ApusTLS
+internal import HTTPTypes
+
+/// Sends by those who have no Redis: the same command in the same mailbox as any publisher's, so what is checked, counted and
+/// told of it is the same.
+struct SendAPI: Sendable {
+    let streams: SendStreams
+    let clock: any WallClock
+
+    private static let idempotencyKeyName = HTTPField.Name("idempotency-key")
+
+    /// `POST …/sends`.
+    func publish(_ call: APICall) async throws -> APIResponse {
+        let type = try call.request.contentType([.json, .protobuf])
+        var command = try SendBody.read(call.request.body, as: type, app: call.app)
+        command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
+        command.idempotencyKey = ""
+        return try await self.publish(command, in: Self.lane(call), call)
+    }
+
+    /// `POST …/devices/{device}/test`.
+    func test(_ call: APICall, _ devices: DeviceAPI) async throws -> APIResponse {
+        let device = try call.device()
+        if !call.request.body.isEmpty { _ = try call.request.contentType([.json]) }
+        let words = try TestBody(call.request.body)
+        guard let stored = try await devices.store.get(call.app, device) else { throw DeviceAPI.missing }
+        try DeviceAPI.checkOwner(call.caller, stored)
+        var notification = Notification()
+        notification.title = words.title
+        notification.body = words.body
+        // Whoever waits for it looks at the screen now.
+        notification.expiry = .ttl(milliseconds: 60_000)
+        var command = SendCommand(app: call.app.text, target: .devices([device.text]), notification: notification)
+        command.id = Self.newID()
+        return try await self.publish(command, in: .express, call)
+    }
+
+    /// `GET …/sends/{send}`.
+    func status(_ call: APICall) async throws -> APIResponse {
+        let send = try call.send()
+        do {
+            guard let status = try await self.streams.status(app: call.app, send: send) else {
+                throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
+            }
+            return .json(.ok, status.json)
+        } catch let error as RedisError {
+            throw Self.problem(error)
+        }
+    }
+
+    private func publish(_ command: SendCommand, in lane: Lane, _ call: APICall) async throws -> APIResponse {
+        var command = command
+        command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
+        let outcome: SendStreams.Publication
+        do {
+            outcome = try await self.streams.publish(command, lane: lane)
+        } catch let error as RedisError {
+            throw Self.problem(error)
+        }
+        switch outcome {
+        case .new(let send, _):
+            return Self.accepted(send, call, isDuplicate: false)
+        case .duplicate(let send):
+            return Self.accepted(send, call, isDuplicate: true)
+        case .conflict:
+            throw ProblemDetails(.conflict, "another send was published with that id or key within a day")
+        case .full(let entries, let milliseconds):
+            throw ProblemDetails.unavailable(
+                "the mailbox is full",
+                retryAfterSeconds: Int((milliseconds + 999) / 1_000),
+                cause: "\(entries) commands wait in \(lane.name)",
+            )
+        }
+    }
+
+    private static func accepted(_ send: String, _ call: APICall, isDuplicate: Bool) -> APIResponse {
+        var answer = APIResponse.json(.accepted, ["send": .string(send), "duplicate": .bool(isDuplicate)])
+        answer.headers[.location] = "/v1/apps/\(call.app)/sends/\(send)"
+        return answer
+    }
+
+    /// The id of a send: the publisher's; else what its key stands for, so that the key finds the send again; else a new one.
+    private static func id(of command: SendCommand, header: String?) throws(ProblemDetails) -> String {
+        if let header, !command.idempotencyKey.isEmpty, header != command.idempotencyKey {
+            throw .invalid("#/idempotency_key", "must be that of the header Idempotency-Key")
+        }
+        let key = header ?? command.idempotencyKey
+        guard !key.isEmpty else { return command.id.isEmpty ? Self.newID() : command.id }
+        guard command.id.isEmpty else {
+            throw .invalid("#/id", "and an idempotency key exclude each other: the same id again is the same send, too")
+        }
+        guard key.utf8.count <= Limits.idempotencyKeyBytesMax, key.utf8.allSatisfy({ (0x20...0x7e).contains($0) })
+        else {
+            let rule = "at most \(Limits.idempotencyKeyBytesMax) printable ASCII characters"
+            throw ProblemDetails(.malformedRequest, "an idempotency key must have \(rule)")
+        }
+        return "k" + Hexadecimal.encode(SHA256.hash(utf8: "\(command.app)\u{0}\(key)").prefix(16))
+    }
+
+    private static func newID() -> String { "h" + Hexadecimal.encode(SecureRandom.bytes(16)) }
+
+    private static func lane(_ call: APICall) throws(ProblemDetails) -> Lane {
+        guard let name = call.path.query("lane") else { return .bulk }
+        guard let lane = Lane.allCases.first(where: { $0.name == name }) else {
+            throw ProblemDetails(.malformedRequest, "lane must be express or bulk")
+        }
+        return lane
+    }
+
+    private static func problem(_ error: RedisError) -> ProblemDetails {
+        .unavailable("the streams cannot be reached", retryAfterSeconds: 2, cause: "\(error)")
+    }
+}
+
+/// What a test notification says. Pure.
+struct TestBody: Hashable {
+    private(set) var title = "Test"
+    private(set) var body = "Notifications reach this device."
+
+    /// From an object with `title` and `body`, either or both of which may be missing; nothing at all is as good.
+    init(_ bytes: [UInt8]) throws(ProblemDetails) {
+        guard !bytes.isEmpty else { return }
+        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        for (name, path) in [("title", \TestBody.title), ("body", \TestBody.body)] {
+            guard let text = reader.text(name) else { continue }
+            if text.utf8.count > Limits.textBytesMax {
+                reader.note(name, "must have at most \(Limits.textBytesMax) bytes")
+            }
+            self[keyPath: path] = text
+        }
+        guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
+    }
+}

@@ -1,0 +1,175 @@
+internal import ApusCore
+internal import Synchronization
+
+/// Who subscribes Google's topics: by the Instance ID interface, and by FCM's own of 2026. A message to a topic is one message, here
+/// as at Google: nothing is told of those it reaches.
+///
+/// Source: https://developers.google.com/instance-id/reference/server,
+/// https://firebase.google.com/docs/reference/fcmtopics/rest/v1/projects.registrations.topicSubscriptions
+package final class FCMTopics: Sendable {
+    /// Tokens of one batch.
+    package static let batchMax = 1_000
+    /// Topics of one app instance.
+    package static let perInstanceMax = 2_000
+
+    private let subscriptions = Mutex<[String: Set<String>]>([:])
+
+    /// Nobody subscribes.
+    package init() {}
+
+    /// Whether requests to that path are about topics.
+    package static func owns(_ path: String) -> Bool {
+        path.hasPrefix("/iid/") || path.contains("/topicSubscriptions")
+    }
+
+    /// Forgets all.
+    func reset() { self.subscriptions.withLock { $0 = [:] } }
+
+    /// The tokens and installation ids in a topic.
+    func members(of topic: String) -> Set<String> {
+        self.subscriptions.withLock { all in Set(all.filter { $0.value.contains(topic) }.keys) }
+    }
+
+    /// What Google says.
+    func judge(
+        _ request: ProviderRequest,
+        judge: FCMJudge,
+        fates: TokenFates,
+        now: UnixMilliseconds,
+    ) -> ProviderAnswer {
+        if request.path.hasPrefix("/iid/") { return self.batch(request, judge: judge, fates: fates, now: now) }
+        do throws(FCMRefusal) {
+            return try self.subscription(request, judge: judge, fates: fates, now: now)
+        } catch {
+            return error.answer
+        }
+    }
+
+    private static func json(_ status: Int, _ object: JSONObject) -> ProviderAnswer {
+        ProviderAnswer(
+            status: status,
+            headers: [ProviderHeader("content-type", "application/json; charset=UTF-8")],
+            body: JSONValue.object(object).bytes,
+        )
+    }
+
+    private static func isTopic(_ name: String) -> Bool { (try? TopicName(name))?.text == name }
+
+    /// What is wrong with an app instance, in the words that both interfaces share; nil: nothing.
+    private func trouble(_ instance: String, _ fates: TokenFates, _ now: UnixMilliseconds) -> String? {
+        switch fates.fate(of: TokenDigest(instance, provider: .fcm), now: now) {
+        case nil, .alive: nil
+        case .dead, .expired: "NOT_FOUND"
+        case .bad: "INVALID_ARGUMENT"
+        case .foreign: "PERMISSION_DENIED"
+        }
+    }
+
+    /// Enters or removes; the word of what is wrong, if anything.
+    private func change(_ instance: String, _ topic: String, isIn: Bool) -> String? {
+        self.subscriptions.withLock { subscriptions in
+            if isIn {
+                guard subscriptions[instance, default: []].count < Self.perInstanceMax else { return "TOO_MANY_TOPICS" }
+                subscriptions[instance, default: []].insert(topic)
+            } else {
+                subscriptions[instance]?.remove(topic)
+            }
+            return nil
+        }
+    }
+
+    // MARK: Instance ID
+
+    private func batch(
+        _ request: ProviderRequest,
+        judge: FCMJudge,
+        fates: TokenFates,
+        now: UnixMilliseconds,
+    ) -> ProviderAnswer {
+        let isIn: Bool
+        switch request.path {
+        case "/iid/v1:batchAdd": isIn = true
+        case "/iid/v1:batchRemove": isIn = false
+        default: return Self.json(404, ["error": "NOT_FOUND"])
+        }
+        guard (try? judge.account(of: request, now: now)) != nil, request.first("access_token_auth") == "true" else {
+            return Self.json(401, ["error": "UNAUTHENTICATED"])
+        }
+        let order = try? JSONValue(parsing: request.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
+        let prefix = "/topics/"
+        guard request.method == "POST", let to = order?["to"]?.string, to.hasPrefix(prefix),
+            let tokens = order?["registration_tokens"]?.array?.map({ $0.string ?? "" }),
+            (1...Self.batchMax).contains(tokens.count), !tokens.contains(""),
+            Self.isTopic(String(to.dropFirst(prefix.count)))
+        else { return Self.json(400, ["error": "INVALID_ARGUMENT"]) }
+        let topic = String(to.dropFirst(prefix.count))
+        let results: [JSONValue] = tokens.map { token in
+            let word = self.trouble(token, fates, now) ?? self.change(token, topic, isIn: isIn)
+            return word.map { ["error": .string($0)] } ?? [:]
+        }
+        return Self.json(200, ["results": .array(results)])
+    }
+
+    // MARK: topicSubscriptions
+
+    private func subscription(
+        _ request: ProviderRequest,
+        judge: FCMJudge,
+        fates: TokenFates,
+        now: UnixMilliseconds,
+    ) throws(FCMRefusal) -> ProviderAnswer {
+        let halves = request.path.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let parts = halves[0].split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(Self.unescaped)
+        let query = FormParser.parse(Array((halves.count == 2 ? halves[1] : "").utf8)) ?? [:]
+        guard parts.count >= 6, parts[0] == "v1", parts[1] == "projects", parts[3] == "registrations",
+            parts[5] == "topicSubscriptions", parts.count <= 7
+        else { throw FCMRefusal(404, "Requested entity was not found.") }
+        try judge.authorize(request, project: parts[2], now: now)
+        let instance = parts[4]
+        // A new subscription names its topic in the query, all else in the path.
+        let name = parts.count == 7 ? parts[6] : query["topic_name"] ?? query["topicName"] ?? ""
+        if request.method == "GET" { return try self.read(parts[2], instance, topic: parts.count == 7 ? name : nil) }
+        guard Self.isTopic(name) else { throw FCMRefusal(400, "Invalid topic name.") }
+        switch self.trouble(instance, fates, now) {
+        case nil: break
+        case "NOT_FOUND": throw FCMRefusal(404, "Requested entity was not found.")
+        case "PERMISSION_DENIED": throw FCMRefusal(403, "The registration belongs to another project.")
+        default: throw FCMRefusal(400, "The registration is invalid.")
+        }
+        let isThere = self.subscriptions.withLock { $0[instance]?.contains(name) ?? false }
+        let allowsMissing = (query["allowMissing"] ?? query["allow_missing"]) == "true"
+        switch (request.method, parts.count) {
+        case ("POST", 6):
+            guard !isThere else { throw FCMRefusal(409, "Requested entity already exists.") }
+        case ("PATCH", 7), ("DELETE", 7):
+            guard isThere || allowsMissing else { throw FCMRefusal(404, "Requested entity was not found.") }
+        default: throw FCMRefusal(404, "Requested entity was not found.")
+        }
+        guard self.change(instance, name, isIn: request.method != "DELETE") == nil else {
+            throw FCMRefusal(429, "Too many topics.")
+        }
+        return Self.json(200, request.method == "DELETE" ? [:] : Self.resource(parts[2], instance, name))
+    }
+
+    private func read(_ project: String, _ instance: String, topic: String?) throws(FCMRefusal) -> ProviderAnswer {
+        let topics = self.subscriptions.withLock { $0[instance, default: []].sorted() }
+        guard let topic else {
+            let list = topics.map { JSONValue.object(Self.resource(project, instance, $0)) }
+            return Self.json(200, ["topicSubscriptions": .array(list)])
+        }
+        guard topics.contains(topic) else { throw FCMRefusal(404, "Requested entity was not found.") }
+        return Self.json(200, Self.resource(project, instance, topic))
+    }
+
+    private static func resource(_ project: String, _ instance: String, _ topic: String) -> JSONObject {
+        [
+            "name": .string("projects/\(project)/registrations/\(instance)/topicSubscriptions/\(topic)"),
+            "topicName": .string(topic),
+        ]
+    }
+
+    /// A path segment with its `%xx` undone; as it is, when it has none or they are malformed.
+    private static func unescaped(_ segment: Substring) -> String {
+        FormParser.parse(Array("s=\(segment.replacing("+", with: "%2B"))".utf8))?["s"] ?? String(segment)
+    }
+}

@@ -1,0 +1,68 @@
+package import ApusCore
+package import ApusMessages
+
+/// Further tokens of a device, each for one purpose and a time: those of Live Activities.
+extension DeviceStore {
+    /// How long a token that updates a Live Activity is kept at most. Apple: one is active for up to eight hours, and stays on
+    /// the lock screen for up to four more
+    /// (https://developer.apple.com/documentation/activitykit/displaying-live-data-with-live-activities).
+    package static let activityTokenAge = Duration.seconds(12 * 3_600)
+    /// How long a token that starts Live Activities is kept at most; the app says it again at its starts.
+    package static let activityStartTokenAge = Duration.seconds(30 * 24 * 3_600)
+
+    /// Adds an address, or replaces that of the same kind and activity; those whose time is over go.
+    ///
+    /// - Throws: `invalidRegistration` when the device is none of APNs', `tooManyAddresses` when it has as many as it may.
+    package func putAddress(
+        _ app: AppID,
+        _ device: DeviceID,
+        _ address: DeviceRecord.SecondaryAddress,
+        condition: DeviceCondition = .none,
+    ) async throws(StoreError) -> ChangeResult {
+        guard let stored = try await self.get(app, device) else {
+            try condition.check(nil)
+            return .missing
+        }
+        guard stored.realm.provider == .apns else {
+            throw StoreError(.invalidRegistration, "only a device of APNs has Live Activities")
+        }
+        let (realm, now) = (stored.realm, self.clock.now())
+        return try await self.change(app, device, asOf: nil, condition: condition) { record throws(StoreError) in
+            record.dropAddresses(of: realm, now: now)
+            record.secondary.removeAll { $0.kind == address.kind && $0.activityID == address.activityID }
+            guard record.secondary.count < Limits.secondaryAddressesMax else {
+                let detail = "a device may have \(Limits.secondaryAddressesMax) addresses beside its own"
+                throw StoreError(.tooManyAddresses, detail)
+            }
+            record.secondary.append(address)
+        }
+    }
+
+    /// Removes the addresses of an activity.
+    package func removeAddresses(
+        _ app: AppID,
+        _ device: DeviceID,
+        activity: String,
+        condition: DeviceCondition = .none,
+    ) async throws(StoreError) -> ChangeResult {
+        try await self.change(app, device, asOf: nil, condition: condition) { record in
+            record.secondary.removeAll { $0.activityID == activity }
+        }
+    }
+}
+
+extension DeviceRecord {
+    /// Makes the device that user's, or nobody's. What was on another user's screen is not for the next one.
+    mutating func pass(to user: String) {
+        if user != self.user { self.secondary = [] }
+        self.user = user
+    }
+
+    /// Drops further addresses whose time is over, and all of them beside a token that is none of APNs'.
+    mutating func dropAddresses(of realm: Realm, now: UnixMilliseconds) {
+        guard !self.secondary.isEmpty else { return }
+        self.secondary.removeAll { address in
+            realm.provider != .apns || (address.expiresAtSeconds > 0 && address.expiresAtSeconds <= now.seconds)
+        }
+    }
+}

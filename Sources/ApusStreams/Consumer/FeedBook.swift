@@ -1,0 +1,211 @@
+/// What one shard's feeds have in hand, and how each is to be read next. Pure: a driver reads, begins and interrupts.
+///
+/// A stream that may hold a backlog is read by itself, without blocking, as far as its credit goes. One that is known to be empty is
+/// *watched*: one blocking read waits for all watched streams together. So a full backlog keeps nobody waiting, and an idle shard costs
+/// one call now and then.
+struct FeedBook {
+    /// How a stream is read.
+    private enum Phase {
+        /// By itself, as soon as there is credit. Can become `reading`.
+        case unread
+        /// That read is on its way. Can become `unread` or `watched`.
+        case reading
+        /// It is empty: by the blocking read. Can become `unread`.
+        case watched
+    }
+
+    private struct Held {
+        var deliveries: UInt32
+        var renewedAt: ContinuousClock.Instant
+    }
+
+    private struct State {
+        let feed: ShardConsumer.Feed
+        var phase = Phase.unread
+        /// Whether the blocking read of its group waits for it right now.
+        var isAwaited = false
+        /// Everything that is ours, begun or not.
+        var held: [String: Held] = [:]
+        /// What was not begun: a take-over may bring more than there is room for.
+        var queue: [StreamEntry] = []
+
+        var credit: Int { max(0, self.feed.inHandMax - self.held.count) }
+        var isWatchable: Bool { self.phase == .watched && self.credit > 0 }
+        var hasRoom: Bool { self.held.count - self.queue.count < self.feed.inHandMax }
+    }
+
+    /// What becomes of an entry that has come.
+    enum Arrival: Hashable {
+        /// Begin it.
+        case begin
+        /// It is ours, but waits until another ends.
+        case wait
+        /// It is in hand already: it came back because its lease ran out here, or its group was made again.
+        case known
+    }
+
+    /// A read of one stream by itself.
+    struct OwnRead: Hashable {
+        let feed: Int
+        let stream: String
+        let count: Int
+    }
+
+    /// A blocking read.
+    struct Watch: Hashable {
+        let feeds: [Int]
+        let streams: [String]
+        /// Of each stream at most: as much as the one with the least credit has room for.
+        let count: Int
+    }
+
+    private var states: [State]
+    private let indices: [String: Int]
+    /// Feeds of each blocking read, of which one connection carries one.
+    private let groups: [Range<Int>]
+    /// What the blocking read of a group waits for right now.
+    private var watching: [Watch?]
+    private(set) var isStopped = false
+
+    init(_ feeds: [ShardConsumer.Feed], streamsPerReadMax: Int = StreamLimits.streamsPerReadMax) {
+        self.states = feeds.map { State(feed: $0) }
+        self.indices = Dictionary(uniqueKeysWithValues: feeds.enumerated().map { ($1.stream, $0) })
+        self.groups = stride(from: 0, to: feeds.count, by: streamsPerReadMax).map {
+            $0..<min($0 + streamsPerReadMax, feeds.count)
+        }
+        self.watching = Array(repeating: nil, count: self.groups.count)
+    }
+
+    var groupCount: Int { self.groups.count }
+
+    /// Whether nothing is in hand and nothing is being read by itself.
+    var isQuiet: Bool { self.states.allSatisfy { $0.held.isEmpty && $0.phase != .reading } }
+
+    // MARK: Entries
+
+    mutating func arrived(_ entry: StreamEntry, now: ContinuousClock.Instant) -> Arrival {
+        guard let index = self.indices[entry.stream] else {
+            preconditionFailure("an entry of a stream nobody asked for")
+        }
+        let held = Held(deliveries: entry.deliveries, renewedAt: now)
+        guard self.states[index].held.updateValue(held, forKey: entry.id) == nil else { return .known }
+        // Counted among the held by now: begun are those that do not wait.
+        guard self.states[index].held.count - self.states[index].queue.count <= self.states[index].feed.inHandMax else {
+            self.states[index].queue.append(entry)
+            return .wait
+        }
+        return .begin
+    }
+
+    /// An entry is no longer in hand; the next one to begin, if one waited for that.
+    mutating func ended(_ entry: StreamEntry) -> StreamEntry? {
+        guard let index = self.indices[entry.stream] else { return nil }
+        self.states[index].held[entry.id] = nil
+        guard !self.isStopped, self.states[index].hasRoom, !self.states[index].queue.isEmpty else { return nil }
+        return self.states[index].queue.removeFirst()
+    }
+
+    /// Nothing more is begun or read. What waited is to be handed back; then it has ended.
+    mutating func stop() -> [StreamEntry] {
+        self.isStopped = true
+        let waiting = self.states.flatMap(\.queue)
+        for index in self.states.indices { self.states[index].queue = [] }
+        return waiting
+    }
+
+    /// Everything in hand; each with the deliveries it had.
+    var inHand: [(stream: String, id: String, deliveries: UInt32)] {
+        self.states.flatMap { state in state.held.map { (state.feed.stream, $0.key, $0.value.deliveries) } }
+    }
+
+    /// What is in hand and was not renewed for that long.
+    func due(for interval: Duration, now: ContinuousClock.Instant) -> [SendStreams.Holding] {
+        self.states.flatMap { state in
+            state.held.filter { now - $0.value.renewedAt >= interval }
+                .map { SendStreams.Holding(stream: state.feed.stream, id: $0.key) }
+        }
+    }
+
+    /// They have a lease from now on.
+    mutating func renewed(_ holdings: [SendStreams.Holding], now: ContinuousClock.Instant) {
+        for holding in holdings {
+            guard let index = self.indices[holding.stream] else { continue }
+            self.states[index].held[holding.id]?.renewedAt = now
+        }
+    }
+
+    /// Streams of which what others left may be taken over, and how much.
+    ///
+    /// Also where there is no credit: under a backlog there never is, and what a dead process left would wait for its end. What
+    /// is taken over so begins before anything new is read.
+    var claimable: [(stream: String, count: Int)] {
+        guard !self.isStopped else { return [] }
+        return self.states.compactMap { state in
+            let ahead = min(state.feed.inHandMax, StreamLimits.claimBatchMax) - state.queue.count
+            let count = max(state.credit, ahead)
+            return count > 0 ? (state.feed.stream, count) : nil
+        }
+    }
+
+    // MARK: Reads
+
+    /// The reads to be made now, each of one stream by itself.
+    mutating func takeOwnReads() -> [OwnRead] {
+        guard !self.isStopped else { return [] }
+        var reads: [OwnRead] = []
+        for index in self.states.indices where self.states[index].phase == .unread && self.states[index].credit > 0 {
+            let feed = self.states[index].feed
+            self.states[index].phase = .reading
+            reads.append(
+                OwnRead(feed: index, stream: feed.stream, count: min(feed.countPerRead, self.states[index].credit))
+            )
+        }
+        return reads
+    }
+
+    /// A read has ended with that many entries; nil: it failed.
+    mutating func ended(_ read: OwnRead, with count: Int?) {
+        precondition(self.states[read.feed].phase == .reading)
+        self.states[read.feed].phase = count.map { $0 < read.count } == true ? .watched : .unread
+    }
+
+    /// What the blocking read of that group is to wait for; nil: nothing for now.
+    mutating func watch(group: Int) -> Watch? {
+        let watch = self.wanted(group)
+        self.watching[group] = watch
+        for index in watch?.feeds ?? [] { self.states[index].isAwaited = true }
+        return watch
+    }
+
+    /// The blocking read of that group has ended, with so many entries by stream. Where it brought as many as it asked for there may be
+    /// more; of one alone that says nothing, and the next blocking read would tell at once.
+    mutating func watchEnded(group: Int, with counts: [String: Int]) {
+        guard let watch = self.watching[group] else { return }
+        self.watching[group] = nil
+        for index in watch.feeds { self.states[index].isAwaited = false }
+        guard watch.count > 1 else { return }
+        for (stream, count) in counts where count >= watch.count {
+            if let index = self.indices[stream] { self.states[index].phase = .unread }
+        }
+    }
+
+    /// Whether that group's blocking read, if it is under way, waits for too few.
+    func mustInterrupt(group: Int) -> Bool {
+        guard self.watching[group] != nil else { return false }
+        return self.isStopped
+            || self.groups[group].contains { self.states[$0].isWatchable && !self.states[$0].isAwaited }
+    }
+
+    /// Whether a blocking read of that group has something to wait for.
+    func canWatch(group: Int) -> Bool {
+        !self.isStopped && self.groups[group].contains { self.states[$0].isWatchable }
+    }
+
+    private func wanted(_ group: Int) -> Watch? {
+        guard !self.isStopped else { return nil }
+        let feeds = self.groups[group].filter { self.states[$0].isWatchable }
+        let counts = feeds.map { min(self.states[$0].credit, self.states[$0].feed.countPerRead) }
+        guard let count = counts.min() else { return nil }
+        return Watch(feeds: feeds, streams: feeds.map { self.states[$0].feed.stream }, count: count)
+    }
+}

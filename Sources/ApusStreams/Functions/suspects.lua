@@ -1,0 +1,8 @@
+-- How the guard of a route stands.
+-- KEYS: 1 {q}route:<route>
+-- ARGV: none
+-- Returns: {suspects who wait, since when it is in quarantine in ms or '', "<suspects>/<answers>" that led to it or ''}
+redis.register_function{function_name = 'apus1_suspects', flags = {'no-writes'}, callback = function(keys)
+    local known = redis.call('HMGET', keys[1], 'quarantined_at', 'quarantined_for')
+    return {redis.call('ZCARD', (guard_keys(keys[1]))), known[1] or '', known[2] or ''}
+end}

@@ -1,0 +1,129 @@
+package import ApusCore
+package import ApusMessages
+
+/// Where a send stands, from its ledger or its receipt.
+package struct SendStatus: Hashable, Sendable {
+    /// What it is doing.
+    package enum Phase: Hashable, Sendable {
+        /// No dispatcher has taken it yet, or there is none of that id.
+        case waiting
+        /// Recipients are still being found.
+        case planning
+        /// It is being sent.
+        case running
+        /// An operator holds it.
+        case paused
+        /// It was stopped for good and is being closed.
+        case cancelled
+        /// Every recipient has its outcome.
+        case done
+        /// It was not taken.
+        case refused(Problem)
+
+        /// The name in JSON.
+        package var name: String {
+            switch self {
+            case .waiting: "waiting"
+            case .planning: "planning"
+            case .running: "running"
+            case .paused: "paused"
+            case .cancelled: "cancelled"
+            case .done: "done"
+            case .refused: "refused"
+            }
+        }
+    }
+
+    /// Its id.
+    package var send: String
+    /// What it is doing.
+    package var phase: Phase
+    /// Recipients found so far.
+    package var planned: UInt64 = 0
+    /// How many ended how.
+    package var counts: [OutcomeCount] = []
+    /// When the first recipient ended.
+    package var firstAt: UnixMilliseconds?
+    /// When the last recipient ended.
+    package var lastAt: UnixMilliseconds?
+
+    /// A send that nothing is known of.
+    package init(send: String) {
+        self.send = send
+        self.phase = .waiting
+    }
+
+    /// What its ledger says.
+    package init(send: String, ledger: SendLedger) {
+        self.send = send
+        switch ledger.state {
+        case .running: self.phase = ledger.isPlanning ? .planning : .running
+        case .paused: self.phase = .paused
+        case .cancelled: self.phase = .cancelled
+        case .done: self.phase = .done
+        }
+        self.planned = ledger.planned
+        self.counts = ledger.counts
+        self.firstAt = ledger.firstAt
+        self.lastAt = ledger.lastAt
+    }
+
+    /// What a receipt says that ends it; nil for other receipts.
+    package init?(receipt: SendReceipt) {
+        self.send = receipt.send
+        switch receipt.kind {
+        case .final: self.phase = .done
+        case .refused: self.phase = .refused(receipt.problem ?? Problem(code: "unknown", detail: "refused"))
+        case .progress, .recipients: return nil
+        }
+        self.planned = receipt.planned
+        self.counts = receipt.counts
+        self.firstAt = receipt.firstAt
+        self.lastAt = receipt.lastAt
+    }
+
+    /// Recipients of that outcome.
+    package func total(_ outcome: Outcome) -> UInt64 {
+        guard outcome == .open else { return self.counts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) } }
+        return self.planned > self.closed ? self.planned - self.closed : 0
+    }
+
+    /// Recipients that have their outcome.
+    package var closed: UInt64 { self.counts.reduce(0) { $0 + $1.count } }
+
+    /// Recipients that did not get it although they should have.
+    package var unsuccessful: UInt64 { self.total(.rejected) + self.total(.failed) + self.total(.expired) }
+
+    /// Whether nothing more will come.
+    package var isOver: Bool {
+        switch self.phase {
+        case .done, .refused: true
+        // What was cancelled is done when every recipient has its outcome.
+        case .waiting, .planning, .running, .paused, .cancelled: false
+        }
+    }
+
+    /// As JSON: every outcome by name, and the counts in detail.
+    package var json: JSONObject {
+        var object: JSONObject = [
+            "send": .string(self.send), "state": .string(self.phase.name), "planned": .integer(self.planned),
+        ]
+        for outcome in Outcome.allCases { object[outcome.name] = .integer(self.total(outcome)) }
+        object["counts"] = .array(
+            self.counts.map { count in
+                [
+                    "provider": .string(count.provider.name), "outcome": .string(count.outcome.name),
+                    "reason": .string(count.reason.name), "count": .integer(count.count),
+                ]
+            }
+        )
+        if let firstAt { object["first_at_ms"] = .integer(firstAt.value) }
+        if let lastAt { object["last_at_ms"] = .integer(lastAt.value) }
+        if case .refused(let problem) = self.phase {
+            object["problem"] = [
+                "code": .string(problem.code), "field": .string(problem.field), "detail": .string(problem.detail),
+            ]
+        }
+        return object
+    }
+}

@@ -1,0 +1,185 @@
+import ApusCommand
+import ApusCore
+import ApusMessages
+import ApusProviders
+import ApusPublisher
+import ArgumentParser
+
+/// `apus channel`: Apple's broadcast channels for Live Activities.
+struct Channel: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make, show, list and delete broadcast channels, and send to them.",
+        discussion: """
+            Apple keeps the channels, and who listens to them: a Live Activity that starts with input-push-channel does. \
+            One message to a channel updates or ends the activity everywhere (iOS 18).
+            """,
+        subcommands: [Create.self, Show.self, List.self, Delete.self, Send.self],
+    )
+
+    /// Which app's channels, and how to reach Apple.
+    struct Place: ParsableArguments {
+        @Option(help: "The app.", transform: { try AppID($0) })
+        var app: AppID
+        @Flag(help: "In Apple's sandbox.")
+        var sandbox = false
+        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
+        var config: String?
+
+        var environment: ProviderEnvironment { self.sandbox ? .sandbox : .production }
+
+        func ask(_ question: APNsChannelQuestion, _ redis: RedisOptions) async throws -> APNsChannelReply {
+            let access = try ProviderAccess(app: self.app, configuration: self.config)
+            return try await RedisAccess.withClient(redis.url) { client in
+                try await access.ask(question, in: self.environment, redis: client)
+            }
+        }
+    }
+
+    private static func id(_ text: String) throws -> APNsChannelID {
+        do throws(Problem) {
+            return try APNsChannelID(text, field: "the channel")
+        } catch {
+            throw ValidationError("\(error.field) \(error.detail)")
+        }
+    }
+
+    /// `apus channel create`.
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a channel; prints its id.",
+            discussion: "Apple allows 10,000 for each app and environment. How one stores cannot be changed later.",
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+        @Flag(help: "Keep the latest message for devices that are away, for eight hours at most.")
+        var storesLatest = false
+
+        func run() async throws {
+            let reply = try await self.place.ask(.create(self.storesLatest ? .latest : .none), self.redis)
+            guard case .created(let id) = reply else { return }
+            self.output.write(
+                ["channel": .string(id.text), "stores_latest": .bool(self.storesLatest)],
+                else: [id.text]
+            )
+        }
+    }
+
+    /// `apus channel show`.
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show how a channel stores.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+        @Argument(help: "The channel's id.", transform: Channel.id)
+        var channel: APNsChannelID
+
+        func run() async throws {
+            let reply = try await self.place.ask(.read(self.channel), self.redis)
+            guard case .storage(let storage) = reply else { return }
+            let stores = storage == .latest
+            self.output.write(
+                ["channel": .string(self.channel.text), "stores_latest": .bool(stores)],
+                else: [stores ? "keeps its latest message" : "keeps no message"],
+            )
+        }
+    }
+
+    /// `apus channel list`.
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the app's channels.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+
+        func run() async throws {
+            let reply = try await self.place.ask(.list, self.redis)
+            guard case .channels(let ids) = reply else { return }
+            self.output.write(["channels": .array(ids.map { .string($0.text) })], else: ids.map(\.text))
+        }
+    }
+
+    /// `apus channel delete`.
+    struct Delete: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Delete a channel, for good.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+        @Argument(help: "The channel's id.", transform: Channel.id)
+        var channel: APNsChannelID
+
+        func run() async throws {
+            _ = try await self.place.ask(.delete(self.channel), self.redis)
+            self.output.write(["deleted": .string(self.channel.text)], else: ["deleted \(self.channel.text)"])
+        }
+    }
+
+    /// `apus channel send`.
+    struct Send: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Update or end a Live Activity for everybody who listens to a channel.",
+            discussion: "Prints the send's id.",
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+        @Argument(help: "The channel's id.", transform: Channel.id)
+        var channel: APNsChannelID
+        @Flag(help: "The channel keeps its latest message: say so, as when it was made.")
+        var storesLatest = false
+        @Option(help: "The activity's content-state, a JSON object.")
+        var state: String
+        @Flag(help: "End the activity instead of updating it.")
+        var end = false
+        @Option(help: "Seconds until the message has lost its worth; only where the channel keeps it.")
+        var ttl: Int64?
+        @Option(help: "The send's id; else one is made.")
+        var id = ""
+        @Flag(help: "Wait until Apple has it.")
+        var wait = false
+        @Option(help: "Seconds to wait at most.")
+        var timeout: Double?
+
+        private var command: SendCommand {
+            var activity = Notification.LiveActivity(event: self.end ? .end : .update)
+            activity.contentStateJSON = self.state
+            var notification = Notification()
+            notification.kind = .liveActivity
+            notification.liveActivity = activity
+            notification.expiry = self.ttl.map { .ttl(milliseconds: $0 * 1_000) }
+            var command = SendCommand(
+                app: self.place.app.text,
+                target: .apnsChannel(
+                    id: self.channel.text,
+                    environment: self.place.environment,
+                    storesLatest: self.storesLatest,
+                ),
+                notification: notification,
+            )
+            command.id = self.id
+            return command
+        }
+
+        func run() async throws {
+            let publisher = try await Publisher(redis: self.redis.url)
+            do {
+                let publication = try await publisher.publish(self.command, lane: .express)
+                if self.wait {
+                    try await Watching(send: publication.send, app: self.place.app.text, timeout: self.timeout)
+                        .run(SendObserver(publisher, publication), self.output)
+                } else {
+                    self.output.write(["send": .string(publication.send)], else: [publication.send])
+                }
+                await publisher.close()
+            } catch {
+                await publisher.close()
+                throw error
+            }
+        }
+    }
+}

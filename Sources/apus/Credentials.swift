@@ -1,0 +1,46 @@
+import ApusCommand
+import ApusCore
+import ArgumentParser
+
+/// `apus credentials`: the keys and accounts of a configuration.
+struct Credentials: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Look at the keys and accounts that dispatchers use.",
+        subcommands: [Check.self],
+    )
+
+    /// `apus credentials check`.
+    struct Check: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Read every key and account of a configuration, and ask the providers whether they take them.",
+            discussion: """
+                The question reaches no device: Apple is asked with a token that nobody has, Google with a request that \
+                only validates. Exit code 1 if no credential is good, 2 if some are not.
+                """,
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @Option(help: "The configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
+        var config: String?
+        @Flag(help: "Only read the files; ask nobody.")
+        var offline = false
+
+        func run() async throws {
+            let report = try await CredentialReport.make(
+                file: self.config,
+                redis: self.redis.url,
+                asksProviders: !self.offline,
+            )
+            if report.findings.isEmpty { Console.talk("the configuration has no providers") }
+            self.output.write(
+                report.json,
+                else: report.findings.isEmpty ? [] : report.table(now: CommandClock().now()).lines,
+            )
+            guard report.failures == 0 else {
+                let isTotal = report.failures == report.findings.count
+                throw ExitCode(isTotal ? CommandExit.failed : CommandExit.partlyFailed)
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import ApusCommand
+import ApusDashboards
+import ArgumentParser
+import Foundation
+
+/// `apus dashboards`: the files of `Dashboards/` that are made from the code.
+struct Dashboards: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make the dashboards, rules, alerts and the console page.",
+        subcommands: [Generate.self],
+    )
+
+    /// `apus dashboards generate`.
+    struct Generate: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Write the files, or compare them.",
+            discussion: """
+                Grafana's dashboards, Prometheus' recording rules and alerts, and a console page that needs no Grafana, all \
+                made from the metrics that the services declare.
+                """,
+        )
+
+        @Option(help: "The folder that they are in.")
+        var into = "Dashboards"
+        @Flag(help: "Write nothing; fail when a file is not what would be written.")
+        var check = false
+
+        func run() throws {
+            var stale: [String] = []
+            for file in GeneratedFiles.all {
+                let path = "\(self.into)/\(file.path)"
+                let bytes = Data(file.text.utf8)
+                guard FileManager.default.contents(atPath: path) != bytes else { continue }
+                stale.append(path)
+                guard !self.check else { continue }
+                let folder = URL(filePath: path).deletingLastPathComponent()
+                do {
+                    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+                    try bytes.write(to: URL(filePath: path))
+                } catch {
+                    throw CommandFailure("\(path) cannot be written: \(error.localizedDescription)")
+                }
+                Console.data(path)
+            }
+            guard !self.check || stale.isEmpty else {
+                throw CommandFailure(
+                    "not what the code says: \(stale.joined(separator: ", ")). Run apus dashboards generate."
+                )
+            }
+        }
+    }
+}

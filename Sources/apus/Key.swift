@@ -1,0 +1,124 @@
+import ApusCommand
+import ApusCore
+import ApusInstallation
+import ArgumentParser
+
+/// `apus key`: keys by which backends act for an app over HTTP.
+struct Key: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make, list and revoke API keys of backends.",
+        discussion: """
+            Redis keeps a digest only. Services know a new key, and refuse a revoked one, within a second. The app must \
+            be in the services' configuration.
+            """,
+        subcommands: [Create.self, List.self, Revoke.self],
+    )
+
+    /// Which key.
+    struct Name: ParsableArguments {
+        @Option(help: "The app.", transform: Key.app)
+        var app: AppID
+        @Argument(help: "The key's name.")
+        var name: String
+    }
+
+    static func app(_ text: String) throws -> AppID {
+        do { return try AppID(text) } catch { throw ValidationError("\(error)") }
+    }
+
+    /// `apus key create`.
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make a key, and show it this once.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var name: Name
+        @Option(
+            help: "What its holder may do: register (devices), publish (sends), or admin (both).",
+            transform: Self.role,
+        )
+        var role: APIKeyRole
+
+        static func role(_ text: String) throws -> APIKeyRole {
+            guard let role = APIKeyRole(rawValue: text) else { throw ValidationError("register, publish or admin") }
+            return role
+        }
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let (app, name, role) = (self.name.app, self.name.name, self.role)
+                let now = CommandClock().now()
+                let key: String
+                do {
+                    key = try await APIKeys(installation.client).create(app, name: name, role: role, now: now)
+                } catch let refusal as APIKeys.Refusal {
+                    throw CommandFailure("\(refusal)")
+                }
+                self.output.write(
+                    [
+                        "app": .string(app.text), "name": .string(name), "role": .string(role.rawValue),
+                        "key": .string(key),
+                    ],
+                    else: [key],
+                )
+            }
+        }
+    }
+
+    /// `apus key list`.
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List an app's keys.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @Option(help: "The app.", transform: Key.app)
+        var app: AppID
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let keys = try await APIKeys(installation.client).list(self.app)
+                var table = TextTable(["NAME", "ROLE", "CREATED (MS SINCE 1970)", "SHA-256"])
+                for key in keys {
+                    let digest = Hexadecimal.encode(key.sha256.prefix(6))
+                    table.add([key.name, key.role.rawValue, "\(key.createdAt.value)", digest])
+                }
+                self.output.write(
+                    [
+                        "keys": .array(
+                            keys.map { key in
+                                [
+                                    "name": .string(key.name), "role": .string(key.role.rawValue),
+                                    "created_at_ms": .integer(key.createdAt.value),
+                                    "sha256": .string(Hexadecimal.encode(key.sha256)),
+                                ]
+                            }
+                        )
+                    ],
+                    else: table.isEmpty ? ["no keys"] : table.lines,
+                )
+            }
+        }
+    }
+
+    /// `apus key revoke`.
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Revoke a key.")
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var name: Name
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let (app, name) = (self.name.app, self.name.name)
+                guard try await APIKeys(installation.client).revoke(app, name: name) else {
+                    throw CommandFailure("\(app) has no key \(name)")
+                }
+                self.output.write(
+                    ["app": .string(app.text), "name": .string(name), "revoked": .bool(true)],
+                    else: ["\(name)  revoked"],
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import ApusCommand
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Testing
+
+@Suite struct DeadLettersTests {
+    private static func letter(_ payload: [UInt8], app: String = "shop", at: Int64 = 5_000) -> DeadLetter {
+        var letter = DeadLetter(
+            stream: "{q41}in:bulk",
+            entry: "7-0",
+            cause: .invalid,
+            problem: Problem(code: "unknown_app", field: "app", detail: "is not configured"),
+            payload: payload,
+            at: UnixMilliseconds(at),
+        )
+        letter.app = app
+        letter.service = "dispatcher"
+        return letter
+    }
+
+    private static func stored(_ payload: [UInt8]) -> StoredDeadLetter {
+        StoredDeadLetter(id: DeadLetterID(shard: 3, entry: "17-0"), letter: Self.letter(payload))
+    }
+
+    @Test func `A message is shown by the names of its fields, without what it leaves unsaid`() throws {
+        var notification = Notification()
+        notification.title = "Hello"
+        var command = SendCommand(app: "shop", target: .users(["ada", "bob"]), notification: notification)
+        command.idempotencyKey = "order-17"
+        let stored = Self.stored(try command.encode())
+        let lines = DeadLetters.lines(stored, now: UnixMilliseconds(65_000))
+        #expect(
+            lines.prefix(7) == [
+                "id:          3/17-0",
+                "problem:     \(stored.letter.problem)",
+                "cause:       invalid",
+                "given up:    1m00s ago by dispatcher, after 1 deliveries",
+                "from:        {q41}in:bulk/7-0",
+                "app:         shop",
+                "message:     \(stored.letter.payload.count) bytes",
+            ]
+        )
+        #expect(lines.contains("  idempotency_key order-17"))
+        #expect(lines.contains { $0.hasSuffix("title Hello") })
+        #expect(lines.contains { $0.hasSuffix("- ada") })
+        #expect(!lines.contains { $0.contains("reply_to") })
+        let json = DeadLetters.fullJSON(stored)
+        #expect(json["message"]?["idempotency_key"] == "order-17")
+        #expect(json["message"]?["notification"]?["title"] == "Hello")
+        #expect(json["id"] == "3/17-0" && json["truncated"] == false)
+    }
+
+    @Test func `What cannot be decoded is shown as its bytes`() {
+        let stored = Self.stored([UInt8](repeating: 0xfe, count: 40))
+        let lines = DeadLetters.lines(stored, now: UnixMilliseconds(6_000))
+        #expect(lines.contains { $0.hasPrefix("  cannot be read: ") })
+        #expect(
+            lines.suffix(2) == ["  " + String(repeating: "fe", count: 32), "  " + String(repeating: "fe", count: 8)]
+        )
+        #expect(DeadLetters.fullJSON(stored)["payload_hex"]?.string == String(repeating: "fe", count: 40))
+        #expect(DeadLetters.json(stored)["payload_hex"] == nil, "a list has no payloads")
+    }
+
+    @Test func `Letters are chosen by app, cause and age, over all shards`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 2)
+            }
+            try await RedisAccess.withInstallation(server.url) { installation in
+                let dead = DeadLetters(installation.streams)
+                for index in 0..<6 {
+                    let keys = installation.streams.keys(shard: index % 2)
+                    var letter = Self.letter([1], app: index < 3 ? "shop" : "bank", at: Int64(index) * 1_000)
+                    letter.stream = "{elsewhere}in:bulk"
+                    if index == 4 { letter.cause = .poison }
+                    _ = try await server.command("XADD", .text(keys.dead), "*", "m", .bytes(try letter.encode()))
+                }
+                func times(_ count: Int, _ filter: DeadLetters.Filter) async throws -> [Int64] {
+                    try await dead.newest(count, filter).map(\.letter.at.value)
+                }
+                #expect(try await times(100, DeadLetters.Filter()) == [5_000, 4_000, 3_000, 2_000, 1_000, 0])
+                #expect(try await times(2, DeadLetters.Filter()) == [5_000, 4_000])
+                var filter = DeadLetters.Filter()
+                filter.app = "bank"
+                #expect(try await times(100, filter) == [5_000, 4_000, 3_000])
+                filter.cause = .poison
+                #expect(try await times(100, filter) == [4_000])
+                filter = DeadLetters.Filter()
+                filter.before = UnixMilliseconds(2_000)
+                #expect(try await times(100, filter) == [1_000, 0])
+                var purged = 0
+                try await dead.forEachPart(filter) { purged += try await dead.purge($0) }
+                #expect(purged == 2)
+                let rest = try await dead.newest(100)
+                #expect(rest.count == 4)
+                // Their stream is none of their shard: there is nowhere to go.
+                let results = try await dead.replay([rest[0]])
+                #expect(results.map(\.isReplayed) == [false])
+            }
+        }
+    }
+}

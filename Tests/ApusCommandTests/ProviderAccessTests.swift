@@ -1,0 +1,120 @@
+import ApusCommand
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusProviders
+import ApusRedis
+import ApusSimulator
+import ApusStore
+import ApusTestKit
+import Foundation
+import Testing
+
+/// Commands that ask providers themselves, at the simulated ones.
+@Suite struct ProviderAccessTests {
+    private struct Stage {
+        let simulator: Simulator
+        let access: ProviderAccess
+        let client: RedisClient
+        let app: AppID
+    }
+
+    private func with(_ body: (Stage) async throws -> Void) async throws {
+        let simulator = try await Simulator.start()
+        let folder = FileManager.default.temporaryDirectory.appending(path: "apus-\(UUID().uuidString)").path()
+        do {
+            try await RedisServer.with { server in
+                let credentials = try simulator.writeCredentials(to: folder)
+                let configuration = ServiceConfiguration(
+                    redisURL: server.url,
+                    credentials: credentials,
+                    addresses: simulator.addresses,
+                )
+                let file = "\(folder)/apus.yaml"
+                try configuration.yaml("dispatcher", ["window": "64"])
+                    .write(toFile: file, atomically: true, encoding: .utf8)
+                let app = try AppID("demo")
+                let access = try ProviderAccess(app: app, configuration: file)
+                try await RedisAccess.withClient(server.url) { client in
+                    try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+                    try await body(Stage(simulator: simulator, access: access, client: client, app: app))
+                }
+            }
+        } catch {
+            await simulator.stop()
+            throw error
+        }
+        await simulator.stop()
+        try FileManager.default.removeItem(atPath: folder)
+    }
+
+    @Test func `D41 a channel is made, and Apple names it`() async throws {
+        try await self.with { stage in
+            func ask(_ question: APNsChannelQuestion) async throws -> APNsChannelReply {
+                try await stage.access.ask(question, in: .production, redis: stage.client)
+            }
+            guard case .created(let kept) = try await ask(.create(.latest)),
+                case .created(let fleeting) = try await ask(.create(.none))
+            else {
+                Issue.record("no channel was made")
+                return
+            }
+            #expect(stage.simulator.broadcastChannels(bundleID: "example.apus.demo") == [kept.text, fleeting.text])
+            #expect(try await ask(.list) == .channels([kept, fleeting]))
+            #expect(try await ask(.read(kept)) == .storage(.latest))
+            #expect(try await ask(.read(fleeting)) == .storage(.none))
+            #expect(try await ask(.delete(kept)) == .deleted)
+            await #expect(throws: CommandFailure("Apple answers 400: ChannelNotRegistered")) {
+                _ = try await ask(.read(kept))
+            }
+            // All questions went out with one token, which dispatchers would use too.
+            let token = try await stage.client.send(
+                RedisCommand("GET", "apus:jwt:APUSTEAM01:APUSKEY001"),
+                on: HashTag(ofKey: "apus:jwt:APUSTEAM01:APUSKEY001"),
+            )
+            #expect(token.root.string?.isEmpty == false)
+            await #expect(throws: CommandFailure("demo does not use Apple's sandbox environment")) {
+                _ = try await stage.access.ask(.list, in: .sandbox, redis: stage.client)
+            }
+        }
+    }
+
+    @Test(arguments: ProviderAccess.TopicInterface.allCases)
+    func `A topic's members are handed to FCM, and who is gone is pruned`(
+        _ interface: ProviderAccess.TopicInterface
+    ) async throws {
+        try await self.with { stage in
+            let installation = try await Installation(stage.client, clock: CommandClock())
+            let count = 1_203
+            try await installation.store.load(stage.app, count: count) { index in
+                let provider: Provider = index % 3 == 0 ? .apns : .fcm
+                let apple = String(repeating: "0", count: 60) + "\(index + 1_000)"
+                let token = provider == .fcm ? "device:\(index)" : apple
+                var registration = DeviceRegistration(device: "d\(index)", provider: provider, token: token)
+                registration.topics = index % 2 == 0 ? ["news"] : ["other"]
+                return registration
+            }
+            let members = (0..<count).filter { $0 % 3 != 0 && $0 % 2 == 0 }
+            let dead = members.prefix(2).map { "device:\($0)" }
+            stage.simulator.declare(.dead(since: UnixMilliseconds(5)), of: dead, provider: .fcm)
+            let news = try TopicName("news")
+            let sync = TopicSync(stage.access, installation, app: stage.app, topic: news, by: interface)
+            let report = try await sync.run()
+            #expect(report.members == members.count && report.pruned == 2)
+            #expect(report.subscribed == members.count - 2 && report.later == 0 && report.refused == 0)
+            let living = Set(members.dropFirst(2).map { "device:\($0)" })
+            #expect(stage.simulator.topicSubscribers("news") == living)
+            let gone = try DeviceID("d\(members[0])")
+            #expect(try await installation.store.get(stage.app, gone) == nil)
+            #expect(try await sync.run().members == members.count - 2)
+        }
+    }
+
+    @Test func `What the configuration lacks is said`() async throws {
+        try await self.with { stage in
+            let missing = "/nowhere/apus.yaml"
+            #expect(throws: CommandFailure.self) { try ProviderAccess(app: stage.app, configuration: missing) }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import ApusCore
+import ApusHTTP2
+import ApusProviders
+import ApusTLS
+import NIOCore
+import NIOPosix
+import Testing
+
+/// Questions that a provider is asked once: whether it takes a credential.
+@Suite(.timeLimit(.minutes(2))) struct SingleRequestTests {
+    private static func gateway(_ provider: FakeProvider, on loop: any EventLoop) throws -> ProviderGateway {
+        ProviderGateway(
+            configuration: ProviderGatewayConfiguration(provider: .apns, host: "127.0.0.1", port: provider.port),
+            credential: try FixedCredential(),
+            eventLoop: loop,
+            tls: provider.trust,
+            clock: TestClock(),
+            logger: quiet,
+        )
+    }
+
+    private static func probe(
+        _ answer: @escaping FakeProvider.Answer
+    ) async throws -> CredentialProbe.Verdict {
+        let provider = try await FakeProvider.start(answer: answer)
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let message = try TestGateway.apnsMessage()
+        let verdict = try await loop.flatSubmit {
+            do {
+                return CredentialProbe.run(message, over: try Self.gateway(provider, on: loop))
+            } catch {
+                return loop.makeFailedFuture(error)
+            }
+        }.get()
+        try await provider.stop()
+        return verdict
+    }
+
+    @Test("whatever is said of the token, the credential was taken", arguments: [200, 400, 410])
+    func taken(_ status: Int) async throws {
+        let reason = status == 410 ? "Unregistered" : "BadDeviceToken"
+        let verdict = try await Self.probe { connection, request in
+            connection.respond(request, status, status == 200 ? "" : "{\"reason\":\"\(reason)\"}")
+        }
+        #expect(verdict == .taken)
+    }
+
+    @Test("a key that Apple does not take is refused, in Apple's word")
+    func refused() async throws {
+        let verdict = try await Self.probe { connection, request in
+            connection.respond(request, 403, "{\"reason\":\"InvalidProviderToken\"}")
+        }
+        #expect(verdict == .refused("InvalidProviderToken"))
+    }
+
+    @Test("trouble of Apple's says nothing about the key")
+    func unanswered() async throws {
+        let verdict = try await Self.probe { connection, request in
+            connection.respond(request, 503, "{\"reason\":\"ServiceUnavailable\"}")
+        }
+        #expect(verdict == .unanswered("ServiceUnavailable"))
+    }
+
+    @Test("who never answers is not waited for")
+    func silence() async throws {
+        let provider = try await FakeProvider.start { _, _ in }
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let message = try TestGateway.apnsMessage()
+        let answer = try await loop.flatSubmit {
+            do {
+                let gateway = try Self.gateway(provider, on: loop)
+                return SingleRequest.send(message, token: [1], over: gateway, timeout: .milliseconds(200))
+            } catch {
+                return loop.makeFailedFuture(error)
+            }
+        }.get()
+        #expect(answer.outcome == .lost(.timeout))
+        try await provider.stop()
+    }
+
+    @Test("a token that another key signed under the same id is not this key's")
+    func signature() throws {
+        let now = UnixMilliseconds(1_700_000_000_000)
+        func key() throws -> APNsProviderKey {
+            try APNsProviderKey(keyID: "ABC123DEFG", teamID: "DEF123GHIJ", key: .generate(.p256))
+        }
+        let (mine, another) = (try key(), try key())
+        let token = try mine.sign(issuedAt: now)
+        #expect(mine.signed(token) && !another.signed(token))
+    }
+}

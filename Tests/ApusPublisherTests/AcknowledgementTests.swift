@@ -1,0 +1,190 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusPublisher
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@Suite struct AcknowledgementTests {
+    @Test func `A replica is waited for where there is one, and memory is said where there is none`() async throws {
+        try await PublisherFixture.withReplica { primary, replica in
+            try await PublisherFixture.with(Publisher(redis: primary.url)) { publisher in
+                let publication = try await publisher.publish(PublisherFixture.command("one"))
+                #expect(publication.acknowledgement == .replica && publication.isAcknowledged)
+                let ids = try await PublisherFixture.mailboxes(publisher, replica)
+                #expect(ids == ["one"])
+                let quick = try await publisher.publish(PublisherFixture.command("two"), acknowledgement: .memory)
+                #expect(quick.acknowledgement == .memory && quick.isAcknowledged)
+            }
+        }
+        try await RedisServer.with { server in
+            try await PublisherFixture.initialize(server)
+            try await PublisherFixture.with(Publisher(redis: server.url)) { publisher in
+                let publication = try await publisher.publish(PublisherFixture.command())
+                #expect(publication.acknowledgement == .memory && publication.isAcknowledged)
+            }
+        }
+    }
+
+    @Test func `A replica that is silent makes nothing fail, and asking again is no second send`() async throws {
+        try await PublisherFixture.withReplica { primary, replica in
+            let patience = Duration.milliseconds(100)
+            try await PublisherFixture.with(Publisher(redis: primary.url, acknowledgementPatience: patience)) {
+                publisher in
+                replica.suspend()
+                let first = try await publisher.publish(PublisherFixture.command("one"))
+                #expect(first.acknowledgement == .memory && !first.isAcknowledged && !first.isDuplicate)
+                // A duplicate proves nothing by itself: it waits as the first did.
+                let second = try await publisher.publish(PublisherFixture.command("one"))
+                #expect(second.isDuplicate && !second.isAcknowledged)
+                replica.resume()
+                try await eventually("the replica has it") {
+                    try await publisher.publish(PublisherFixture.command("one")).isAcknowledged
+                }
+                let ids = try await PublisherFixture.mailboxes(publisher, primary)
+                #expect(ids == ["one"])
+            }
+        }
+    }
+
+    @Test func `Publications at the same time share a question`() async throws {
+        try await PublisherFixture.withReplica { primary, replica in
+            let patience = Duration.milliseconds(500)
+            try await PublisherFixture.with(Publisher(redis: primary.url, acknowledgementPatience: patience)) {
+                publisher in
+                replica.suspend()
+                let acknowledged = try await withThrowingTaskGroup(of: Bool.self) { group in
+                    for index in 0..<200 {
+                        group.addTask {
+                            try await publisher.publish(PublisherFixture.command("s\(index)")).isAcknowledged
+                        }
+                    }
+                    return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+                }
+                replica.resume()
+                #expect(acknowledged == 0)
+                let count = try await PublisherFixture.mailboxes(publisher, primary).count
+                #expect(count == 200)
+                let statistics = try await primary.command("INFO", "commandstats").root.string ?? ""
+                let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_wait:calls=") }
+                let waits = try #require(line.flatMap { Int($0.dropFirst(19).prefix { $0 != "," }) })
+                #expect((1...20).contains(waits))
+            }
+        }
+    }
+
+    @Test func `What a replica has confirmed survives the primary, each once`() async throws {
+        try await PublisherFixture.withReplica { primary, replica in
+            let publisher = try await Publisher(redis: primary.tcpURL)
+            try await PublisherFixture.with(publisher) { publisher in
+                let done = try await withThrowingTaskGroup(of: Publication.self) { group in
+                    for index in 0..<300 {
+                        group.addTask {
+                            try await Task.sleep(for: .milliseconds(index * 2))
+                            return try await publisher.publish(
+                                PublisherFixture.command("s\(index)"),
+                                acknowledgement: .replica,
+                                within: .seconds(60),
+                            )
+                        }
+                    }
+                    group.addTask {
+                        try await Task.sleep(for: .milliseconds(200))
+                        await primary.kill()
+                        // The replica takes over at the address that the publisher knows.
+                        _ = try await replica.command("REPLICAOF", "NO", "ONE")
+                        try await eventually("the port is free") {
+                            (try? await replica.command("CONFIG", "SET", "port", .integer(primary.port))) != nil
+                        }
+                        return try await publisher.publish(PublisherFixture.command("last"), within: .seconds(60))
+                    }
+                    return try await group.reduce(into: []) { $0.append($1) }
+                }
+                #expect(done.count == 301)
+                let ids = try await PublisherFixture.mailboxes(publisher, replica)
+                #expect(Set(ids) == Set(done.map(\.send)))
+                #expect(ids.count == 301)
+                #expect(done.filter(\.isAcknowledged).count >= 1)
+            }
+        }
+    }
+
+    @Test func `On the disk means that it survives the death of the server`() async throws {
+        try await RedisServer.with(RedisServer.Options(isAppendOnly: true)) { server in
+            try await PublisherFixture.initialize(server)
+            try await PublisherFixture.with(Publisher(redis: server.url)) { publisher in
+                let publication = try await publisher.publish(PublisherFixture.command("one"), acknowledgement: .fsync)
+                #expect(publication.acknowledgement == .fsync && publication.isAcknowledged)
+                try await server.restart()
+                let ids = try await PublisherFixture.mailboxes(publisher, server)
+                #expect(ids == ["one"])
+                // An operator changes it while the publisher runs.
+                _ = try await server.command("CONFIG", "SET", "appendfsync", "everysec")
+                await #expect {
+                    _ = try await publisher.publish(PublisherFixture.command("two"), acknowledgement: .fsync)
+                } throws: { error in
+                    let error = error as? PublisherError
+                    return error?.code == .acknowledgementUnavailable
+                        && error?.message.contains("appendfsync always") == true
+                }
+                let after = try await PublisherFixture.mailboxes(publisher, server)
+                #expect(after == ["one"])
+            }
+        }
+    }
+
+    @Test func `What servers answer is understood`() async throws {
+        try await RedisServer.with { server in
+            func says(_ script: String) async throws -> RESPReply {
+                try await server.command("EVAL", .text("return \(script)"), 0)
+            }
+            let (some, none) = (try await says("{1, 0}"), try await says("{0, 2}"))
+            let disk = AcknowledgementProof.disk(milliseconds: 10)
+            #expect(disk.isGiven(by: some) && !disk.isGiven(by: none))
+            let (two, zero) = (try await says("2"), try await says("0"))
+            let replica = AcknowledgementProof.replica(milliseconds: 10)
+            #expect(replica.isGiven(by: two) && !replica.isGiven(by: zero))
+            let known = try await server.command("COMMAND", "INFO", "get")
+            let unknown = try await server.command("COMMAND", "INFO", "nothing")
+            #expect(AcknowledgementProof.knowsDiskWait(known) && !AcknowledgementProof.knowsDiskWait(unknown))
+            let alone = try await server.command("INFO", "replication")
+            #expect(!AcknowledgementProof.hasReplica(alone))
+            let settings = try await server.command("CONFIG", "GET", "append*")
+            #expect(!AcknowledgementProof.answersFromDisk(settings))
+        }
+    }
+
+    @Test func `No more than a limit wait for their turn`() async throws {
+        try await RedisServer.with { server in
+            try await PublisherFixture.initialize(server)
+            let writer = AcknowledgedWriter(
+                try PublisherFixture.client(server.url),
+                patience: .seconds(1),
+                waitingMax: 3
+            )
+            _ = try await writer.publish(RedisCommand("PING"), on: HashTag("q0"), .memory)
+            server.suspend()
+            let outcomes = try await withThrowingTaskGroup(of: RedisError.Code?.self) { group in
+                for _ in 0..<20 {
+                    group.addTask {
+                        do {
+                            _ = try await writer.publish(RedisCommand("PING"), on: HashTag("q0"), .memory)
+                            return nil
+                        } catch let error as RedisError {
+                            return error.code
+                        }
+                    }
+                }
+                try await Task.sleep(for: .milliseconds(200))
+                server.resume()
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            // At most three are on their way and three wait.
+            #expect(outcomes.filter { $0 == nil }.count >= 3)
+            #expect(outcomes.filter { $0 == nil }.count <= 6)
+            #expect(outcomes.compactMap(\.self).allSatisfy { $0 == .full })
+            await writer.close()
+        }
+    }
+}

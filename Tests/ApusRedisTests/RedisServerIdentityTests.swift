@@ -1,0 +1,48 @@
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@Suite struct RedisServerIdentityTests {
+    @Test func `A command for one server is not sent to the one that took its place`() async throws {
+        try await withClient(.init(isAppendOnly: true)) { server, client in
+            let tag = HashTag(ofKey: "{a}key")
+            let first = try await client.serverIdentity(for: tag)
+            #expect(first.description.count == 40)
+            let command = RedisCommand("INCR", "{a}key")
+            let options = RedisClient.Options(server: first)
+            #expect(try await client.send(command, on: tag, options: options).root.integer == 1)
+            try await server.restart()
+            await expectError(.serverChanged) {
+                // A try that finds the old connection closing says so; the next one finds the new server.
+                do throws(RedisError) {
+                    _ = try await client.send(command, on: tag, options: options)
+                } catch  where error.code == .disconnected {
+                    _ = try await client.send(command, on: tag, options: options)
+                }
+            }
+            let second = try await client.serverIdentity(for: tag)
+            #expect(second != first)
+            #expect(try await client.send(command, on: tag, options: .init(server: second)).root.integer == 2)
+        }
+    }
+
+    @Test func `A blocked read is ended by an interruption, and the next one is not`() async throws {
+        try await withClient { server, client in
+            let connection = client.blockingConnection(for: HashTag(ofKey: "{a}list"))
+            let command = RedisCommand("BLPOP", "{a}list", "60")
+            // Nothing is blocked yet: that is no failure.
+            await connection.interrupt()
+            let read = Task { try await connection.send(command, blocking: .seconds(60)).root.isNull }
+            let start = ContinuousClock.now
+            try await eventually("the server sees it blocked") {
+                try await server.command("INFO", "clients").root.string?.contains("blocked_clients:1") == true
+            }
+            await connection.interrupt()
+            #expect(try await read.value)
+            #expect(ContinuousClock.now - start < .seconds(50))
+            _ = try await server.command("RPUSH", "{a}list", "x")
+            #expect(try await connection.send(command, blocking: .seconds(60)).root[1].string == "x")
+            await connection.close()
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Testing
+
+private let path = "/v1/apps/shop/devices:import"
+private let ndjson = ("content-type", "application/x-ndjson")
+
+private func answers(_ answer: Answer) throws -> [JSONValue] {
+    try answer.text.split(separator: "\n").map { try JSONValue(parsing: String($0), bytesMax: 1 << 16) }
+}
+
+@Suite struct ImportAPITests {
+    @Test func eachLineHasItsAnswerInOrder() async throws {
+        try await Fixture.with { fixture in
+            let lines = [
+                #"{"device":"a","provider":"fcm","token":"t-a","user":"anna","topics":["x"]}"#,
+                "",
+                #"{"device":"b","provider":"fax","token":"t-b"}"#,
+                "{",
+                #"{"provider":"fcm","token":"t-c"}"#,
+                #"{"device":"d","provider":"fcm","token":"\#(String(repeating: "t", count: 17_000))"}"#,
+                #"{"device":"a","provider":"fcm","token":"t-a2","user":"anna"}"#,
+            ]
+            let answer = try await fixture.ask("POST", path, lines.joined(separator: "\n"), [ndjson])
+            #expect(answer.status == 200)
+            #expect(answer.header("content-type") == "application/x-ndjson")
+            let told = try answers(answer)
+            #expect(told.compactMap { $0["line"]?.int64 } == [1, 3, 4, 5, 6, 7])
+            #expect(told.compactMap { $0["status"]?.int64 } == [201, 422, 400, 422, 413, 200])
+            #expect(told[1]["errors"]?.array?.first?["pointer"] == "#/provider")
+            #expect(told[3]["errors"]?.array?.first?["pointer"] == "#/device")
+            // The same device twice: the last line counts.
+            #expect(told[5]["device"] == "a")
+            let stored = try await fixture.store.get(try AppID("shop"), try DeviceID("a"))
+            #expect(stored?.record.token == Array("t-a2".utf8))
+            #expect(stored?.record.topics.count == 1)
+        }
+    }
+
+    @Test func manyDevicesComeThroughOneRequest() async throws {
+        try await Fixture.with { fixture in
+            let count = 1_500
+            let lines = (0..<count).map { #"{"device":"d\#($0)","provider":"fcm","token":"t\#($0)","topics":["all"]}"# }
+            let answer = try await fixture.ask("POST", path, lines.joined(separator: "\n") + "\n", [ndjson])
+            let told = try answers(answer)
+            #expect(told.count == count)
+            #expect(told.allSatisfy { $0["status"] == 201 })
+            let topic = try #require(try await fixture.store.topicNumber(try AppID("shop"), try TopicName("all")))
+            let last = try await fixture.store.get(try AppID("shop"), try DeviceID("d\(count - 1)"))
+            #expect(last?.record.topics == [topic])
+        }
+    }
+
+    @Test func itIsForBackendsAndOfItsType() async throws {
+        try await Fixture.with { fixture in
+            let line = #"{"device":"a","provider":"fcm","token":"t"}"#
+            let anna = try Fixture.token("anna")
+            #expect(try await fixture.ask("POST", path, line, key: anna, [ndjson]).status == 403)
+            #expect(try await fixture.ask("POST", path, line, key: Fixture.publishKey, [ndjson]).status == 403)
+            #expect(try await fixture.ask("POST", path, line, key: Fixture.newsKey, [ndjson]).status == 401)
+            #expect(try await fixture.ask("POST", path, line).status == 415)
+            #expect(try await fixture.ask("GET", path).status == 405)
+            #expect(try await fixture.ask("GET", Fixture.path("a")).status == 404)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import ApusRegistration
+import Testing
+
+/// All lines of a text that comes in pieces of that size; nil is a line that was not kept.
+private func lines(_ text: String, pieces: Int, bytesMax: Int = 10, linesMax: Int = 100) -> [(Int, String?)] {
+    var splitter = LineSplitter(lineBytesMax: bytesMax, linesMax: linesMax)
+    var found: [(Int, String?)] = []
+    func take() {
+        while let line = splitter.next {
+            found.append((line.number, line.bytes.map { String(decoding: $0, as: UTF8.self) }))
+            splitter.removeNext()
+        }
+    }
+    let bytes = Array(text.utf8)
+    for start in stride(from: 0, to: bytes.count, by: pieces) {
+        splitter.append(bytes[start..<min(start + pieces, bytes.count)])
+        take()
+    }
+    splitter.finish()
+    take()
+    return found
+}
+
+@Suite struct LineSplitterTests {
+    @Test(arguments: [1, 2, 3, 7, 100])
+    func linesAreTheSameHoweverTheyCome(pieces: Int) {
+        let table: [(String, [(Int, String?)])] = [
+            ("", []), ("\n\n", []), ("a", [(1, "a")]), ("a\n", [(1, "a")]), ("a\r\nb", [(1, "a"), (2, "b")]),
+            ("\n a \n\t\nb\n", [(2, " a "), (4, "b")]),
+            ("0123456789\n0123456789x\nb", [(1, "0123456789"), (2, nil), (3, "b")]),
+            ("0123456789x", [(1, nil)]),
+        ]
+        for (text, expected) in table {
+            let found = lines(text, pieces: pieces)
+            #expect(found.map { $0.0 } == expected.map { $0.0 }, "\(text.debugDescription)")
+            #expect(found.map { $0.1 } == expected.map { $0.1 }, "\(text.debugDescription)")
+        }
+    }
+
+    @Test func whatIsBeyondTheLastLineIsNotRead() {
+        var splitter = LineSplitter(lineBytesMax: 10, linesMax: 2)
+        splitter.append(Array("a\nb\nc\nd\n".utf8))
+        splitter.finish()
+        var found: [LineSplitter.Line] = []
+        while let line = splitter.next {
+            found.append(line)
+            splitter.removeNext()
+        }
+        #expect(found.map(\.number) == [1, 2, 3])
+        #expect(found.map(\.isBeyond) == [false, false, true])
+        #expect(splitter.isOver)
+    }
+}

@@ -1,0 +1,168 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Testing
+
+private let path = "/v1/apps/shop/sends"
+private let send = #"{"target":{"topic":"news"},"notification":{"title":"Swifts","data":{"a":"b"},"ttl_ms":60000}}"#
+
+extension Fixture {
+    /// The commands that wait in all mailboxes of a lane.
+    fileprivate func commands(_ lane: Lane) async throws -> [SendCommand] {
+        try await self.messages { $0.mailbox(lane) }.map { try SendCommand.decode($0) }
+    }
+
+    /// The messages of a stream in all shards.
+    func messages(_ key: (StreamKeys) -> String) async throws -> [[UInt8]] {
+        var messages: [[UInt8]] = []
+        for shard in 0..<Self.keyspace.queueShards {
+            let keys = self.installation.streams.keys(shard: shard)
+            let reply = try await self.client.send(RedisCommand("XRANGE", .text(key(keys)), "-", "+"), on: keys.tag)
+            messages += reply.root.children.map { $0[1][1].bytes ?? [] }
+        }
+        return messages
+    }
+}
+
+@Suite struct SendAPITests {
+    @Test func aSendGoesIntoTheMailboxOnce() async throws {
+        try await Fixture.with { fixture in
+            let headers = [("idempotency-key", "order 17")]
+            let first = try await fixture.ask("POST", path, send, key: Fixture.publishKey, headers)
+            #expect(first.status == 202, "\(first.text)")
+            let id = try #require(try member(first, "send")?.string)
+            #expect(first.header("location") == "\(path)/\(id)")
+            #expect(try member(first, "duplicate") == false)
+            let again = try await fixture.ask("POST", path, send, key: Fixture.adminKey, headers)
+            #expect(again.status == 202)
+            #expect(try member(again, "send") == .string(id))
+            #expect(try member(again, "duplicate") == true)
+            let other = send.replacing("Swifts", with: "Martins")
+            #expect(try await fixture.ask("POST", path, other, key: Fixture.publishKey, headers).status == 409)
+            let commands = try await fixture.commands(.bulk)
+            #expect(commands.count == 1)
+            #expect(commands.first?.id == id)
+            #expect(commands.first?.target == .topic("news"))
+            #expect(commands.first?.notification.title == "Swifts")
+            #expect(commands.first?.notification.data == ["a": "b"])
+            #expect(commands.first?.notification.expiry == .ttl(milliseconds: 60_000))
+            #expect((commands.first?.publishedAtNanoseconds ?? 0) > 0)
+            let waiting = try await fixture.ask("GET", "\(path)/\(id)", key: Fixture.publishKey)
+            #expect(waiting.status == 200)
+            #expect(try member(waiting, "state") == "waiting")
+            #expect(try await fixture.ask("GET", "\(path)/nobody", key: Fixture.publishKey).status == 404)
+        }
+    }
+
+    @Test func protobufIsAsGoodAndTheLaneIsChosen() async throws {
+        try await Fixture.with { fixture in
+            var notification = Notification()
+            notification.title = "Code"
+            var command = SendCommand(app: "shop", target: .users(["anna"]), notification: notification)
+            command.id = "code-1"
+            let connection = try await fixture.connect()
+            let answer = try await connection.ask(
+                "POST",
+                "\(path)?lane=express",
+                [("authorization", "Bearer \(Fixture.publishKey)"), ("content-type", "application/protobuf")],
+                body: try command.encode(),
+            )
+            await connection.close()
+            #expect(answer.status == 202, "\(answer.text)")
+            #expect(try await fixture.commands(.express).map(\.id) == ["code-1"])
+            let bad = try await fixture.ask("POST", "\(path)?lane=fast", send, key: Fixture.publishKey)
+            #expect(bad.status == 400)
+        }
+    }
+
+    @Test func aDirectSendIsToldByItsReceipt() async throws {
+        try await Fixture.with { fixture in
+            let body = #"{"id":"one","target":{"devices":["d1"]},"notification":{"title":"Hi"}}"#
+            #expect(try await fixture.ask("POST", path, body, key: Fixture.publishKey).status == 202)
+            let streams = fixture.installation.streams
+            let tag = streams.home(app: "shop", "one").tag
+            for app in ["news", "shop"] {
+                var receipt = SendReceipt(id: "r-\(app)", send: "one", app: app, kind: .final)
+                receipt.planned = app == "shop" ? 1 : 9
+                try await streams.write(receipt, replyTo: "", tag: tag)
+            }
+            let status = try await fixture.ask("GET", "\(path)/one", key: Fixture.publishKey)
+            #expect(try member(status, "state") == "done")
+            #expect(try member(status, "planned") == 1)
+            #expect(try await fixture.ask("GET", "/v1/apps/news/sends/one", key: Fixture.newsKey).status == 403)
+        }
+    }
+
+    @Test func whatIsWrongIsSaidWithItsPlace() async throws {
+        let table: [(String, [String])] = [
+            ("{}", ["#/target", "#/notification"]),
+            (#"{"target":{},"notification":{}}"#, ["#/target"]),
+            (#"{"target":{"topic":"a","users":["b"]},"notification":{}}"#, ["#/target"]),
+            (#"{"target":{"users":"b"},"notification":{}}"#, ["#/target/users"]),
+            (
+                #"{"target":{"addresses":[{"provider":"fcm"}]},"notification":{"title":1}}"#,
+                ["#/target/addresses/0/token", "#/notification/title"]
+            ),
+            (
+                #"{"target":{"topic":"a"},"notification":{"priority":"now","badge_set":1,"badge_increment":1}}"#,
+                ["#/notification/badge_set", "#/notification/priority"]
+            ),
+            (#"{"target":{"topic":"a"},"notification":{},"app":"news"}"#, ["#/app"]),
+            (#"{"target":{"topic":"a"},"notification":{},"id":"a b"}"#, ["#/id"]),
+            (#"{"target":{"topic":"a"},"notification":{},"id":"a","idempotency_key":"k"}"#, ["#/id"]),
+            (#"{"target":{"topic":"a"},"notification":{"ttl_ms":-1}}"#, ["#/notification/ttl_ms"]),
+            (
+                #"{"target":{"topic":"a"},"notification":{"title":"\#(String(repeating: "t", count: 4_097))"}}"#,
+                ["#/notification/title"]
+            ),
+        ]
+        try await Fixture.with { fixture in
+            for (body, expected) in table {
+                let answer = try await fixture.ask("POST", path, body, key: Fixture.publishKey)
+                #expect(answer.status == 422, "\(body.prefix(100)) \(answer.text)")
+                #expect(pointers(answer) == expected, "\(body.prefix(100))")
+            }
+            for key in [Fixture.shopKey, try Fixture.token("anna")] {
+                #expect(try await fixture.ask("POST", path, send, key: key).status == 403)
+                #expect(try await fixture.ask("GET", "\(path)/x", key: key).status == 403)
+            }
+            let huge = #"{"target":{"topic":"a"},"notification":{"body":"\#(String(repeating: "x", count: 330_000))"}}"#
+            #expect(try await fixture.ask("POST", path, huge, key: Fixture.publishKey).status == 413)
+            #expect(try await fixture.commands(.bulk).isEmpty)
+        }
+    }
+
+    @Test func aFullMailboxSaysWhenToComeBack() async throws {
+        try await Fixture.with { fixture in
+            let body = #"{"id":"late","target":{"topic":"news"},"notification":{"title":"Hi"}}"#
+            let keys = fixture.installation.streams.home(app: "shop", "late")
+            for _ in 0..<(StreamLimits.mailboxEntriesMax / 1_000) {
+                let adds = (0..<1_000).map { _ in RedisCommand("XADD", .text(keys.mailbox(.bulk)), "*", "m", "x") }
+                _ = try await fixture.client.transaction(adds, on: keys.tag)
+            }
+            let answer = try await fixture.ask("POST", path, body, key: Fixture.publishKey)
+            #expect(answer.status == 503)
+            #expect(Int(answer.header("retry-after") ?? "") != nil)
+        }
+    }
+
+    @Test func aTestGoesToOnesOwnDevice() async throws {
+        try await Fixture.with { fixture in
+            let (anna, bert) = (try Fixture.token("anna"), try Fixture.token("bert"))
+            let test = "\(Fixture.path("a1"))/test"
+            #expect(try await fixture.ask("POST", test, key: anna).status == 404)
+            _ = try await fixture.ask("PUT", Fixture.path("a1"), #"{"provider":"fcm","token":"t"}"#, key: anna)
+            #expect(try await fixture.ask("POST", test, key: bert).status == 403)
+            #expect(try await fixture.ask("POST", test, key: Fixture.shopKey).status == 403)
+            #expect(try await fixture.ask("POST", test, key: anna).status == 202)
+            #expect(try await fixture.ask("POST", test, #"{"title":"Mine"}"#, key: Fixture.publishKey).status == 202)
+            let commands = try await fixture.commands(.express)
+            #expect(commands.map(\.target) == [.devices(["a1"]), .devices(["a1"])])
+            #expect(Set(commands.map(\.notification.title)) == ["Test", "Mine"])
+        }
+    }
+}

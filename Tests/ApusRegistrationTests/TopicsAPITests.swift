@@ -1,0 +1,76 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Testing
+
+private let device = #"{"provider":"fcm","token":"t1","topics":["news","sport"]}"#
+
+private func list(_ count: Int) -> String { "[" + (0..<count).map { "\"t\($0)\"" }.joined(separator: ",") + "]" }
+
+@Suite struct TopicsAPITests {
+    @Test func topicsAreListedReplacedAndChangedTogether() async throws {
+        try await Fixture.with { fixture in
+            let path = "\(Fixture.path("d1"))/topics"
+            #expect(try await fixture.ask("GET", path).status == 404)
+            #expect(try await fixture.ask("PUT", path, #"{"topics":["a"]}"#).status == 404)
+            _ = try await fixture.ask("PUT", Fixture.path("d1"), device)
+            #expect(try member(try await fixture.ask("GET", path), "topics") == ["news", "sport"])
+            let changed = try await fixture.ask("POST", path, #"{"subscribe":["art"],"unsubscribe":["news","never"]}"#)
+            #expect(changed.status == 200)
+            #expect(try member(changed, "topics") == ["art", "sport"])
+            let replaced = try await fixture.ask("PUT", path, #"{"topics":["b","a","b"]}"#)
+            #expect(try member(replaced, "topics") == ["a", "b"])
+            #expect(try member(try await fixture.ask("PUT", path, #"{"topics":[]}"#), "topics") == [])
+            #expect(try member(try await fixture.ask("GET", Fixture.path("d1")), "topics") == [])
+            let app = try AppID("shop")
+            // A topic that nobody was ever in gets no number for being left.
+            #expect(try await fixture.store.topicNumber(app, try TopicName("never")) == nil)
+            #expect(try await fixture.store.topicNumber(app, try TopicName("art")) != nil)
+        }
+    }
+
+    @Test func aChangeKeepsToItsConditionAndToTheLimit() async throws {
+        try await Fixture.with { fixture in
+            let path = "\(Fixture.path("d1"))/topics"
+            let etag = try #require(try await fixture.ask("PUT", Fixture.path("d1"), device).header("etag"))
+            #expect(try await fixture.ask("PUT", path, #"{"topics":["x"]}"#, [("if-match", "\"other\"")]).status == 412)
+            let most = #"{"topics":\#(list(100))}"#
+            #expect(try await fixture.ask("PUT", path, most, [("if-match", etag)]).status == 200)
+            let more = try await fixture.ask("POST", path, #"{"subscribe":["t100"]}"#)
+            #expect(more.status == 422)
+            #expect(pointers(more) == ["#/topics"])
+            #expect(try await fixture.ask("POST", path, #"{"subscribe":["t100"],"unsubscribe":["t0"]}"#).status == 200)
+            let table: [(String, String, [String])] = [
+                ("PUT", "{}", ["#/topics"]), ("PUT", #"{"topics":"a"}"#, ["#/topics"]),
+                ("PUT", #"{"topics":\#(list(101))}"#, ["#/topics"]),
+                ("PUT", #"{"topics":["ok","not ok"]}"#, ["#/topics/1"]),
+                ("POST", "{}", ["#/subscribe"]),
+                ("POST", #"{"subscribe":["a"],"unsubscribe":["b","a"]}"#, ["#/unsubscribe/1"]),
+            ]
+            for (method, body, expected) in table {
+                let answer = try await fixture.ask(method, path, body)
+                #expect(answer.status == 422, "\(body)")
+                #expect(pointers(answer) == expected, "\(body)")
+            }
+        }
+    }
+
+    @Test func anothersTopicsAreOutOfReach() async throws {
+        try await Fixture.with { fixture in
+            let (anna, bert) = (try Fixture.token("anna"), try Fixture.token("bert"))
+            let path = "\(Fixture.path("d1"))/topics"
+            _ = try await fixture.ask("PUT", Fixture.path("d1"), device, key: anna)
+            let attempts: [(String, String?)] = [
+                ("GET", nil), ("PUT", #"{"topics":[]}"#), ("POST", #"{"subscribe":["x"]}"#),
+            ]
+            for (method, body) in attempts {
+                #expect(try await fixture.ask(method, path, body, key: bert).status == 403, "\(method)")
+            }
+            #expect(try await fixture.ask("POST", path, #"{"subscribe":["x"]}"#, key: anna).status == 200)
+        }
+    }
+}

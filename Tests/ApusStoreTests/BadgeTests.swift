@@ -1,0 +1,178 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStore
+import Testing
+
+@Suite struct BadgeTests {
+    /// Counts a send for devices, wherever they are.
+    private func count(
+        _ fixture: StoreFixture,
+        _ devices: [StoredDevice],
+        send: UInt64,
+        by increment: UInt32 = 1,
+        isRepeated: Bool = false,
+    ) async throws -> [UInt32?] {
+        var counts: [UInt32?] = Array(repeating: nil, count: devices.count)
+        for (partition, indices) in Dictionary(grouping: devices.indices, by: { devices[$0].reference.partition }) {
+            let places = indices.map { index in
+                DeviceStore.CountedDevice(
+                    ordinal: devices[index].reference.ordinal,
+                    generation: devices[index].reference.generation,
+                )
+            }
+            let counted = try await fixture.store.countBadges(
+                fixture.route,
+                Int(partition),
+                places,
+                send: send,
+                increment: increment,
+                isRepeated: isRepeated,
+            )
+            for (index, count) in zip(indices, counted) { counts[index] = count }
+        }
+        return counts
+    }
+
+    private static func digest(_ number: Int) -> UInt64 { UInt64(number) << 32 | 0xabcd }
+
+    @Test func `A send counts once per device, however often it is asked for`() async throws {
+        try await StoreFixture.with { fixture in
+            var devices: [StoredDevice] = []
+            for index in 0..<300 { devices.append(try await fixture.register("d\(index)").device) }
+            #expect(try await self.count(fixture, devices, send: Self.digest(1)) == Array(repeating: 1, count: 300))
+            // As after a crash between counting and sending.
+            #expect(try await self.count(fixture, devices, send: Self.digest(1)) == Array(repeating: 1, count: 300))
+            let some = Array(devices[100..<110])
+            #expect(try await self.count(fixture, some, send: Self.digest(2), by: 5) == Array(repeating: 6, count: 10))
+            // An earlier send that comes again shows what the badge is now.
+            let again = try await self.count(fixture, devices, send: Self.digest(1))
+            #expect(again.filter { $0 == 6 }.count == 10 && again.filter { $0 == 1 }.count == 290)
+            #expect(try await fixture.expectClean().badges == 300)
+        }
+    }
+
+    @Test func `What was counted is not counted again although many sends came between`() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("d").device
+            for number in 1...20 {
+                #expect(try await self.count(fixture, [device], send: Self.digest(number)) == [UInt32(number)])
+            }
+            #expect(try await self.count(fixture, [device], send: Self.digest(1), isRepeated: true) == [20])
+            let remembered = 20 - StoreLimits.badgeSendsMax + 1
+            #expect(try await self.count(fixture, [device], send: Self.digest(remembered)) == [20])
+            #expect(try await self.count(fixture, [device], send: Self.digest(remembered - 1)) == [21])
+            // Who has no count at all was not counted, whatever the caller believes.
+            let other = try await fixture.register("other").device
+            #expect(try await self.count(fixture, [other], send: Self.digest(1), isRepeated: true) == [1])
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `The count stops at the largest number there is`() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("d").device
+            #expect(try await self.count(fixture, [device], send: Self.digest(1), by: .max) == [Limits.badgeMax])
+            #expect(try await self.count(fixture, [device], send: Self.digest(2), by: .max) == [Limits.badgeMax])
+            #expect(try await fixture.store.badge(of: device) == Limits.badgeMax)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A removed device takes its count along, and nobody counts for it afterwards`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let device = try await fixture.register("d").device
+            let kept = try await fixture.register("kept").device
+            _ = try await self.count(fixture, [device, kept], send: Self.digest(1), by: 3)
+            _ = try await fixture.store.delete(fixture.app, try DeviceID("d"))
+            #expect(try await fixture.expectClean().badges == 1)
+            // A unit that was read before the removal.
+            #expect(try await self.count(fixture, [device, kept], send: Self.digest(2)) == [nil, 4])
+            let later = StoredDevicePlace(device, generation: device.reference.generation + 1)
+            #expect(try await later.count(fixture, send: Self.digest(3)) == [nil])
+            #expect(try await fixture.expectClean().badges == 1)
+        }
+    }
+
+    @Test func `A change of the record leaves the count, a change of Apple's world takes it along`() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("d").device
+            _ = try await self.count(fixture, [device], send: Self.digest(1), by: 4)
+            let rotated = try await fixture.register("d", token: "another", user: "anna", topics: ["news"]).device
+            #expect(rotated.reference == device.reference)
+            #expect(try await fixture.store.badge(of: rotated) == 4)
+            let moved = try await fixture.register("d", token: "third", environment: .sandbox).device
+            #expect(moved.realm != device.realm)
+            #expect(try await fixture.store.badge(of: moved) == 4)
+            #expect(try await fixture.store.badge(of: device) == 0)
+            #expect(try await fixture.expectClean().badges == 1)
+        }
+    }
+
+    @Test func `The app says what its badge shows, and sends count on from there`() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("d").device
+            let id = try DeviceID("d")
+            _ = try await self.count(fixture, [device], send: Self.digest(1), by: 7)
+            #expect(try await fixture.store.setBadge(fixture.app, id, to: 0) == .changed(device))
+            // What was counted before stays counted.
+            #expect(try await self.count(fixture, [device], send: Self.digest(1), by: 7) == [0])
+            #expect(try await self.count(fixture, [device], send: Self.digest(2)) == [1])
+            #expect(try await fixture.store.setBadge(fixture.app, id, to: 40) == .changed(device))
+            #expect(try await self.count(fixture, [device], send: Self.digest(3)) == [41])
+            let before = device.registeredAt.advanced(byMilliseconds: -1)
+            #expect(try await fixture.store.setBadge(fixture.app, id, to: 0, asOf: before) == .ignored(device))
+            #expect(try await fixture.store.setBadge(fixture.app, try DeviceID("nobody"), to: 1) == .missing)
+            await #expect(throws: StoreError.self) {
+                try await fixture.store.setBadge(fixture.app, id, to: Limits.badgeMax + 1)
+            }
+            #expect(try await fixture.store.badge(of: device) == 41)
+            // Nothing to remember is nothing to keep.
+            let other = try await fixture.register("other").device
+            _ = try await fixture.store.setBadge(fixture.app, try DeviceID("other"), to: 2)
+            #expect(try await fixture.store.badge(of: other) == 2)
+            _ = try await fixture.store.setBadge(fixture.app, try DeviceID("other"), to: 0)
+            #expect(try await fixture.expectClean().badges == 1)
+        }
+    }
+
+    @Test func `Malformed arguments change nothing`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let device = try await fixture.register("d").device
+            let meta = fixture.store.keys.meta(fixture.app, device.realm, 0)
+            let send = Array(repeating: UInt8(1), count: 5)
+            let many = [UInt8](repeating: 0, count: (StoreLimits.badgesPerCallMax + 1) * 8)
+            let calls: [[RedisArgument]] = [
+                [.bytes([1]), "1", "0", .bytes([])], [.bytes(send), "x", "0", .bytes([])],
+                [.bytes(send), "-1", "0", .bytes([])], [.bytes(send), "1", "0", .bytes([1, 2, 3])],
+                [.bytes(send), "1", "0", .bytes(many)],
+            ]
+            for arguments in calls {
+                await #expect(throws: RedisError.self) {
+                    try await fixture.client.call(
+                        "apus1_badge_count",
+                        on: fixture.store.keys.tag(0),
+                        keys: [meta],
+                        arguments: arguments,
+                    )
+                }
+            }
+            #expect(try await fixture.expectClean().badges == 0)
+        }
+    }
+
+    /// A place and another holder of it.
+    private struct StoredDevicePlace {
+        let partition: Int
+        let counted: DeviceStore.CountedDevice
+
+        init(_ device: StoredDevice, generation: UInt32) {
+            self.partition = Int(device.reference.partition)
+            self.counted = DeviceStore.CountedDevice(ordinal: device.reference.ordinal, generation: generation)
+        }
+
+        func count(_ fixture: StoreFixture, send: UInt64) async throws -> [UInt32?] {
+            try await fixture.store.countBadges(fixture.route, self.partition, [self.counted], send: send, increment: 1)
+        }
+    }
+}

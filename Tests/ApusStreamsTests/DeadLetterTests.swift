@@ -1,0 +1,219 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import Testing
+
+@Suite struct DeadLetterTests {
+    private static func letter(_ entry: StreamEntry, _ cause: DeadLetter.Cause = .invalid) -> DeadLetter {
+        let problem = Problem(code: "unknown_app", field: "app", detail: "is not configured")
+        return DeadLetter(
+            stream: entry.stream,
+            entry: entry.id,
+            cause: cause,
+            problem: problem,
+            payload: entry.message,
+            at: UnixMilliseconds(1_000),
+        )
+    }
+
+    /// Reads an entry of a stream in a shard, and buries it.
+    private static func bury(
+        _ fixture: StreamsFixture,
+        _ stream: String,
+        _ keys: StreamKeys,
+        outcomes: OutcomeBatch? = nil,
+    ) async throws -> StoredDeadLetter {
+        let me = fixture.consumer("me")
+        let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+        try await reader.ensure([stream])
+        let connection = fixture.client.blockingConnection(for: keys.tag)
+        let entries = try await reader.read([stream], count: 1, blockMilliseconds: 100, on: connection)
+        await connection.close()
+        let entry = try #require(entries.first)
+        let isRefused = try await fixture.streams.refuse(
+            entry,
+            by: me,
+            tag: keys.tag,
+            letter: Self.letter(entry),
+            receipt: nil,
+            outcomes: outcomes,
+        )
+        #expect(isRefused)
+        let shard = fixture.streams.keyspace.shardTags.firstIndex(of: keys.tag) ?? 0
+        return try #require(try await fixture.streams.deadLetters(shard: shard, before: "+").letters.first)
+    }
+
+    private static func messages(
+        _ fixture: StreamsFixture,
+        _ stream: String,
+        _ keys: StreamKeys
+    ) async throws -> [[UInt8]] {
+        let reply = try await fixture.client.send(RedisCommand("XRANGE", .text(stream), "-", "+"), on: keys.tag)
+        return reply.root.children.map { $0[1][1].bytes ?? [] }
+    }
+
+    @Test func `A message comes back as the very bytes, once, and its letter goes`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            // Not what its stream carries: it is brought back all the same.
+            let bytes: [UInt8] = [0xff, 0x00, 0x0d, 0x0a, 0x7b]
+            let stream = fixture.keys.events
+            _ = try await fixture.client.send(
+                RedisCommand("XADD", .text(stream), "*", "m", .bytes(bytes)),
+                on: fixture.keys.tag,
+            )
+            let stored = try await Self.bury(fixture, stream, fixture.keys)
+            #expect(try await fixture.length(stream) == 0)
+            #expect(DeadLetterID("\(stored.id)") == stored.id)
+            #expect(try await streams.deadLetter(stored.id) == stored)
+            guard case .replayed(_, 0) = try await streams.replay(stored) else { throw Unexpected("not replayed") }
+            #expect(try await Self.messages(fixture, stream, fixture.keys) == [bytes])
+            #expect(try await fixture.length(fixture.keys.dead) == 0)
+            #expect(try await streams.replay(stored) == .gone)
+            #expect(try await fixture.length(stream) == 1)
+        }
+    }
+
+    @Test func `A replayed command is no duplicate of itself, and conflicts again with whoever took its key`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (streams, me) = (fixture.streams, fixture.consumer("me"))
+            func admission(_ command: SendCommand, _ entry: String) async throws -> SendStreams.Admission {
+                let keys = streams.home(app: "shop", command.idempotencyKey)
+                let origin = StreamEntry(stream: keys.mailbox(.bulk), id: entry, message: try command.encode())
+                let identity = SendIdentity(of: command, origin: origin.origin)
+                return try await streams.accept(
+                    command,
+                    identity: identity,
+                    routes: [RouteNumber(7)],
+                    from: origin,
+                    by: me,
+                    due: nil
+                ).admission
+            }
+            let first = fixture.command(id: "a", key: "k")
+            let keys = streams.home(app: "shop", "k")
+            guard case .new = try await streams.publish(first, lane: .bulk) else { throw Unexpected("not published") }
+            let stored = try await Self.bury(fixture, keys.mailbox(.bulk), keys)
+            guard case .replayed(let entry, 0) = try await streams.replay(stored) else { throw Unexpected("kept") }
+            #expect(entry != stored.letter.entry)
+            #expect(try await admission(first, entry) == .new)
+
+            // A second one under the same key, but with another body, was put aside; it is again.
+            let other = fixture.command(id: "b", key: "k", title: "Other")
+            let command = RedisCommand("XADD", .text(keys.mailbox(.bulk)), "*", "m", .bytes(try other.encode()))
+            _ = try await fixture.client.send(RedisCommand("DEL", .text(keys.mailbox(.bulk))), on: keys.tag)
+            _ = try await fixture.client.send(command, on: keys.tag)
+            let clash = try await Self.bury(fixture, keys.mailbox(.bulk), keys)
+            guard case .replayed(let again, 0) = try await streams.replay(clash) else { throw Unexpected("kept") }
+            #expect(try await admission(other, again) == .conflict(send: "a"))
+        }
+    }
+
+    @Test func `A unit comes back while its send runs, and its recipients are planned again`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (streams, me) = (fixture.streams, fixture.consumer("me"))
+            let command = fixture.command(id: "s")
+            let keys = streams.home(app: "shop", "s")
+            let origin = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
+            _ = try await streams.accept(
+                command,
+                identity: SendIdentity(of: command, origin: origin.origin),
+                routes: [RouteNumber(7)],
+                from: origin,
+                by: me,
+                due: nil,
+            )
+            let references = (0..<3).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
+            let unit = WorkUnit(send: "s", route: RouteNumber(7), recipients: .references(references))
+            let work = keys.work(RouteNumber(7), .bulk)
+            let append = RedisCommand("XADD", .text(work), "*", "m", .bytes(try unit.encode()))
+            _ = try await fixture.client.send(append, on: keys.tag)
+            _ = try await fixture.client.send(RedisCommand("HSET", .text(keys.send("s")), "planned", 3), on: keys.tag)
+
+            let stored = try await Self.bury(fixture, work, keys)
+            guard case .replayed(_, 3) = try await streams.replay(stored) else { throw Unexpected("not replayed") }
+            #expect(try await streams.ledger(app: "shop", send: "s")?.planned == 6)
+            #expect(try await Self.messages(fixture, work, keys) == [try unit.encode()])
+
+            // Its plan, too: the send waits for it again.
+            let plan = keys.plan(RouteNumber(7))
+            let planLetter = try await Self.bury(fixture, plan, keys)
+            #expect(try await streams.ledger(app: "shop", send: "s")?.isPlanning == false)
+            guard case .replayed(_, 0) = try await streams.replay(planLetter) else { throw Unexpected("not replayed") }
+            #expect(try await streams.ledger(app: "shop", send: "s")?.isPlanning == true)
+
+            for (state, name) in [("cancelled", "cancelled"), ("done", "done"), ("", "forgotten")] {
+                let late = try await Self.bury(fixture, work, keys)
+                let change =
+                    state.isEmpty
+                    ? RedisCommand("DEL", .text(keys.send("s")))
+                    : RedisCommand("HSET", .text(keys.send("s")), "state", .text(state))
+                _ = try await fixture.client.send(change, on: keys.tag)
+                #expect(try await streams.replay(late) == .ended(state: name))
+                #expect(try await streams.deadLetter(late.id) == late, "the letter stays")
+                _ = try await streams.purge([late.id])
+                _ = try await fixture.client.send(append, on: keys.tag)
+            }
+        }
+    }
+
+    @Test func `What was cut off is not brought back`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.mailbox(.bulk)
+            func bury(_ payload: [UInt8]) async throws -> StoredDeadLetter {
+                let letter = Self.letter(StreamEntry(stream: stream, id: "1-1", message: payload))
+                let add = RedisCommand("XADD", .text(fixture.keys.dead), "*", "m", .bytes(try letter.encode()))
+                _ = try await fixture.client.send(add, on: fixture.keys.tag)
+                return try #require(try await fixture.streams.deadLetters(shard: 0, before: "+").letters.first)
+            }
+            let cut = try await bury([UInt8](repeating: 0xff, count: Limits.deadLetterPayloadBytesMax))
+            #expect(cut.isTruncated)
+            #expect(try await fixture.streams.replay(cut) == .truncated)
+            #expect(try await fixture.length(fixture.keys.dead) == 1)
+            let whole = try await bury([UInt8](repeating: 0xff, count: Limits.deadLetterPayloadBytesMax - 1))
+            #expect(!whole.isTruncated)
+            guard case .replayed = try await fixture.streams.replay(whole) else { throw Unexpected("not replayed") }
+        }
+    }
+
+    @Test func `Letters are read in parts, newest first, and removed by name`() async throws {
+        try await StreamsFixture.with { fixture in
+            let total = StreamLimits.deadLettersPerReadMax * 2 + 3
+            for index in 0..<total {
+                var letter = Self.letter(StreamEntry(stream: fixture.keys.events, id: "\(index)-0", message: [1]))
+                letter.at = UnixMilliseconds(Int64(index))
+                let add = RedisCommand(
+                    "XADD",
+                    .text(fixture.keys.dead),
+                    .text("\(index + 1)-0"),
+                    "m",
+                    .bytes(try letter.encode())
+                )
+                _ = try await fixture.client.send(add, on: fixture.keys.tag)
+            }
+            var pages: [[StoredDeadLetter]] = []
+            var next: String? = "+"
+            while let before = next {
+                let page = try await fixture.streams.deadLetters(shard: 0, before: before)
+                pages.append(page.letters)
+                next = page.next
+            }
+            #expect(pages.map(\.count) == [50, 50, 3])
+            #expect(pages.joined().map(\.letter.at.value) == (0..<Int64(total)).reversed())
+            let some = pages[1].map(\.id)
+            #expect(try await fixture.streams.purge(some + [DeadLetterID(shard: 1, entry: "1-0")]) == 50)
+            #expect(try await fixture.streams.purge(some) == 0)
+            #expect(try await fixture.length(fixture.keys.dead) == 53)
+            #expect(try await fixture.streams.deadLetter(some[0]) == nil)
+            #expect(try await fixture.streams.deadLetter(DeadLetterID(shard: 99, entry: "1-0")) == nil)
+        }
+    }
+
+    @Test(arguments: ["", "1", "1/", "1/2", "x/1-0", "-1/1-0", "1/1-0/2", "1/1-x", "1/+"])
+    func `What is no name of a letter is refused`(_ text: String) {
+        #expect(DeadLetterID(text) == nil)
+    }
+}

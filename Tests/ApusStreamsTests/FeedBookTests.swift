@@ -1,0 +1,135 @@
+import Testing
+
+@testable import ApusStreams
+
+@Suite struct FeedBookTests {
+    private static let now = ContinuousClock.now
+
+    private static func book(_ limits: [String: Int], streamsPerReadMax: Int = 64) -> FeedBook {
+        let feeds = limits.sorted { $0.key < $1.key }.map {
+            ShardConsumer.Feed($0.key, inHandMax: $0.value, countPerRead: 8)
+        }
+        return FeedBook(feeds, streamsPerReadMax: streamsPerReadMax)
+    }
+
+    /// Reads that found so many entries, which all have begun.
+    private static func read(_ book: inout FeedBook, _ found: [String: Int] = [:]) {
+        for read in book.takeOwnReads() {
+            let count = found[read.stream] ?? 0
+            for number in 0..<count { _ = book.arrived(Self.entry(read.stream, number), now: Self.now) }
+            book.ended(read, with: count)
+        }
+    }
+
+    private static func entry(_ stream: String, _ number: Int) -> StreamEntry {
+        StreamEntry(stream: stream, id: "\(number)-0", message: [])
+    }
+
+    @Test func `Every stream is read by itself first, and by the blocking read once it is empty`() {
+        var book = Self.book(["a": 4, "b": 16])
+        #expect(book.watch(group: 0) == nil)
+        let reads = book.takeOwnReads()
+        #expect(reads.map(\.stream) == ["a", "b"])
+        #expect(reads.map(\.count) == [4, 8])
+        #expect(book.takeOwnReads().isEmpty)
+        for read in reads { book.ended(read, with: 0) }
+        #expect(book.takeOwnReads().isEmpty)
+        #expect(book.watch(group: 0)?.streams == ["a", "b"])
+    }
+
+    @Test func `A feed without credit is neither read nor watched, and is read by itself when it has some again`() {
+        var book = Self.book(["a": 4, "b": 16])
+        Self.read(&book, ["a": 4])
+        #expect(book.takeOwnReads().isEmpty)
+        #expect(book.watch(group: 0)?.streams == ["b"])
+        _ = book.ended(Self.entry("a", 2))
+        let again = book.takeOwnReads()
+        #expect(again.map(\.stream) == ["a"] && again.map(\.count) == [1])
+        #expect(!book.mustInterrupt(group: 0))
+        // Empty by now: the blocking read must wait for it too.
+        book.ended(again[0], with: 0)
+        #expect(book.mustInterrupt(group: 0))
+        book.watchEnded(group: 0, with: [:])
+        #expect(!book.mustInterrupt(group: 0))
+        #expect(book.watch(group: 0)?.streams == ["a", "b"])
+        #expect(book.watch(group: 0)?.count == 1)
+    }
+
+    @Test func `A blocking read that brought all it asked for may have left some`() {
+        var book = Self.book(["a": 4, "b": 16])
+        Self.read(&book)
+        #expect(book.watch(group: 0)?.count == 4)
+        book.watchEnded(group: 0, with: ["a": 4, "b": 1])
+        #expect(book.takeOwnReads().map(\.stream) == ["a"])
+        #expect(book.watch(group: 0)?.streams == ["b"])
+    }
+
+    @Test func `A read that failed is made again, and the stream is not taken for empty`() {
+        var book = Self.book(["a": 4])
+        let read = book.takeOwnReads()[0]
+        book.ended(read, with: nil)
+        #expect(book.watch(group: 0) == nil)
+        #expect(book.takeOwnReads() == [read])
+    }
+
+    @Test func `What a take-over brings beyond the room waits for its turn`() {
+        var book = Self.book(["a": 2])
+        let arrivals = (0..<4).map { book.arrived(Self.entry("a", $0), now: Self.now) }
+        #expect(arrivals == [.begin, .begin, .wait, .wait])
+        #expect(book.arrived(Self.entry("a", 1), now: Self.now) == .known)
+        #expect(book.claimable.isEmpty && book.takeOwnReads().isEmpty)
+        #expect(book.ended(Self.entry("a", 0))?.id == "2-0")
+        #expect(book.ended(Self.entry("a", 1))?.id == "3-0")
+        #expect(book.ended(Self.entry("a", 2)) == nil)
+        #expect(!book.isQuiet)
+        #expect(book.ended(Self.entry("a", 3)) == nil)
+        #expect(book.isQuiet)
+    }
+
+    @Test func `What others left is taken over although a backlog uses up all credit, and begins before anything new`()
+    {
+        var book = Self.book(["a": 2])
+        Self.read(&book, ["a": 2])
+        #expect(book.takeOwnReads().isEmpty)
+        #expect(book.claimable.map(\.count) == [2])
+        #expect(book.arrived(Self.entry("a", 2), now: Self.now) == .wait)
+        #expect(book.claimable.map(\.count) == [1])
+        #expect(book.ended(Self.entry("a", 0))?.id == "2-0")
+        #expect(book.takeOwnReads().isEmpty)
+        #expect(book.claimable.map(\.count) == [2])
+    }
+
+    @Test func `A stop gives back what has not begun and reads nothing more`() {
+        var book = Self.book(["a": 1, "b": 1])
+        Self.read(&book)
+        _ = book.watch(group: 0)
+        _ = book.arrived(Self.entry("a", 0), now: Self.now)
+        _ = book.arrived(Self.entry("a", 1), now: Self.now)
+        #expect(book.stop().map(\.id) == ["1-0"])
+        #expect(book.mustInterrupt(group: 0))
+        #expect(Set(book.inHand.map(\.id)) == ["0-0", "1-0"])
+        #expect(book.ended(Self.entry("a", 1)) == nil && !book.isQuiet)
+        #expect(book.ended(Self.entry("a", 0)) == nil)
+        book.watchEnded(group: 0, with: [:])
+        #expect(book.isQuiet && book.watch(group: 0) == nil && book.takeOwnReads().isEmpty && book.claimable.isEmpty)
+    }
+
+    @Test func `More streams than one read may name are split over several`() {
+        var book = FeedBook(
+            (0..<130).map { ShardConsumer.Feed("s\($0)", inHandMax: 1, countPerRead: 1) }
+        )
+        Self.read(&book)
+        #expect(book.groupCount == 3)
+        #expect((0..<3).map { book.watch(group: $0)?.streams.count } == [64, 64, 2])
+    }
+
+    @Test func `Leases are renewed when they have aged, not before`() {
+        var book = Self.book(["a": 2])
+        _ = book.arrived(Self.entry("a", 0), now: Self.now)
+        _ = book.arrived(Self.entry("a", 1), now: Self.now + .seconds(2))
+        let due = book.due(for: .seconds(2), now: Self.now + .seconds(3))
+        #expect(due.map(\.id) == ["0-0"])
+        book.renewed(due, now: Self.now + .seconds(3))
+        #expect(book.due(for: .seconds(2), now: Self.now + .seconds(3)).isEmpty)
+    }
+}

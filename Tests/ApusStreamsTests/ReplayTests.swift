@@ -1,0 +1,250 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusTestKit
+import Logging
+import Testing
+
+@testable import ApusStreams
+
+@Suite struct ReplayTests {
+    private static let route = RouteNumber(7)
+
+    private static func unit(_ count: Int = 3) -> WorkUnit {
+        WorkUnit(
+            send: "s",
+            route: Self.route,
+            recipients: .references(
+                (0..<UInt32(count)).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
+            ),
+        )
+    }
+
+    private static func batch(_ counts: [(Outcome, UInt64)] = []) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: "s", app: "shop", route: Self.route, provider: .apns)
+        batch.counts = counts.map { OutcomeCount(provider: .apns, outcome: $0.0, reason: .none, count: $0.1) }
+        return batch
+    }
+
+    /// A dispatcher's hand: a send with its plan entry in hand, over functions whose calls are remembered.
+    private struct Bench {
+        let fixture: StreamsFixture
+        let keys: StreamKeys
+        let me: StreamConsumer
+        let log: ReplayLog
+        let streams: SendStreams
+        let observer = RecordingObserver()
+
+        var work: String { self.keys.work(ReplayTests.route, .bulk) }
+
+        init(_ fixture: StreamsFixture, bytesMax: Int = StreamLimits.replayBytesMax) {
+            self.fixture = fixture
+            self.keys = fixture.streams.home(app: "shop", "s")
+            self.me = fixture.consumer("me")
+            self.log = ReplayLog(
+                tag: self.keys.tag,
+                client: fixture.client,
+                consumer: self.me,
+                observer: self.observer,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                bytesMax: bytesMax,
+            )
+            self.streams = fixture.streams.logged(in: [self.log])
+        }
+
+        func accept() async throws -> StreamEntry {
+            let command = self.fixture.command(id: "s")
+            let entry = StreamEntry(stream: self.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
+            _ = try await self.streams.accept(
+                command,
+                identity: SendIdentity(of: command, origin: entry.origin),
+                routes: [ReplayTests.route],
+                from: entry,
+                by: self.me,
+                due: nil,
+            )
+            let reader = StreamReader(client: self.fixture.client, tag: self.keys.tag, consumer: self.me)
+            try await reader.ensure([self.keys.plan(ReplayTests.route), self.work, self.keys.outcomes])
+            return try await self.read(self.keys.plan(ReplayTests.route))
+        }
+
+        func read(_ stream: String) async throws -> StreamEntry {
+            let reader = StreamReader(client: self.fixture.client, tag: self.keys.tag, consumer: self.me)
+            guard let entry = try await reader.read(stream, count: 1).first else { throw NothingToRead(stream: stream) }
+            return entry
+        }
+
+        func plan(_ plan: StreamEntry, from: String, to: String, units: Int, isLast: Bool = false) async throws {
+            var step = SendStreams.PlanStep(from: from, to: to, outcomes: ReplayTests.batch())
+            step.units = (0..<units).map { _ in ReplayTests.unit() }
+            step.isLast = isLast
+            let result = try await self.streams.fanstep(
+                step,
+                send: "s",
+                entry: plan,
+                by: self.me,
+                tag: self.keys.tag
+            )
+            #expect(result == .ok)
+        }
+
+        @discardableResult
+        func report(
+            _ entry: StreamEntry,
+            _ sequence: UInt32,
+            _ bits: UInt8,
+            finish: Bool = false,
+        ) async throws -> SendStreams.Verdict.State {
+            try await self.streams.progress(
+                entry,
+                of: "s",
+                by: self.me,
+                tag: self.keys.tag,
+                journal: UnitJournal(sequence: sequence, bitmap: [bits]),
+                outcomes: ReplayTests.batch([(.accepted, 1)]),
+                next: finish ? .finish : .continue,
+            ).state
+        }
+
+        func length(_ stream: String) async throws -> Int64 {
+            try await self.fixture.client.send(.init("XLEN", .text(stream)), on: self.keys.tag).root.integer ?? -1
+        }
+
+        /// Recipients that the outcomes in the stream tell of.
+        func accepted() async throws -> UInt64 {
+            let range = RedisCommand("XRANGE", .text(self.keys.outcomes), "-", "+")
+            return try await self.fixture.client.send(range, on: self.keys.tag).root.children.reduce(0) {
+                $0 + (try OutcomeBatch.decode($1[1][1].bytes ?? []).counts.reduce(0) { $0 + $1.count })
+            }
+        }
+
+        /// The server as it was at the last `SAVE`.
+        func rollBack() async throws { try await self.fixture.server.restart() }
+        func save() async throws { _ = try await self.fixture.server.command("SAVE") }
+        /// Any call finds out that the server is another.
+        func touch() async throws { _ = try await self.streams.moveDue(tag: self.keys.tag) }
+    }
+
+    @Test func `Units that were finished after the last snapshot stay finished`() async throws {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let plan = try await bench.accept()
+            try await bench.plan(plan, from: "", to: "list:3", units: 3, isLast: true)
+            let first = try await bench.read(bench.work)
+            try await bench.report(first, 1, 0b001)
+            try await bench.save()
+            // One that the snapshot knows as delivered, one that nobody has read, as it knows.
+            try await bench.report(first, 2, 0b011)
+            try await bench.report(first, 3, 0b111, finish: true)
+            let second = try await bench.read(bench.work)
+            try await bench.report(second, 1, 0b111, finish: true)
+            #expect(try await bench.length(bench.work) == 1)
+            let accepted = try await bench.accepted()
+            try await bench.rollBack()
+            #expect(try await bench.length(bench.work) == 3)
+            #expect(try await bench.accepted() < accepted)
+            try await bench.touch()
+            #expect(try await bench.length(bench.work) == 1)
+            #expect(try await bench.accepted() == accepted)
+            #expect(bench.observer.counts.replayed > 0)
+            // The third is still there, for whoever reads.
+            let third = try await bench.read(bench.work)
+            #expect(third.id > second.id)
+            #expect(try await bench.report(third, 1, 0b111, finish: true) == .running)
+        }
+    }
+
+    @Test func `A send that was accepted, planned and sent after the last snapshot is there again as it was`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            try await bench.touch()
+            try await bench.save()
+            let plan = try await bench.accept()
+            try await bench.plan(plan, from: "", to: "list:3", units: 2)
+            let first = try await bench.read(bench.work)
+            try await bench.report(first, 1, 0b111, finish: true)
+            let second = try await bench.read(bench.work)
+            try await bench.report(second, 1, 0b001)
+            try await bench.rollBack()
+            #expect(try await bench.length(bench.work) == 0)
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            try await reader.ensure([bench.keys.plan(Self.route), bench.work, bench.keys.outcomes])
+            bench.log.attach { [plan.name, second.name] }
+            // Goes on where it was, without knowing that anything has happened.
+            #expect(try await bench.report(second, 2, 0b011) == .running)
+            try await bench.plan(plan, from: "list:3", to: "list:3", units: 0, isLast: true)
+            #expect(try await bench.report(second, 3, 0b111, finish: true) == .running)
+            #expect(try await bench.length(bench.work) == 0)
+            #expect(try await bench.length(bench.keys.plan(Self.route)) == 0)
+            let ledger = try await fixture.streams.ledger(app: "shop", send: "s")
+            #expect(ledger?.planned == 6 && ledger?.isPlanning == false)
+            #expect(try await bench.accepted() == 4)
+        }
+    }
+
+    @Test func `A server that lost nothing is changed by nothing`() async throws {
+        try await RedisServer.with(.init(isAppendOnly: true)) { server in
+            try await StreamsFixture.with(server) { fixture in
+                let bench = Bench(fixture)
+                let plan = try await bench.accept()
+                try await bench.plan(plan, from: "", to: "list:3", units: 2, isLast: true)
+                let first = try await bench.read(bench.work)
+                try await bench.report(first, 1, 0b001)
+                try await bench.report(first, 2, 0b111, finish: true)
+                let second = try await bench.read(bench.work)
+                try await bench.report(second, 1, 0b001)
+                let accepted = try await bench.accepted()
+                try await bench.rollBack()
+                try await bench.touch()
+                #expect(bench.observer.counts.replayed > 0)
+                #expect(try await bench.accepted() == accepted)
+                #expect(try await bench.length(bench.work) == 1)
+                #expect(try await bench.report(second, 2, 0b111, finish: true) == .running)
+                let ledger = try await fixture.streams.ledger(app: "shop", send: "s")
+                #expect(ledger?.planned == 6 && ledger?.isPlanning == false)
+            }
+        }
+    }
+
+    @Test func `A report whose forerunner is missing is refused, so that no bit is without its outcome`() async throws {
+        try await StreamsFixture.with { fixture in
+            // No room to remember anything.
+            let bench = Bench(fixture, bytesMax: 0)
+            let plan = try await bench.accept()
+            try await bench.plan(plan, from: "", to: "list:3", units: 1, isLast: true)
+            let entry = try await bench.read(bench.work)
+            try await bench.report(entry, 1, 0b001)
+            try await bench.save()
+            try await bench.report(entry, 2, 0b011)
+            try await bench.rollBack()
+            #expect(try await bench.report(entry, 3, 0b111, finish: true) == .lost)
+            #expect(try await bench.accepted() == 1)
+            #expect(bench.observer.counts.dropped > 0 && bench.observer.counts.replayed == 0)
+            // Whoever takes it over goes on from the journal that is left.
+            #expect(try await bench.report(entry, 2, 0b111, finish: true) == .running)
+            #expect(try await bench.accepted() == 2)
+        }
+    }
+
+    @Test func `What is remembered is bounded by bytes and by age, and only the first counts as a loss`() {
+        let command = RedisCommand("SET", "key", .bytes(Array(repeating: 1, count: 100)))
+        let start = ContinuousClock.now
+        func call(_ seconds: Int) -> ReplayMemory.Call {
+            ReplayMemory.Call(command: command, entry: nil, at: start + .seconds(seconds))
+        }
+        let size = call(0).byteCount
+        var memory = ReplayMemory(bytesMax: size * 3, age: .seconds(60))
+        #expect((0..<3).map { memory.keep(call($0)) } == [0, 0, 0])
+        #expect(memory.keep(call(3)) == 1)
+        #expect(memory.calls.map(\.at) == [1, 2, 3].map { start + .seconds($0) })
+        #expect(memory.keep(call(62)) == 0)
+        #expect(memory.calls.map(\.at) == [2, 3, 62].map { start + .seconds($0) })
+        for second in 200..<2_000 { _ = memory.keep(call(second)) }
+        #expect(memory.calls.count == 3 && memory.byteCount == size * 3)
+        var none = ReplayMemory(bytesMax: 0)
+        #expect(none.keep(call(0)) == 1)
+        #expect(none.calls.isEmpty && none.byteCount == 0)
+    }
+}

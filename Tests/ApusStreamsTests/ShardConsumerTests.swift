@@ -1,0 +1,409 @@
+import ApusCore
+import ApusRedis
+import ApusTestKit
+import Logging
+import Synchronization
+import Testing
+
+@testable import ApusStreams
+
+@Suite struct ShardConsumerTests {
+    /// What a handler has seen, by stream.
+    private final class Handled: Sendable {
+        private let entries = Mutex<[StreamEntry]>([])
+
+        func add(_ entry: StreamEntry) { self.entries.withLock { $0.append(entry) } }
+        func count(_ stream: String) -> Int { self.entries.withLock { $0.count { $0.stream == stream } } }
+        var all: [StreamEntry] { self.entries.withLock { $0 } }
+        /// Entries that were handled, however often.
+        var different: Int { Set(self.all.map(\.origin)).count }
+    }
+
+    /// A latch that handlers wait at.
+    private final class Latch: Sendable {
+        private let state = Mutex<(isOpen: Bool, waiters: [CheckedContinuation<Void, Never>])>((false, []))
+
+        func wait() async {
+            await withCheckedContinuation { continuation in
+                let isOpen = self.state.withLock { state in
+                    if !state.isOpen { state.waiters.append(continuation) }
+                    return state.isOpen
+                }
+                if isOpen { continuation.resume() }
+            }
+        }
+
+        func open() {
+            let waiters = self.state.withLock { state in
+                state.isOpen = true
+                defer { state.waiters = [] }
+                return state.waiters
+            }
+            for waiter in waiters { waiter.resume() }
+        }
+    }
+
+    private static func consumer(
+        _ fixture: StreamsFixture,
+        _ feeds: [ShardConsumer.Feed],
+        name: String = "one",
+        leaseMilliseconds: Int64 = 10_000,
+        gate: QuarantineGate = QuarantineGate(),
+        silenceMax: Duration = StreamLimits.consumerSilenceMax,
+        observer: any StreamObserver = RecordingObserver(),
+        logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+        handle: @escaping @Sendable (StreamEntry, EntryTurn) async throws -> Void,
+    ) -> ShardConsumer {
+        ShardConsumer(
+            tag: fixture.keys.tag,
+            streams: fixture.streams,
+            consumer: fixture.consumer(name),
+            feeds: feeds,
+            leaseMilliseconds: leaseMilliseconds,
+            gate: gate,
+            silenceMax: silenceMax,
+            observer: observer,
+            logger: logger,
+            handle: handle,
+        )
+    }
+
+    /// Runs a consumer while `body` runs, then until it has ended by itself.
+    private static func running(_ consumer: ShardConsumer, _ body: () async throws -> Void) async throws {
+        let run = Task { await consumer.run() }
+        do {
+            try await body()
+        } catch {
+            consumer.stop()
+            run.cancel()
+            await run.value
+            throw error
+        }
+        consumer.stop()
+        await run.value
+    }
+
+    private static func write(_ count: Int, to stream: String, _ fixture: StreamsFixture) async throws {
+        for number in 0..<count {
+            let command = RedisCommand("XADD", .text(stream), "*", "m", .bytes(Array("\(number)".utf8)))
+            _ = try await fixture.client.send(command, on: fixture.keys.tag)
+        }
+    }
+
+    private static func done(_ entry: StreamEntry, _ fixture: StreamsFixture, by name: String = "one") async throws {
+        _ = try await fixture.streams.done(
+            stream: entry.stream,
+            entries: [entry.id],
+            by: fixture.consumer(name),
+            tag: fixture.keys.tag,
+        )
+    }
+
+    @Test func `A route that is stuck keeps no other waiting, and takes no more than its credit`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (stuck, free) = (fixture.keys.work(RouteNumber(1), .bulk), fixture.keys.work(RouteNumber(2), .bulk))
+            let express = fixture.keys.mailbox(.express)
+            let (handled, latch) = (Handled(), Latch())
+            let feeds = [
+                ShardConsumer.Feed(express, inHandMax: 64, countPerRead: 64),
+                ShardConsumer.Feed(stuck, inHandMax: 4, countPerRead: 4),
+                ShardConsumer.Feed(free, inHandMax: 4, countPerRead: 4),
+            ]
+            let consumer = Self.consumer(fixture, feeds) { entry, _ in
+                handled.add(entry)
+                if entry.stream == stuck { await latch.wait() }
+                try await Self.done(entry, fixture)
+            }
+            try await Self.write(40, to: stuck, fixture)
+            try await Self.running(consumer) {
+                try await eventually("the credit is used up") { handled.count(stuck) == 4 }
+                try await Self.write(200, to: free, fixture)
+                try await Self.write(100, to: express, fixture)
+                try await eventually("the others are done") {
+                    handled.count(free) == 200 && handled.count(express) == 100
+                }
+                #expect(handled.count(stuck) == 4)
+                #expect(try await fixture.pending(stuck) == 4)
+                latch.open()
+                try await eventually("the backlog is read when credit returns") { handled.count(stuck) == 40 }
+                // Empty again: the next one is waited for together with all others.
+                try await Self.write(1, to: stuck, fixture)
+                try await eventually("a late one arrives", timeout: .seconds(1)) { handled.count(stuck) == 41 }
+            }
+            #expect(try await fixture.length(stuck) == 0)
+            #expect(handled.all.count == 341)
+        }
+    }
+
+    @Test func `A hundred streams take two blocking connections, and all of them are heard`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = (1...100).map { fixture.keys.work(RouteNumber(UInt32($0)), .bulk) }
+            let handled = Handled()
+            let feeds = streams.map { ShardConsumer.Feed($0, inHandMax: 2, countPerRead: 2) }
+            let consumer = Self.consumer(fixture, feeds) { entry, _ in
+                handled.add(entry)
+                try await Self.done(entry, fixture)
+            }
+            func blocked() async throws -> Int {
+                let list = try await fixture.server.command("CLIENT", "LIST").root.string ?? ""
+                return list.split(separator: "\n").count { $0.contains("cmd=xreadgroup") && $0.contains("flags=b") }
+            }
+            try await Self.running(consumer) {
+                try await eventually("two reads wait") { try await blocked() == 2 }
+                for stream in streams { try await Self.write(1, to: stream, fixture) }
+                try await eventually("all are handled") { handled.all.count == 100 }
+                #expect(Set(handled.all.map(\.stream)) == Set(streams))
+                try await eventually("two reads wait again") { try await blocked() == 2 }
+            }
+            #expect(try await blocked() == 0)
+        }
+    }
+
+    @Test func `An idle shard costs a read every two seconds and a look at what others left every second`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let streams = (1...14).map { fixture.keys.work(RouteNumber(UInt32($0)), .bulk) }
+            let feeds = streams.map { ShardConsumer.Feed($0, inHandMax: 4, countPerRead: 4) }
+            let consumer = Self.consumer(fixture, feeds) { _, _ in }
+            func calls(_ name: String) async throws -> Int {
+                let info = try await fixture.server.command("INFO", "commandstats").root.string ?? ""
+                let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(name):calls=") }
+                return line.flatMap { Int($0.split(separator: "=")[1].prefix { $0.isNumber }) } ?? 0
+            }
+            try await Self.running(consumer) {
+                try await eventually("the sweep is over") { try await calls("xinfo|consumers") == 14 }
+                let before = (try await calls("xreadgroup"), try await calls("fcall"))
+                try await Task.sleep(for: .seconds(4))
+                let after = (try await calls("xreadgroup"), try await calls("fcall"))
+                #expect(after.0 - before.0 <= 3)
+                #expect(after.1 - before.1 <= 5)
+            }
+        }
+    }
+
+    @Test(arguments: ["FLUSHALL", "XGROUP", "DEL"])
+    func `A stream or group that vanishes is made again from 0, loudly and without a hot loop`(
+        _ way: String
+    ) async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = [fixture.keys.mailbox(.express), fixture.keys.work(RouteNumber(1), .bulk)]
+            let (handled, observer, log) = (Handled(), RecordingObserver(), RecordingLog())
+            let feeds = streams.map { ShardConsumer.Feed($0, inHandMax: 4, countPerRead: 4) }
+            let consumer = Self.consumer(fixture, feeds, observer: observer, logger: log.logger) { entry, _ in
+                handled.add(entry)
+                try await Self.done(entry, fixture)
+            }
+            try await Self.running(consumer) {
+                for stream in streams { try await Self.write(1, to: stream, fixture) }
+                try await eventually("both are read") { handled.all.count == 2 }
+                for _ in 0..<3 {
+                    switch way {
+                    case "FLUSHALL": _ = try await fixture.server.command("FLUSHALL")
+                    case "DEL": _ = try await fixture.server.command("DEL", .text(streams[0]))
+                    default:
+                        let group = StreamGroup.dispatcher
+                        _ = try await fixture.server.command("XGROUP", "DESTROY", .text(streams[0]), .text(group))
+                    }
+                    let before = handled.different
+                    // Written before the group is there again.
+                    for stream in streams { try await Self.write(1, to: stream, fixture) }
+                    try await eventually("work goes on") { handled.different == before + 2 }
+                }
+            }
+            #expect(handled.different == 8)
+            let (lost, errors) = (observer.counts.groupsLost, log.count(.error))
+            #expect((3...9).contains(lost))
+            #expect((3...9).contains(errors))
+        }
+    }
+
+    @Test func `A group that is destroyed again and again costs a few calls a second`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.mailbox(.express)
+            let (observer, log) = (RecordingObserver(), RecordingLog())
+            let feed = ShardConsumer.Feed(stream, inHandMax: 4, countPerRead: 4)
+            let consumer = Self.consumer(fixture, [feed], observer: observer, logger: log.logger) { _, _ in }
+            try await Self.running(consumer) {
+                let end = ContinuousClock.now + .seconds(2)
+                while ContinuousClock.now < end {
+                    _ = try? await fixture.server.command("XGROUP", "DESTROY", .text(stream), "dispatcher")
+                }
+            }
+            // Each loss is answered after 100 ms at least, so 20 in two seconds are the most.
+            #expect((2...21).contains(observer.counts.groupsLost))
+            #expect(log.count(.error) <= 21)
+        }
+    }
+
+    @Test func `What is in hand keeps its lease, and what a dead owner left is taken over after one`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let (mine, other) = (Handled(), Handled())
+            let latch = Latch()
+            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
+            let left = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
+            let one = Self.consumer(fixture, [feed], leaseMilliseconds: 800) { entry, _ in
+                mine.add(entry)
+                await latch.wait()
+                try await Self.done(entry, fixture)
+            }
+            let two = Self.consumer(fixture, [feed], name: "two", leaseMilliseconds: 800) { entry, _ in
+                other.add(entry)
+                try await Self.done(entry, fixture, by: "two")
+            }
+            try await Self.running(one) {
+                try await eventually("the dead one's entry is taken over") { mine.all.map(\.id) == [left.id] }
+                #expect(mine.all.map(\.deliveries) == [2])
+                try await Self.running(two) {
+                    // For several leases the second sees it pending, and never idle for long enough.
+                    try await Task.sleep(for: .seconds(3))
+                    #expect(other.all.isEmpty && mine.all.count == 1)
+                }
+                latch.open()
+            }
+            #expect(try await fixture.length(stream) == 0)
+        }
+    }
+
+    @Test func `A stop hands back what has not begun, as if it had never been delivered`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.mailbox(.express)
+            let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 8)
+            let (handled, latch) = (Handled(), Latch())
+            // Suspects, of which the first never gets its turn: another is in hand.
+            let gate = QuarantineGate(emptyingMax: .seconds(60), aloneMax: .seconds(60))
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, _ in
+                handled.add(entry)
+                await latch.wait()
+                try await Self.done(entry, fixture)
+            }
+            let suspect = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
+            let claim = RedisCommand(
+                "XCLAIM",
+                .text(stream),
+                "dispatcher",
+                "dead",
+                "0",
+                .text(suspect.id),
+                "RETRYCOUNT",
+                "2",
+                "JUSTID"
+            )
+            _ = try await fixture.client.send(claim, on: fixture.keys.tag)
+            try await Self.write(1, to: stream, fixture)
+            let run = Task { await consumer.run() }
+            try await eventually("the healthy one is in hand") { handled.all.count == 1 }
+            func pending() async throws -> [String: (owner: String, deliveries: Int64)] {
+                let command = RedisCommand("XPENDING", .text(stream), "dispatcher", "-", "+", "10")
+                var found: [String: (String, Int64)] = [:]
+                for entry in try await fixture.client.send(command, on: fixture.keys.tag).root.children {
+                    found[entry[0].string ?? ""] = (entry[1].string ?? "", entry[3].integer ?? 0)
+                }
+                return found
+            }
+            try await eventually("the suspect is taken over") { try await pending()[suspect.id]?.owner == "one" }
+            consumer.stop()
+            try await eventually("it is handed back") {
+                let entry = try await pending()[suspect.id]
+                return entry?.deliveries == 2
+            }
+            #expect(handled.all.count == 1)
+            latch.open()
+            await run.value
+            #expect(try await fixture.length(stream) == 1)
+            let heir = try await fixture.streams.claim(
+                [.init(stream)],
+                by: fixture.consumer("heir"),
+                tag: fixture.keys.tag,
+                leaseMilliseconds: 10_000
+            )
+            #expect(heir[0].entries.map(\.deliveries) == [3])
+        }
+    }
+
+    @Test func `A suspect begins when nothing else is in hand, and nothing else begins before its first progress`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 1)
+            let events = Mutex<[String]>([])
+            let (slow, solo) = (Latch(), Latch())
+            let suspect = try await fixture.deliver(
+                Array("suspect".utf8),
+                to: stream,
+                consumer: fixture.consumer("dead")
+            )
+            let claim = RedisCommand(
+                "XCLAIM",
+                .text(stream),
+                "dispatcher",
+                "dead",
+                "0",
+                .text(suspect.id),
+                "IDLE",
+                "3600000",
+                "RETRYCOUNT",
+                "2",
+                "JUSTID"
+            )
+            _ = try await fixture.client.send(claim, on: fixture.keys.tag)
+            let gate = QuarantineGate(emptyingMax: .seconds(60), aloneMax: .seconds(60))
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, turn in
+                let name = String(decoding: entry.message, as: UTF8.self)
+                events.withLock { $0.append("\(name) begins") }
+                if name == "suspect" {
+                    await solo.wait()
+                    events.withLock { $0.append("suspect progresses") }
+                    turn.progressed()
+                } else {
+                    await slow.wait()
+                    events.withLock { $0.append("\(name) ends") }
+                }
+                try await Self.done(entry, fixture)
+            }
+            try await Self.write(1, to: stream, fixture)
+            try await Self.running(consumer) {
+                try await eventually("the gate closes for the suspect") { !gate.isOpen }
+                try await Self.write(1, to: stream, fixture)
+                slow.open()
+                try await eventually("the suspect has begun") { events.withLock { $0.contains("suspect begins") } }
+                try await Task.sleep(for: .milliseconds(300))
+                #expect(events.withLock { $0.last } == "suspect begins")
+                solo.open()
+                try await eventually("all are done") { try await fixture.length(stream) == 0 }
+            }
+            let trace = events.withLock { $0 }
+            #expect(trace.filter { $0.hasPrefix("suspect") } == ["suspect begins", "suspect progresses"])
+            #expect(trace.firstIndex(of: "suspect begins").map { trace[$0 + 1] } == "suspect progresses")
+        }
+    }
+
+    @Test func `Consumers that are gone are swept, unless they own something`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let owned = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("owner"))
+            let read = try await fixture.deliver([2], to: stream, consumer: fixture.consumer("gone"))
+            try await Self.done(read, fixture, by: "gone")
+            func consumers() async throws -> Set<String> {
+                let command = RedisCommand("XINFO", "CONSUMERS", .text(stream), "dispatcher")
+                let reply = try await fixture.client.send(command, on: fixture.keys.tag)
+                return Set(reply.root.children.compactMap { $0[1].string })
+            }
+            #expect(try await consumers() == ["owner", "gone"])
+            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
+            let consumer = Self.consumer(
+                fixture,
+                [feed],
+                leaseMilliseconds: 60_000,
+                silenceMax: .milliseconds(500)
+            ) { _, _ in }
+            try await Self.running(consumer) {
+                try await eventually("the one that is gone is swept") { try await consumers() == ["owner"] }
+                try await Task.sleep(for: .seconds(2))
+                #expect(try await consumers() == ["owner"])
+            }
+            #expect(try await fixture.pending(stream) == 1 && !owned.id.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,17 @@
+import ApusStreams
+import Testing
+
+@Suite struct StreamLimitsTests {
+    @Test(arguments: [
+        ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
+        ("CLAIM_ENTRIES_MAX", StreamLimits.claimEntriesMax), ("DELIVERIES_MAX", Int(StreamLimits.deliveriesMax)),
+        ("SUSPECTS_MAX", StreamLimits.suspectsMax),
+        ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
+    ])
+    func `The functions enforce the limits that are promised`(name: String, limit: Int) {
+        let text = StreamFunctions.sources.map { String(decoding: $0, as: UTF8.self) }.joined()
+        let lines = text.split(separator: "\n").filter { $0.hasPrefix("local \(name) = ") }
+        #expect(lines.count == 1)
+        #expect(lines.allSatisfy { $0.split(separator: " ").dropFirst(3).first == "\(limit)" })
+    }
+}

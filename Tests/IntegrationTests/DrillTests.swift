@@ -1,0 +1,15 @@
+import ApusCore
+import ApusLoadTest
+import Testing
+
+@Suite(.serialized) struct DrillTests {
+    @Test(arguments: Drill.all.map(\.name))
+    func `Whatever is done to the fleet, nobody is lost and no more is repeated than may be`(name: String) async throws
+    {
+        let drill = try #require(Drill.named(name))
+        let report = try await drill.run(.short)
+        #expect(report.complaints.isEmpty, "\(report.line)")
+        #expect(report.lost == 0 && report.strangers == 0 && report.repeated <= report.bound)
+        #expect(report.devices > 0 && report.planned >= report.devices && report.ledger[.open] == 0)
+    }
+}

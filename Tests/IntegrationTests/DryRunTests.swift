@@ -1,0 +1,80 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusSimulator
+import ApusStore
+import ApusTestKit
+import Foundation
+import Testing
+
+/// `apus send --dry-run` against a configuration, a store and a simulated Google.
+@Suite(.serialized) struct DryRunTests {
+    /// The configuration of a dispatcher that has been started and has ended.
+    private static func configuration(_ fleet: Fleet) async throws -> String {
+        let dispatcher = try await fleet.startDispatcher()
+        try await dispatcher.terminate()
+        return "\(dispatcher.directory)/apus.yaml"
+    }
+
+    private static func tryOut(
+        _ fleet: Fleet,
+        _ file: String,
+        _ words: [String],
+    ) throws -> (code: Int32, json: [String: Any]) {
+        let order = ["send", "--dry-run", "--config", file, "--app", Fleet.app, "--topic", "news"]
+        return try fleet.apus(order + words)
+    }
+
+    @Test func `It tells whom a send would reach and what they would get, and sends nothing`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(3_000, topics: { $0 < 2_000 ? ["news"] : ["other"] })
+            let file = try await Self.configuration(fleet)
+            let body = String(repeating: "long ", count: 60)
+            let run = try Self.tryOut(fleet, file, ["--title", "Swifts", "--body", body, "--ttl", "0s"])
+            #expect(run.code == 0)
+            #expect(run.json["recipients"] as? Int == 2_000)
+            let audiences = try #require(run.json["audiences"] as? [[String: Any]])
+            for provider in [Provider.apns, .fcm] {
+                let row = audiences.first { $0["route"] as? String == "\(Fleet.app)/\(provider.name)/production" }
+                let expected = devices.prefix(2_000).filter { $0.provider == provider }.count
+                #expect(row?["recipients"] as? Int == expected)
+            }
+
+            let renderings = try #require(run.json["renderings"] as? [[String: Any]])
+            #expect(renderings.count == 2)
+            let apple = try #require(renderings.first { ($0["route"] as? String)?.contains("apns") == true })
+            let payload = try #require(apple["payload"] as? String)
+            #expect(apple["payload_bytes"] as? Int == payload.utf8.count)
+            #expect(apple["payload_bytes_max"] as? Int == 4_096)
+            let headers = try #require(apple["headers"] as? [String: String])
+            #expect(headers["apns-push-type"] == "alert" && headers["apns-expiration"] == "0")
+            let google = try #require(renderings.first { ($0["route"] as? String)?.contains("fcm") == true })
+            #expect((google["payload"] as? String)?.contains("\"token\":\"<token>\"") == true)
+
+            let lints = try #require(run.json["lints"] as? [[String: Any]])
+            #expect(Set(lints.compactMap { $0["code"] as? String }) == ["truncated", "one_attempt"])
+            let verdicts = try #require(run.json["verdicts"] as? [[String: Any]])
+            #expect(verdicts.count == 1 && verdicts.first?["taken"] as? Bool == true)
+
+            #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty)
+            #expect(try await fleet.leftovers() == [:])
+        }
+    }
+
+    @Test func `It says what Google would refuse, and what no dispatcher would take`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(10, providers: [.fcm], topics: { _ in ["news"] })
+            let file = try await Self.configuration(fleet)
+            fleet.simulator.declare(.foreign, of: devices.map(\.token), provider: .fcm)
+            let refused = try Self.tryOut(fleet, file, ["--title", "Swifts"])
+            let verdicts = try #require(refused.json["verdicts"] as? [[String: Any]])
+            #expect(refused.code == 1 && verdicts.first?["taken"] as? Bool == false)
+            #expect(verdicts.first?["reason"] as? String == "SENDER_ID_MISMATCH")
+            let tooLarge = String(repeating: "x", count: 4_096)
+            let broken = try Self.tryOut(fleet, file, ["--body", tooLarge])
+            #expect(broken.code == 1 && broken.json.isEmpty)
+            #expect(try await fleet.leftovers() == [:])
+        }
+    }
+}

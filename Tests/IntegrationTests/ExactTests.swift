@@ -1,0 +1,167 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusSimulator
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Foundation
+import Synchronization
+import Testing
+
+/// What a provider was asked to show, as far as a repeat must be the same.
+private struct Shown: Hashable {
+    /// `apns-id`; Google's messages have none.
+    var id: String?
+    /// What Apple merges under; what replaces what on an Android screen.
+    var collapseID: String?
+    var badge: Int?
+}
+
+/// Everything that the simulator accepted, by send and token, in order.
+private final class Witness: Sendable {
+    private let seen = Mutex<[String: [String: [Shown]]]>([:])
+
+    init(_ simulator: Simulator) { simulator.watch { [weak self] in self?.note($0) } }
+
+    func shown(_ send: String) -> [String: [Shown]] { self.seen.withLock { $0[send] ?? [:] } }
+
+    private func note(_ request: SeenRequest) {
+        guard let json = try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any] else { return }
+        var shown = Shown()
+        let (send, token): (String?, String?)
+        switch request.provider {
+        case .apns:
+            shown.id = request.headers.first { $0.name == "apns-id" }?.value
+            shown.collapseID = request.headers.first { $0.name == "apns-collapse-id" }?.value
+            shown.badge = (json["aps"] as? [String: Any])?["badge"] as? Int
+            send = json["apus.send"] as? String
+            token = request.path.split(separator: "/").last.map(String.init)
+        case .fcm, .webpush:
+            let message = json["message"] as? [String: Any]
+            let android = (message?["android"] as? [String: Any])?["notification"] as? [String: Any]
+            let apns = (message?["apns"] as? [String: Any])?["payload"] as? [String: Any]
+            shown.collapseID = android?["tag"] as? String
+            shown.badge = android?["notification_count"] as? Int
+            let appleBadge = (apns?["aps"] as? [String: Any])?["badge"] as? Int
+            if appleBadge != shown.badge { shown.badge = -1 }
+            send = (message?["data"] as? [String: Any])?["apus_send"] as? String
+            token = message?["token"] as? String
+        }
+        guard let send, let token else { return }
+        self.seen.withLock { $0[send, default: [:]][token, default: []].append(shown) }
+    }
+}
+
+@Suite(.serialized) struct ExactTests {
+    /// Answers slow enough that a kill finds the send under way.
+    private static func slow(_ milliseconds: Int64) -> FaultPlan {
+        var rates = FaultRates()
+        rates.delayMilliseconds = milliseconds
+        var plan = FaultPlan(seed: 1)
+        plan.apns = rates
+        plan.fcm = rates
+        return plan
+    }
+
+    @Test func `A repeat after a kill has the same id, replaces the first on the screen and shows the same badge`()
+        async throws
+    {
+        try await Fleet.with(faults: Self.slow(200)) { fleet in
+            let witness = Witness(fleet.simulator)
+            let devices = try await fleet.register(4_000) { _ in ["news"] }
+            let feedback = try await fleet.startFeedback(lease: "1s")
+            let first = try await fleet.startDispatcher(lease: "1s")
+            try await fleet.send(.topic("news"), id: "s") { $0.notification.badge = .increment(3) }
+            try await eventually("a quarter is sent") { fleet.accepted(of: "s").count >= 1_000 }
+            await first.kill()
+            let second = try await fleet.startDispatcher(lease: "1s")
+            let ledger = try await fleet.completion(of: "s", timeout: .seconds(60))
+            #expect(ledger.total(.accepted) == 4_000 && ledger.total(.open) == 0)
+
+            let shown = witness.shown("s")
+            #expect(Set(shown.keys) == Set(devices.map(\.token)))
+            let repeats = shown.values.filter { $0.count > 1 }
+            #expect(repeats.count > 0, "the kill came too late to be of use")
+            #expect(repeats.count { Set($0).count > 1 } == 0)
+            let all = shown.values.joined()
+            #expect(all.count { $0.badge != 3 || $0.collapseID != "s" } == 0)
+            let ids = Set(all.compactMap(\.id))
+            #expect(ids.count == 2_000)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await second.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A send that may go out once is sent to nobody twice, whoever is killed, and the ledger adds up`()
+        async throws
+    {
+        try await Fleet.with(faults: Self.slow(200)) { fleet in
+            let devices = try await fleet.register(4_000) { _ in ["news"] }
+            let feedback = try await fleet.startFeedback(lease: "1s")
+            var dispatcher = try await fleet.startDispatcher(lease: "1s")
+            try await fleet.send(.topic("news"), id: "s") { $0.delivery = .atMostOnce }
+            for part in [800, 1_600] {
+                try await eventually("\(part) are sent") { fleet.accepted(of: "s").count >= part }
+                await dispatcher.kill()
+                dispatcher = try await fleet.startDispatcher(lease: "1s")
+            }
+            let ledger = try await fleet.completion(of: "s", timeout: .seconds(60))
+            let accepted = fleet.accepted(of: "s")
+            let comparison = Comparison(accepted: accepted, audience: Set(devices.map(\.token)))
+            #expect(comparison.repeated == 0 && comparison.strangers == 0)
+            let failed = ledger.total(.failed)
+            #expect(ledger.total(.open) == 0 && ledger.total(.accepted) + failed == 4_000)
+            // Who was sent to and whose answer was not written down is told as failed: at most a window for each unit in hand.
+            #expect(failed > 0 && comparison.lost <= Int(failed), "\(comparison), failed \(failed)")
+            #expect(failed <= 2 * 12 * 256, "failed \(failed)")
+            let unknown = ledger.counts.filter { $0.reason == .unknown }.reduce(0) { $0 + $1.count }
+            #expect(unknown == failed)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            // Handed over in good order it costs nobody.
+            try await fleet.send(.topic("news"), id: "t") { $0.delivery = .atMostOnce }
+            try await eventually("a part is sent") { fleet.accepted(of: "t").count >= 1_000 }
+            let next = try await fleet.startDispatcher(lease: "1s")
+            try await dispatcher.terminate()
+            let whole = try await fleet.completion(of: "t", timeout: .seconds(60))
+            #expect(whole.total(.accepted) == 4_000)
+            #expect(Comparison(accepted: fleet.accepted(of: "t"), audience: Set(devices.map(\.token))) == .exact)
+            try await next.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `Badges count up from send to send until the app says that it was opened`() async throws {
+        try await Fleet.with { fleet in
+            let witness = Witness(fleet.simulator)
+            let devices = try await fleet.register(40) { _ in ["news"] }
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            func badges(_ send: String) -> [Int?: Int] {
+                witness.shown(send).values.joined().reduce(into: [:]) { $0[$1.badge, default: 0] += 1 }
+            }
+            try await fleet.send(.topic("news"), id: "one") { $0.notification.badge = .increment(1) }
+            _ = try await fleet.completion(of: "one")
+            #expect(badges("one") == [1: 40])
+            try await fleet.send(.devices(devices.prefix(20).map(\.id)), id: "two", lane: .express) {
+                $0.notification.badge = .increment(9)
+            }
+            try await eventually("they are sent") { fleet.accepted(of: "two").count == 20 }
+            #expect(badges("two") == [10: 20])
+            let app = try AppID(Fleet.app)
+            for device in devices.prefix(5) {
+                _ = try await fleet.installation.store.setBadge(app, try DeviceID(device.id), to: 0)
+            }
+            try await fleet.send(.topic("news"), id: "three") { $0.notification.badge = .increment(1) }
+            _ = try await fleet.completion(of: "three")
+            #expect(badges("three") == [1: 5, 11: 15, 2: 20])
+            try await fleet.send(.topic("news"), id: "plain")
+            _ = try await fleet.completion(of: "plain")
+            #expect(badges("plain") == [nil: 40])
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+}

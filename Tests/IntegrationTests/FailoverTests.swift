@@ -1,0 +1,44 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusRedis
+import ApusSimulator
+import ApusStreams
+import ApusTestKit
+import Testing
+
+@Suite(.serialized) struct FailoverTests {
+    /// Without what a dispatcher remembers, everything that the server has forgotten is sent again.
+    @Test(arguments: [(StreamLimits.replayBytesMax, 0...300), (0, 1_000...8_000)])
+    func `Redis that comes back without its last seconds is told them, so that next to nobody is reached twice`(
+        replayBytes: Int,
+        repeated: ClosedRange<Int>,
+    ) async throws {
+        var plan = FaultPlan(seed: 1)
+        plan.apns.delayMilliseconds = 100
+        plan.fcm.delayMilliseconds = 100
+        try await Fleet.with(faults: plan) { fleet in
+            let devices = try await fleet.register(8_000) { _ in ["news"] }
+            let feedback = try await fleet.startFeedback(lease: "2s")
+            let dispatcher = try await fleet.startDispatcher(["lease": "2s", "replay_bytes": "\(replayBytes)"])
+            try await fleet.send(.topic("news"), id: "s")
+            try await eventually("a part is sent") { fleet.accepted(of: "s").count >= 1_000 }
+            _ = try await fleet.redis.command("SAVE")
+            let atSave = fleet.accepted(of: "s").count
+            try await eventually("much more is sent") { fleet.accepted(of: "s").count >= atSave + 3_000 }
+            await fleet.redis.kill()
+            try await fleet.redis.restart()
+            let ledger = try await fleet.completion(of: "s", timeout: .seconds(60))
+            let comparison = Comparison(accepted: fleet.accepted(of: "s"), audience: Set(devices.map(\.token)))
+            #expect(comparison.lost == 0 && comparison.strangers == 0)
+            #expect(repeated.contains(comparison.repeated), "repeated \(comparison.repeated)")
+            #expect(ledger.planned == 8_000 && ledger.total(.accepted) == 8_000 && ledger.total(.open) == 0)
+            let replayed = try await dispatcher.metric("apus_dispatcher_replayed_calls_total")
+            #expect((replayed > 0) == (replayBytes > 0))
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+}

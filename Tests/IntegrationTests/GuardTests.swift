@@ -1,0 +1,143 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusSimulator
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Testing
+
+/// What a provider's words about tokens may do to devices, with services and providers running.
+@Suite(.serialized) struct GuardTests {
+    /// How many of the devices are still there, and how many of them are suspect.
+    private static func count(
+        _ devices: [LaboratoryDevice],
+        _ fleet: Fleet,
+    ) async throws -> (kept: Int, suspect: Int) {
+        let store = fleet.installation.store
+        let app = try AppID(Fleet.app)
+        let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) }
+        let kept = found.compactMap(\.self)
+        return (kept.count, kept.filter { $0.record.suspicion != nil }.count)
+    }
+
+    private static func number(_ provider: Provider, _ fleet: Fleet) async throws -> RouteNumber {
+        let route = Route(app: try AppID(Fleet.app), provider: provider, environment: .production)
+        return try await fleet.installation.streams.number(of: route)
+    }
+
+    /// All of Apple's tokens of the other environment, all of Google's of another project.
+    @Test(arguments: [(Provider.apns, TokenFate.bad), (Provider.fcm, TokenFate.foreign)])
+    func `D5 D59 Swapped environments delete nobody and pause the route, and it can be undone`(
+        provider: Provider,
+        fate: TokenFate,
+    ) async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(10_000, providers: [provider], topics: { _ in ["news"] })
+            let tokens = devices.map(\.token)
+            fleet.simulator.declare(fate, of: tokens, provider: provider)
+            let streams = fleet.installation.streams
+            let number = try await Self.number(provider, fleet)
+            // Suspects are due long before the test has ended.
+            let settings = ["lease": "1s", "delete_suspects_after": "1s"]
+            let first = try await fleet.startFeedback(settings)
+            let dispatcher = try await fleet.startDispatcher(["lease": "1s"])
+            try await fleet.send(.topic("news"), id: "swapped")
+            try await eventually("the guard stops the route") { try await streams.state(of: number).isPausedByGuard }
+            await first.kill()
+            let second = try await fleet.startFeedback(settings)
+            try await eventually("all outcomes are applied") {
+                try await fleet.unfinished().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+            }
+            try await Task.sleep(for: .seconds(3))
+            let suspects = try await streams.guardState(of: number).suspects
+            let counted = try await Self.count(devices, fleet)
+            #expect(counted.kept == 10_000, "wrongly deleted: \(10_000 - counted.kept)")
+            #expect(counted.suspect == suspects && suspects >= 20)
+
+            let listed = try fleet.apus("quarantine", "list")
+            let row = (listed.json["routes"] as? [[String: Any]])?.first
+            #expect(row?["route"] as? String == "\(Fleet.app)/\(provider.name)/production")
+            #expect(row?["suspects"] as? Int == suspects)
+            #expect(row?["quarantined"] as? Bool == true && row?["paused"] as? Bool == true)
+
+            fleet.simulator.declare(.alive, of: tokens, provider: provider)
+            #expect(try fleet.apus("quarantine", "restore", "\(Fleet.app)/webpush").code == 1)
+            let restored = try fleet.apus("quarantine", "restore", "\(Fleet.app)/\(provider.name)")
+            let settlement = (restored.json["routes"] as? [[String: Any]])?.first
+            #expect(restored.code == 0 && settlement?["settled"] as? Int == suspects)
+            #expect(settlement?["paused"] as? Bool == false)
+            let ledger = try await fleet.completion(of: "swapped")
+            #expect(ledger.total(.rejected) == UInt64(suspects))
+            #expect(ledger.total(.accepted) + ledger.total(.rejected) == 10_000)
+
+            try await fleet.send(.topic("news"), id: "mended")
+            _ = try await fleet.completion(of: "mended")
+            #expect(Comparison(accepted: fleet.accepted(of: "mended"), audience: Set(tokens)) == .exact)
+            #expect(try await Self.count(devices, fleet) == (10_000, 0))
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await second.terminate()
+        }
+    }
+
+    @Test func `D21 Ten thousand uninstalls are pruned and stop nothing`() async throws {
+        try await Fleet.with(dead: 1) { fleet in
+            let devices = try await fleet.register(10_000, topics: { _ in ["news"] })
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: "wave")
+            let ledger = try await fleet.completion(of: "wave")
+            #expect(ledger.total(.unregistered) == 10_000)
+            #expect(try await Self.count(devices, fleet) == (0, 0))
+            for provider in [Provider.apns, .fcm] {
+                let number = try await Self.number(provider, fleet)
+                #expect(try await !fleet.installation.streams.state(of: number).isPaused)
+                #expect(try await fleet.installation.streams.guardState(of: number) == SendStreams.GuardState())
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A few bad tokens among good ones are deleted when they have waited; confirming does it at once`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(2_000, providers: [.apns], topics: { _ in ["news"] })
+            let bad = devices.enumerated().filter { $0.offset.isMultiple(of: 50) }.map(\.element)
+            fleet.simulator.declare(.bad, of: bad.map(\.token), provider: .apns)
+            let dispatcher = try await fleet.startDispatcher()
+            let patient = try await fleet.startFeedback(["delete_suspects_after": "1h"])
+            let streams = fleet.installation.streams
+            let number = try await Self.number(.apns, fleet)
+            try await fleet.send(.topic("news"), id: "one")
+            #expect(try await fleet.completion(of: "one").total(.rejected) == 40)
+            // They are not sent to meanwhile.
+            try await fleet.send(.topic("news"), id: "two")
+            let again = try await fleet.completion(of: "two")
+            #expect(again.total(.skipped) == 40 && again.total(.accepted) == 1_960)
+            #expect(try await Self.count(devices, fleet) == (2_000, 40))
+            #expect(try await !streams.state(of: number).isPaused)
+
+            #expect(try fleet.apus("quarantine", "confirm", "demo/apns").code == 64)
+            let confirmed = try fleet.apus("quarantine", "confirm", "demo/apns", "--yes")
+            let settlement = (confirmed.json["routes"] as? [[String: Any]])?.first
+            #expect(confirmed.code == 0 && settlement?["settled"] as? Int == 40)
+            #expect(try await Self.count(devices, fleet) == (1_960, 0))
+            try await patient.terminate()
+
+            let prompt = try await fleet.startFeedback(["delete_suspects_after": "1s"])
+            let worse = devices.enumerated().filter { $0.offset % 60 == 7 }.map(\.element)
+            fleet.simulator.declare(.bad, of: worse.map(\.token), provider: .apns)
+            try await fleet.send(.topic("news"), id: "three")
+            _ = try await fleet.completion(of: "three")
+            try await eventually("they are deleted") { try await streams.guardState(of: number).suspects == 0 }
+            #expect(try await Self.count(devices, fleet) == (1_960 - worse.count, 0))
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await prompt.terminate()
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusRedis
+import ApusSimulator
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Foundation
+import Testing
+
+@Suite(.serialized) struct SteeringTests {
+    /// Answers slow enough that an operator finds the send under way.
+    private static func slow(apns: Int64 = 0, fcm: Int64 = 0) -> FaultPlan {
+        var plan = FaultPlan(seed: 1)
+        plan.apns.delayMilliseconds = apns
+        plan.fcm.delayMilliseconds = fcm
+        return plan
+    }
+
+    /// Devices of the topic "news", half of Apple's, half of Google's, loaded at once; their tokens.
+    private static func load(_ count: Int, _ fleet: Fleet) async throws -> (apns: Set<String>, fcm: Set<String>) {
+        let registrations = (0..<count).map { index in
+            let digits = String(index, radix: 16)
+            let hexadecimal = String(repeating: "0", count: 64 - digits.count) + digits
+            var registration =
+                index.isMultiple(of: 2)
+                ? DeviceRegistration(device: "d\(index)", provider: .apns, token: hexadecimal)
+                : DeviceRegistration(device: "d\(index)", provider: .fcm, token: "fcm-\(index):\(hexadecimal)")
+            registration.topics = ["news"]
+            return registration
+        }
+        try await fleet.installation.store.load(AppID(Fleet.app), count: count) { registrations[$0] }
+        func tokens(_ provider: Provider) -> Set<String> {
+            Set(registrations.filter { $0.provider == provider }.map(\.token))
+        }
+        return (tokens(.apns), tokens(.fcm))
+    }
+
+    /// Entries of the send that were put aside.
+    private static func held(_ send: String, _ fleet: Fleet) async throws -> Int64 {
+        let found = try await fleet.installation.streams.find(app: Fleet.app, send: send)
+        let keys = try #require(found.first).keys
+        let command = RedisCommand("LLEN", .text(keys.held(send)))
+        return try await fleet.client.send(command, on: keys.tag).root.integer ?? 0
+    }
+
+    @Test(arguments: [2_000, 10_000, 18_000])
+    func `A cancelled send tells exactly who was reached`(reached: Int) async throws {
+        try await Fleet.with(faults: Self.slow(apns: 100, fcm: 100)) { fleet in
+            let tokens = try await Self.load(20_000, fleet)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: "s")
+            let streams = fleet.installation.streams
+            try await eventually("\(reached) are reached") {
+                fleet.simulator.ledger.snapshot.acceptedCount(since: 0, send: "s") >= reached
+            }
+            let home = try #require(try await streams.find(app: Fleet.app, send: "s").first).keys
+            guard case .ok = try await streams.steer(.cancel, app: Fleet.app, send: "s", at: home) else {
+                throw LaboratoryError("not cancelled")
+            }
+            let cancelled = SystemClock().nanosecondsSince1970()
+            let ledger = try await fleet.completion(of: "s")
+            let late = fleet.simulator.ledger.snapshot.acceptedCount(since: cancelled + 50_000_000, send: "s")
+            #expect(late <= Self.windows, "accepted later than 50 ms after the cancellation")
+
+            let accepted = fleet.accepted(of: "s")
+            #expect(accepted.values.allSatisfy { $0 == 1 })
+            #expect(Set(accepted.keys).isSubset(of: tokens.apns.union(tokens.fcm)))
+            #expect(ledger.total(.accepted) == UInt64(accepted.count))
+            #expect(ledger.total(.accepted) + ledger.total(.cancelled) == ledger.planned)
+            #expect(ledger.planned <= 20_000 && ledger.total(.open) == 0)
+            #expect(accepted.count < 20_000 && ledger.total(.cancelled) > 0)
+            try await eventually("its receipt is there") { try await fleet.receipts(of: "s").count == 1 }
+            let counts = try await fleet.receipts(of: "s").flatMap(\.counts)
+            #expect(counts.filter { $0.outcome == .cancelled }.reduce(0) { $0 + $1.count } == ledger.total(.cancelled))
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            #expect(try await streams.steer(.pause, app: Fleet.app, send: "s", at: home) == .over(.done))
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// Recipients that may be on the wire at once, on both routes.
+    private static let windows = 6_000
+
+    @Test func `A paused send stands still, survives a kill, and is completed exactly once`() async throws {
+        try await Fleet.with(faults: Self.slow(apns: 100, fcm: 100)) { fleet in
+            let tokens = try await Self.load(20_000, fleet)
+            let feedback = try await fleet.startFeedback(lease: "1s")
+            let first = try await fleet.startDispatcher(lease: "1s")
+            try await fleet.send(.topic("news"), id: "s")
+            try await eventually("a third is reached") { fleet.accepted(of: "s").count >= 6_000 }
+            let paused = try fleet.apus("pause", "s", "--app", Fleet.app)
+            #expect(paused.code == 0 && paused.json["state"] as? String == "paused")
+            try await eventually("all of it is put aside") {
+                try await fleet.unfinished().keys.allSatisfy { $0.hasSuffix("}held:s") }
+            }
+            let count = fleet.accepted(of: "s").count
+            #expect(count < 20_000)
+            let held = try await Self.held("s", fleet)
+            #expect(held > 0)
+            await first.kill()
+            let second = try await fleet.startDispatcher(lease: "1s")
+            try await Task.sleep(for: .seconds(2))
+            #expect(fleet.accepted(of: "s").count == count)
+            #expect(try await Self.held("s", fleet) == held)
+
+            let rated = try fleet.apus("rate", "s", "0")
+            #expect(rated.code == 0 && rated.json["rate_per_second"] as? Int == 0)
+            let resumed = try fleet.apus("resume", "s")
+            #expect(resumed.code == 0 && resumed.json["rate_per_second"] as? Int == 0)
+            let ledger = try await fleet.completion(of: "s")
+            let audience = tokens.apns.union(tokens.fcm)
+            #expect(Comparison(accepted: fleet.accepted(of: "s"), audience: audience) == .exact)
+            #expect(ledger.planned == 20_000 && ledger.total(.accepted) == 20_000)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            #expect(try fleet.apus("cancel", "s").code == 1)
+            #expect(try fleet.apus("cancel").code == 64)
+            try await second.terminate()
+            try await feedback.terminate()
+        }
+    }
+}
