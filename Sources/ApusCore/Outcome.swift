@@ -77,6 +77,8 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     case other = 19
     /// Perhaps sent, perhaps not: whoever sent it ended before the answer came, and it may not be sent twice.
     case unknown = 20
+    /// Apple calls the token bad in the environment that the app named, and takes it in the other.
+    case wrongEnvironment = 21
 
     /// The name in ledgers, metrics and receipts.
     public var name: String {
@@ -101,6 +103,7 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
         case .deviceGone: "device_gone"
         case .other: "other"
         case .unknown: "unknown"
+        case .wrongEnvironment: "wrong_environment"
         }
     }
 }

@@ -278,7 +278,8 @@ struct DispatchHandler: Sendable {
             _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: nil, receipt: nil)
             return
         }
-        guard let context = send.routes[unit.route] else {
+        let home = unit.homeEnvironment.flatMap { send.home(of: unit.route, in: $0) }
+        guard let context = send.routes[unit.route], (home == nil) == (unit.homeEnvironment == nil) else {
             let verdict = try await self.streams.progress(
                 entry,
                 of: unit.send,
@@ -300,8 +301,9 @@ struct DispatchHandler: Sendable {
             return
         }
         let loader = RecipientLoader(store: self.store)
-        let table = try await loader.table(unit, send, context)
+        let table = try await loader.table(unit, send, context, home: home)
         var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
+        plan.home = home
         plan.attempt = unit.attempt
         plan.firstAttemptAt = unit.firstAttemptAt
         plan.publishedAtNanoseconds = unit.publishedAtNanoseconds

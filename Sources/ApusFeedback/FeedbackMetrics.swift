@@ -20,6 +20,8 @@ package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
     case cleared
     /// There was no room for another suspect: kept, and sent to.
     case noRoom
+    /// It was moved to the environment in which its token is taken.
+    case environmentLearned
 
     /// `effect`.
     package static let labelNames = ["effect"]
@@ -28,7 +30,7 @@ package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
     init(_ result: VerdictResult, applied: VerdictEffect) {
         switch (result, applied) {
         case (.applied, _): self = applied
-        case (.unchanged, .suspectPruned): self = .cleared
+        case (.unchanged, .suspectPruned), (.unchanged, .environmentLearned): self = .cleared
         case (.unchanged, _): self = applied
         case (.newerRegistration, _): self = .newerRegistration
         case (.tokenChanged, _): self = .tokenChanged

@@ -73,6 +73,8 @@ public struct DeviceRecord: Hashable, Sendable {
     public var webpushAuth: [UInt8] = []
     /// Not sent to, for now.
     public var suspicion: Suspicion?
+    /// Whether its environment is the one in which Apple took the token, whatever the app named.
+    public var isEnvironmentLearned = false
     /// Further tokens.
     public var secondary: [SecondaryAddress] = []
 

@@ -91,6 +91,8 @@ public struct WorkUnit: Hashable, Sendable {
     public var firstAttemptAt: UnixMilliseconds?
     /// Of the store of work; raised by an operator after a restore.
     public var epoch: UInt32 = 0
+    /// The environment in which the store has these devices, where it is not the route's; nil: it is.
+    public var homeEnvironment: ProviderEnvironment?
 
     /// A unit.
     public init(send: String, route: RouteNumber, recipients: Recipients) {

@@ -34,15 +34,18 @@ public final class Simulator: Sendable {
     /// Starts listening.
     ///
     /// Throws ``SimulatorError`` if a port is taken or the numbers are impossible.
+    ///
+    /// - Parameter other: whose authority, keys and accounts it shares: Apple's other environment, say.
     public static func start(
         _ configuration: SimulatorConfiguration = SimulatorConfiguration(),
+        beside other: Simulator? = nil,
         clock: any WallClock = SystemClock(),
     ) async throws -> Simulator {
         guard configuration.faults.isValid else {
             throw SimulatorError(.invalidFaultPlan, "a probability or delay is out of range")
         }
         precondition(configuration.eventLoops >= 1 && configuration.streamsMax >= 1, "something must run")
-        var keys = try SimulatorKeys(now: clock.now())
+        var keys = try other?.keys.withLock { $0 } ?? SimulatorKeys(now: clock.now())
         try keys.register(configuration.apps)
         let world = World(
             rules: Self.rules(configuration, keys: keys),

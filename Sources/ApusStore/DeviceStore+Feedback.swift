@@ -75,6 +75,38 @@ extension DeviceStore {
         try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: nil) { $0.suspicion = nil }
     }
 
+    /// Moves a device to Apple's other environment, where its token is taken: only while it holds that very token and is suspect.
+    /// A registration of the same token leaves it there, whatever environment that names.
+    ///
+    /// - Parameter route: of the environment in which the store has it so far.
+    /// - Returns: `unchanged` when there is no suspicion any more.
+    package func learnEnvironment(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+    ) async throws(StoreError) -> VerdictResult {
+        precondition(route.provider == .apns, "only APNs has two environments")
+        let realm = Realm(.apns, route.environment == .production ? .sandbox : .production)
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard let current = try await self.read(route, reference) else { return .gone }
+            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
+            guard current.record.suspicion != nil else { return .unchanged }
+            var record = current.record
+            record.environment = realm.environment
+            record.isEnvironmentLearned = true
+            record.suspicion = nil
+            let moved = try await self.write(
+                record,
+                over: current,
+                realm: realm,
+                home: self.home(of: current),
+                stamp: .keep,
+            )
+            if let moved { return .applied(moved) }
+        }
+        throw Self.contended
+    }
+
     /// The device that a reference means; nil when it is gone or its place belongs to another.
     package func read(_ route: Route, _ reference: DeviceReference) async throws(StoreError) -> StoredDevice? {
         let realm = Realm(route)

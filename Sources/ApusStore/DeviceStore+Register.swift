@@ -35,7 +35,7 @@ extension DeviceStore {
     /// The token is the device's from now on: a device that held it is removed. Topics are replaced when the registration
     /// has some, and attributes when it says any; else they stay, also when the token changes. The user is replaced, also
     /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a day
-    /// is answered without a write.
+    /// is answered without a write. A device stays in the environment in which Apple was found to take its token.
     ///
     /// - Parameter asOf: when this was true; nil: now. A device registered later stays as it is.
     package func register(
@@ -54,7 +54,8 @@ extension DeviceStore {
     /// A registration on its way: what was asked, and what has happened so far.
     private struct Registering: Sendable {
         let home: Home
-        let realm: Realm
+        /// Where the app says that the token is of, or where it was found to be.
+        var realm: Realm
         let registration: DeviceRegistration
         let token: [UInt8]
         let topics: [UInt32]?
@@ -105,6 +106,7 @@ extension DeviceStore {
             try await calls.owners(home.app, placedToken)
         }
 
+        work.realm = Self.realm(of: work.registration, token: token, over: current)
         var stored: StoredDevice
         if let intended = work.intended, let current, current.record == intended, current.realm == work.realm {
             stored = current
@@ -176,6 +178,19 @@ extension DeviceStore {
             )
         }
         return RegisterResult(change: work.change ?? .updated, device: stored)
+    }
+
+    /// The realm that a registration names, or the one that was learnt of its token.
+    private static func realm(
+        of registration: DeviceRegistration,
+        token: [UInt8],
+        over current: StoredDevice?,
+    ) -> Realm {
+        let named = Realm(registration.provider, registration.environment)
+        guard let current, current.record.isEnvironmentLearned, current.record.token == token,
+            current.realm.provider == named.provider
+        else { return named }
+        return current.realm
     }
 
     private func write(
@@ -261,6 +276,7 @@ extension DeviceStore {
         now: UnixMilliseconds,
     ) -> DeviceRecord {
         var record = old ?? DeviceRecord(device: registration.device, token: token)
+        if record.token != token || record.environment != realm.environment { record.isEnvironmentLearned = false }
         record.token = token
         record.environment = realm.environment
         record.tokenKind = registration.tokenKind

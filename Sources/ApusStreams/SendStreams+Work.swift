@@ -197,6 +197,7 @@ extension SendStreams {
             arguments.append(.text(retry.id))
             arguments.append(.bytes(try retry.unit.encode()))
         }
+        for retry in retries { arguments.append(.text(StreamKeys.workName(retry.unit.route, retry.unit.lane))) }
         let asked = arguments
         let writes = journal != nil || next == .finish || next == .leave
         let reply = try await self.call(

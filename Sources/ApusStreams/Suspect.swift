@@ -31,6 +31,9 @@ package struct Suspect: Hashable, Sendable {
         )
     }
 
+    /// Whether Apple takes the token in its other environment.
+    package var isOfOtherEnvironment: Bool { self.reason == .wrongEnvironment }
+
     /// As it stands in Redis.
     package var text: String {
         let place = "\(self.reference.partition):\(self.reference.ordinal):\(self.reference.generation)"

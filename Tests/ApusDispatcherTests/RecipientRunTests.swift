@@ -13,6 +13,8 @@ import Testing
         expiresAt: UnixMilliseconds? = nil,
         journal: [UInt8] = [],
         isAtMostOnce: Bool = false,
+        hasOther: Bool = false,
+        isOther: Bool = false,
         skipping skipped: Set<Int> = [],
     ) -> RecipientRun {
         var table = RecipientTable()
@@ -31,6 +33,8 @@ import Testing
             firstAttemptAt: nil,
             listsRecipients: false,
             isAtMostOnce: isAtMostOnce,
+            hasOtherEnvironment: hasOther,
+            isOtherEnvironment: isOther,
         )
         return RecipientRun(terms: terms, table: table, journal: journal, now: self.now)
     }
@@ -127,6 +131,53 @@ import Testing
         #expect(report.unregistered.allSatisfy { $0.tokenDigest == 7 && $0.providerReason == "Word" })
         #expect(report.suspects.count == 1)
         #expect(report.counts(provider: .apns).map { [$0.outcome, .open] }.count == 2)
+    }
+
+    @Test func `D5 A bad token is tried once in the app's other environment, and is no suspect before that`() {
+        var run = self.run(4, hasOther: true)
+        while run.takeNext() != nil {}
+        self.answer(&run, 0, .suspect(.badToken), status: 400)
+        self.answer(&run, 1, .suspect(.wrongTopic), status: 400)
+        self.answer(&run, 2, .suspect(.badToken), status: 400)
+        run.accepted(3, now: self.now)
+        #expect(run.isFinished)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.elsewhere == [0, 2] && taken.retries.isEmpty && taken.bitmap == [0b1111])
+        #expect(taken.report.suspects.map(\.reason) == [.wrongTopic])
+        #expect(self.counts(taken) == ["accepted none 1", "rejected wrong_topic 1"])
+    }
+
+    @Test func `D5 What the other environment takes is accepted and told, what it does not is a suspect`() {
+        var run = self.run(3, attempt: 2, isOther: true)
+        while run.takeNext() != nil {}
+        self.answer(&run, 0, .accepted, status: 200)
+        self.answer(&run, 1, .suspect(.badToken), status: 400)
+        self.answer(&run, 2, .unregistered(.unregistered, asOf: self.now), status: 410)
+        let taken = run.takeReport(now: self.now)
+        #expect(run.isFinished && taken.elsewhere.isEmpty)
+        #expect(taken.report.suspects.map(\.reason) == [.wrongEnvironment, .badToken])
+        #expect(taken.report.unregistered.count == 1)
+        #expect(self.counts(taken) == ["accepted none 1", "unregistered unregistered 1", "rejected bad_token 1"])
+    }
+
+    @Test(arguments: [true, false])
+    func `D5 A suspect of the other environment goes straight there, if there is one`(hasOther: Bool) {
+        var table = RecipientTable()
+        for index in 0..<2 {
+            var row = RecipientTable.Row(partition: 3, ordinal: UInt32(index), generation: 1)
+            if index == 0 { (row.verdict, row.verdictReason) = (.skipped, .wrongEnvironment) }
+            table.append(row, token: [1])
+        }
+        var terms = self.run(0).terms
+        terms.hasOtherEnvironment = hasOther
+        var run = RecipientRun(terms: terms, table: table, now: self.now)
+        #expect(run.takeNext() == 1)
+        #expect(run.takeNext() == nil)
+        run.accepted(1, now: self.now)
+        #expect(run.isFinished)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.elsewhere == (hasOther ? [0] : []) && taken.bitmap == [0b11])
+        #expect(taken.report.count == (hasOther ? 1 : 2))
     }
 
     @Test func `Our own mistake never touches a token: it waits for an operator`() {

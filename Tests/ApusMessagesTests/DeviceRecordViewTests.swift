@@ -209,6 +209,7 @@ enum RecordReaders {
                 reason: Reason.allCases.randomElement(using: &generator) ?? .other,
             )
         }
+        record.isEnvironmentLearned = .random(using: &generator)
         record.secondary = (0..<Int.random(in: 0...3, using: &generator)).map { number in
             var address = DeviceRecord.SecondaryAddress(
                 kind: TokenKind.allCases.randomElement(using: &generator) ?? .voip,

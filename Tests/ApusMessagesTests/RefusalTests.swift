@@ -259,7 +259,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal(
             "reason",
             DeviceRecord.self,
-            Least.record + Wire.nested([11], Wire.number(2, 21)),
+            Least.record + Wire.nested([11], Wire.number(2, 22)),
             .unknownValue,
             "suspicion.reason"
         ),

@@ -21,6 +21,8 @@ import Testing
             var unit = Samples.workUnit
             unit.recipients = recipients
             try self.expectRoundTrip(unit)
+            unit.homeEnvironment = .sandbox
+            try self.expectRoundTrip(unit)
             try self.expectRoundTrip(WorkUnit(send: "s", route: RouteNumber(1), recipients: recipients))
         }
     }

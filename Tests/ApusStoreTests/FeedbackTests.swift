@@ -60,6 +60,42 @@ struct FeedbackTests {
         }
     }
 
+    @Test func aTokenMovesToTheEnvironmentThatTakesItAndStays() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, route) = (fixture.store, fixture.route)
+            let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device
+            let digest = DeviceToken.digest(device.record.token)
+            func learn(_ digest: UInt64) async throws -> VerdictResult {
+                try await store.learnEnvironment(route, device.reference, tokenDigest: digest)
+            }
+            #expect(try await learn(digest) == .unchanged, "nobody suspects it")
+            let marked = try await store.markSuspect(
+                route,
+                device.reference,
+                tokenDigest: digest,
+                reason: .wrongEnvironment,
+                since: UnixMilliseconds(device.registeredAt.value + 1),
+            )
+            #expect(marked != .unchanged)
+            #expect(try await learn(digest &+ 1) == .tokenChanged)
+            guard case .applied(let moved) = try await learn(digest) else {
+                Issue.record("not moved")
+                return
+            }
+            #expect(moved.realm == .apnsSandbox && moved.record.environment == .sandbox)
+            #expect(moved.record.suspicion == nil && moved.record.isEnvironmentLearned)
+            #expect(moved.registeredAt == device.registeredAt && moved.record.topics == device.record.topics)
+            #expect(try await learn(digest) == .gone)
+            #expect(try await fixture.get("phone") == moved)
+
+            let again = try await fixture.register("phone", user: "ann", topics: ["news"])
+            #expect(again.device.realm == .apnsSandbox, "the app still names production")
+            let rotated = try await fixture.register("phone", token: "other", user: "ann", topics: ["news"])
+            #expect(rotated.device.realm == .apns && !rotated.device.record.isEnvironmentLearned)
+            #expect(try await fixture.expectClean().devices.count == 1)
+        }
+    }
+
     @Test func aVerdictAboutAnotherTokenOrHolderDoesNothing() async throws {
         try await StoreFixture.with { fixture in
             let past = UnixMilliseconds(1_600_000_000_000)

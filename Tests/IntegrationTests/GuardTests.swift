@@ -140,4 +140,105 @@ import Testing
             try await prompt.terminate()
         }
     }
+
+    /// A simulator in the place of Apple's sandbox beside that of production.
+    private static func withSandbox(
+        _ body: (_ fleet: Fleet, _ sandbox: Simulator) async throws -> Void
+    ) async throws {
+        try await Fleet.with { fleet in
+            var configuration = SimulatorConfiguration()
+            configuration.environment = .sandbox
+            configuration.fcmPort = nil
+            configuration.controlPort = nil
+            let sandbox = try await Simulator.start(configuration, beside: fleet.simulator)
+            do {
+                try await body(fleet, sandbox)
+            } catch {
+                await sandbox.stop()
+                throw error
+            }
+            await sandbox.stop()
+        }
+    }
+
+    /// How many of the devices the store has in the sandbox.
+    private static func moved(_ devices: [LaboratoryDevice], _ fleet: Fleet) async throws -> Int {
+        let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+        let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) }
+        return found.count { $0?.realm == .apnsSandbox }
+    }
+
+    @Test func `D5 A few tokens of the other environment get the message there, and the store learns it`() async throws
+    {
+        try await Self.withSandbox { fleet, sandbox in
+            let devices = try await fleet.register(1_000, providers: [.apns], topics: { _ in ["news"] })
+            let foreign = devices.enumerated().filter { $0.offset % 50 < 2 }.map(\.element)
+            let lost = devices.enumerated().filter { $0.offset % 100 == 7 }.map(\.element)
+            let home = devices.filter { !foreign.contains($0) && !lost.contains($0) }
+            fleet.simulator.declare(.bad, of: (foreign + lost).map(\.token), provider: .apns)
+            sandbox.declare(.bad, of: (home + lost).map(\.token), provider: .apns)
+            let port = sandbox.addresses.apnsPort
+            let dispatcher = try await fleet.start("dispatcher", sandboxPort: port)
+            let patient = try await fleet.startFeedback(["delete_suspects_after": "1h"])
+            try await fleet.send(.topic("news"), id: "one")
+            let first = try await fleet.completion(of: "one")
+            #expect(first.total(.accepted) == 990 && first.total(.rejected) == 10)
+            #expect(try await Self.count(devices, fleet) == (1_000, 50))
+            // Under suspicion they are still sent to, where they are known to be taken.
+            try await fleet.send(.topic("news"), id: "two")
+            let second = try await fleet.completion(of: "two")
+            #expect(second.total(.accepted) == 990 && second.total(.skipped) == 10)
+            try await patient.terminate()
+
+            let prompt = try await fleet.startFeedback(["delete_suspects_after": "1s"])
+            let number = try await Self.number(.apns, fleet)
+            try await eventually("all suspects are settled") {
+                try await fleet.installation.streams.guardState(of: number).suspects == 0
+            }
+            #expect(try await Self.count(devices, fleet) == (990, 0))
+            #expect(try await Self.moved(devices, fleet) == 40)
+            let before = fleet.simulator.ledger.snapshot.count
+            try await fleet.send(.topic("news"), id: "three")
+            #expect(try await fleet.completion(of: "three").total(.accepted) == 990)
+            #expect(fleet.simulator.ledger.snapshot.count - before == 950, "nobody is tried in both any more")
+            var accepted = fleet.accepted(of: "three")
+            for (key, count) in sandbox.ledger.snapshot.accepted where key.send == "three" {
+                accepted[key.token, default: 0] += count
+            }
+            #expect(Comparison(accepted: accepted, audience: Set((home + foreign).map(\.token))) == .exact)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await prompt.terminate()
+        }
+    }
+
+    @Test func `D5 Environments that are swapped at both ends move and delete nobody, and pause the route`()
+        async throws
+    {
+        try await Self.withSandbox { fleet, sandbox in
+            let devices = try await fleet.register(2_000, providers: [.apns], topics: { _ in ["news"] })
+            fleet.simulator.declare(.bad, of: devices.map(\.token), provider: .apns)
+            let number = try await Self.number(.apns, fleet)
+            let streams = fleet.installation.streams
+            let dispatcher = try await fleet.start("dispatcher", sandboxPort: sandbox.addresses.apnsPort)
+            // Due while the test still runs, but not before a batch of outcomes has told how many they are.
+            let feedback = try await fleet.startFeedback(["delete_suspects_after": "10s"])
+            try await fleet.send(.topic("news"), id: "swapped")
+            try await eventually("the guard stops the route") { try await streams.state(of: number).isPausedByGuard }
+            try await eventually("all outcomes are applied") {
+                try await fleet.unfinished().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+            }
+            let suspects = try await streams.guardState(of: number).suspects
+            #expect(try await Self.moved(devices, fleet) == 0)
+            #expect(try await Self.count(devices, fleet).kept == 2_000)
+            #expect(suspects >= 20)
+
+            fleet.simulator.declare(.alive, of: devices.map(\.token), provider: .apns)
+            #expect(try fleet.apus("quarantine", "restore", "\(Fleet.app)/apns/production").code == 0)
+            #expect(try await fleet.completion(of: "swapped").total(.accepted) == 2_000)
+            #expect(try await Self.count(devices, fleet).kept == 2_000)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
 }

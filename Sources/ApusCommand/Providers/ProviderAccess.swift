@@ -62,7 +62,8 @@ package struct ProviderAccess: Sendable {
             logger: Self.logger,
         )
         let address =
-            apns.host.map { HTTPSAddress(host: $0, port: apns.port) } ?? APNsChannelHost.address(of: environment)
+            apns.host.map { HTTPSAddress(host: $0, port: apns.port(for: environment)) }
+            ?? APNsChannelHost.address(of: environment)
         let eventLoop = Self.eventLoop
         let request = try question.request(
             bundleID: apns.topic,

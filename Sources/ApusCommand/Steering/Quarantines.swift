@@ -122,7 +122,7 @@ package struct Quarantines: Sendable {
                 case .restore:
                     try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
                 case .confirm:
-                    try await store.pruneSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+                    try await store.conclude(suspect, on: route)
                 }
             }
             for result in results {

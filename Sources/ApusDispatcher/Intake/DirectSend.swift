@@ -241,7 +241,10 @@ extension RecipientTable {
             ordinal: device.reference.ordinal,
             generation: device.reference.generation,
         )
-        guard device.record.suspicion == nil else { return self.append(row, outcome: .skipped, reason: .badToken) }
+        if let suspicion = device.record.suspicion {
+            let reason: Reason = suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken
+            return self.append(row, outcome: .skipped, reason: reason)
+        }
         row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
         row.isInstallation = device.record.tokenKind == .installation
         self.append(row, token: device.record.token)

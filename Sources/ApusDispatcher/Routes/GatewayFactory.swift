@@ -117,7 +117,7 @@ final class GatewayFactory: Sendable {
             let configuration = ProviderGatewayConfiguration(
                 provider: .apns,
                 host: settings.host(for: environment),
-                port: settings.port,
+                port: settings.port(for: environment),
                 bulkConnectionsMax: settings.connections,
             )
             let tls = try Self.tls(settings.caFile, "\(key).ca_file")

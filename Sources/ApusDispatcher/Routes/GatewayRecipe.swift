@@ -63,7 +63,7 @@ enum GatewayIngredients: Hashable, Sendable {
         switch self {
         case .apns(let settings, let environment, _, _):
             [
-                settings.topic, settings.host(for: environment), "\(settings.port)",
+                settings.topic, settings.host(for: environment), "\(settings.port(for: environment))",
                 "\(settings.ratePerSecond ?? 0)",
             ]
         case .fcm(let settings, _, _):

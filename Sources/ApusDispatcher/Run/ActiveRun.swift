@@ -13,6 +13,8 @@ struct RunPlan: Sendable {
     let send: SendContext
     let context: RouteContext
     let lane: Lane
+    /// The route on which the store has these devices; nil: this one. Their tokens were called bad there.
+    var home: RouteContext?
     var table: RecipientTable
     /// What an earlier owner left: the bits of `UnitJournal`.
     var journal: [UInt8] = []
@@ -37,6 +39,22 @@ struct RunPlan: Sendable {
         self.table = table
         self.ratePerSecond = Double(send.command.ratePerSecond)
     }
+
+    /// The route through the app's other environment at Apple, where tokens that this one calls bad are tried once; nil: the app has
+    /// only one, or this is the second.
+    var other: RouteContext? {
+        guard self.home == nil, let environment = self.context.route.otherEnvironment else { return nil }
+        let route = self.context.route
+        return self.send.context(of: Route(app: route.app, provider: route.provider, environment: environment))
+    }
+}
+
+extension Route {
+    /// Apple's other environment; nil: the provider has only one.
+    fileprivate var otherEnvironment: ProviderEnvironment? {
+        guard self.provider == .apns else { return nil }
+        return self.environment == .production ? .sandbox : .production
+    }
 }
 
 /// How a worker works.
@@ -53,6 +71,8 @@ struct WorkerSettings: Sendable {
 struct RunUpdate: Sendable {
     var report: RunReport
     var retries: [(due: UnixMilliseconds, indices: [Int])]
+    /// Recipients that are tried in the app's other environment.
+    var elsewhere: [Int] = []
     /// Recipients that were never sent to and leave the run: of a direct send that could not go out.
     var unsent: [Int] = []
     /// What the journal is to hold.
@@ -65,7 +85,9 @@ struct RunUpdate: Sendable {
     var isComplete: Bool
 
     /// Whether there is something to write.
-    var isDirty: Bool { self.report.count > 0 || !self.retries.isEmpty || self.changesMarks }
+    var isDirty: Bool {
+        self.report.count > 0 || !self.retries.isEmpty || !self.elsewhere.isEmpty || self.changesMarks
+    }
 }
 
 /// A run on its worker.

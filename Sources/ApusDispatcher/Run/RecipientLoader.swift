@@ -15,6 +15,7 @@ struct RecipientLoader: Sendable {
     /// - Parameter isRepeated: whether all of them were counted for this send before.
     func countBadges(for plan: inout RunPlan, isRepeated: Bool) async throws {
         let (send, context, rows) = (plan.send, plan.context, plan.table.rows)
+        let home = (plan.home ?? context).route
         guard context.needsBadges, case .increment(let increment) = send.command.notification.badge else { return }
         let done = DoneBitmap(count: rows.count, journal: plan.journal)
         let open = rows.indices.filter { rows[$0].verdict == .open && !done[$0] }
@@ -28,7 +29,7 @@ struct RecipientLoader: Sendable {
                 }
                 group.addTask {
                     let counts = try await store.countBadges(
-                        context.route,
+                        home,
                         Int(part.partition),
                         devices,
                         send: send.digest,
@@ -46,7 +47,14 @@ struct RecipientLoader: Sendable {
     }
 
     /// The table of a unit; rows stand in the order of the journal's bits.
-    func table(_ unit: WorkUnit, _ send: SendContext, _ context: RouteContext) async throws -> RecipientTable {
+    ///
+    /// - Parameter home: the route on which the store has its devices; nil: this one.
+    func table(
+        _ unit: WorkUnit,
+        _ send: SendContext,
+        _ context: RouteContext,
+        home: RouteContext? = nil,
+    ) async throws -> RecipientTable {
         switch unit.recipients {
         case .addresses(let indices): return Self.table(addresses: indices, send, context)
         case .segments(let segments):
@@ -58,6 +66,7 @@ struct RecipientLoader: Sendable {
                 generations: nil,
                 send,
                 context,
+                home,
             )
         case .references(let references):
             return try await self.table(
@@ -65,6 +74,7 @@ struct RecipientLoader: Sendable {
                 generations: references.map(\.generation),
                 send,
                 context,
+                home,
             )
         }
     }
@@ -95,12 +105,13 @@ struct RecipientLoader: Sendable {
         generations: [UInt32]?,
         _ send: SendContext,
         _ context: RouteContext,
+        _ home: RouteContext?,
     ) async throws -> RecipientTable {
-        let store = self.store
+        let (store, route) = (self.store, (home ?? context).route)
         let replies = try await withThrowingTaskGroup(of: (Int, [(read: RecordRead, reply: RESPReply)]).self) { group in
             for (index, place) in places.enumerated() {
                 group.addTask {
-                    (index, try await store.readRecords(context.route, Int(place.partition), ordinals: place.ordinals))
+                    (index, try await store.readRecords(route, Int(place.partition), ordinals: place.ordinals))
                 }
             }
             var replies: [[(read: RecordRead, reply: RESPReply)]] = Array(repeating: [], count: places.count)
@@ -120,7 +131,7 @@ struct RecipientLoader: Sendable {
             for (read, reply) in reads {
                 read.forEachRecord(in: reply) { ordinal, value in
                     guard let row = table.row(of: ordinal, from: first) else { return }
-                    table.fill(row, value, generation: generations?[row], send, context)
+                    table.fill(row, value, generation: generations?[row], send, context, isAway: home != nil)
                 }
             }
         }
@@ -184,6 +195,7 @@ extension RecipientTable {
         generation: UInt32?,
         _ send: SendContext,
         _ context: RouteContext,
+        isAway: Bool,
     ) {
         guard let header = RecordHeader(value), generation.map({ $0 == header.generation }) ?? true else {
             return self.skip(row, .deviceGone)
@@ -192,7 +204,9 @@ extension RecipientTable {
         guard let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count) else {
             return self.skip(row, .malformed)
         }
-        guard view.suspicion == nil else { return self.skip(row, .badToken) }
+        if let suspicion = view.suspicion, !isAway || suspicion.reason != .wrongEnvironment {
+            return self.skip(row, suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken)
+        }
         guard send.predicate.matches(view, value) else { return self.skip(row, .notMatching) }
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
         self.rows[row].tokenLength = UInt16(clamping: view.token.count)

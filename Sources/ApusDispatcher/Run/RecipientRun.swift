@@ -19,6 +19,10 @@ struct RecipientRun: Sendable {
         var listsRecipients: Bool
         /// Whether nobody may be sent to twice, rather than nobody be left out.
         var isAtMostOnce = false
+        /// Whether a token that this environment calls bad can be tried in the app's other one.
+        var hasOtherEnvironment = false
+        /// Whether this is that other environment: the store has these devices in the one that called their tokens bad.
+        var isOtherEnvironment = false
     }
 
     /// What an answer leads to.
@@ -52,6 +56,8 @@ struct RecipientRun: Sendable {
         var index: Int
         var due: UnixMilliseconds
         var reason: Reason
+        /// Whether it goes to the app's other environment.
+        var isElsewhere = false
     }
 
     /// A run over the zero bits of the journal.
@@ -72,7 +78,12 @@ struct RecipientRun: Sendable {
             self.marks = MarkedWindow()
         }
         for index in table.rows.indices where table.rows[index].verdict != .open && !self.done[index] {
-            self.close(index, table.rows[index].verdict, table.rows[index].verdictReason, now: now)
+            let (verdict, reason) = (table.rows[index].verdict, table.rows[index].verdictReason)
+            if reason == .wrongEnvironment, terms.hasOtherEnvironment, !terms.isAtMostOnce {
+                self.tryElsewhere(index, now: now)
+            } else {
+                self.close(index, verdict, reason, now: now)
+            }
         }
     }
 
@@ -104,12 +115,15 @@ struct RecipientRun: Sendable {
         while self.next < end {
             let index = self.next
             self.next += 1
-            guard !self.done[index] else { continue }
+            guard self.isUnsent(index) else { continue }
             self.inFlight += 1
             return index
         }
         return nil
     }
+
+    /// Of a row that `takeNext` has not come to: whether it is to be sent to from here.
+    private func isUnsent(_ index: Int) -> Bool { !self.done[index] && self.table.rows[index].verdict == .open }
 
     /// Puts back what `takeNext` gave: there was no room after all.
     mutating func putBack(_ index: Int) {
@@ -131,7 +145,7 @@ struct RecipientRun: Sendable {
     mutating func takeUnsent() -> [Int] {
         var unsent = self.again.map { Int($0) }
         self.again.removeAll()
-        for index in self.next..<self.table.rows.count where !self.done[index] { unsent.append(index) }
+        for index in self.next..<self.table.rows.count where self.isUnsent(index) { unsent.append(index) }
         self.next = self.table.rows.count
         for index in unsent { self.done.set(index) }
         return unsent.sorted()
@@ -167,12 +181,21 @@ struct RecipientRun: Sendable {
         self.leave(index)
         switch outcome {
         case .accepted:
-            self.close(index, .accepted, .none, now: now, detail: detail())
+            let said = detail()
+            if self.terms.isOtherEnvironment {
+                // Feedback's guard decides whether the store believes it: a mistake of ours would look the same.
+                self.report.suspects.append(self.verdict(index, .wrongEnvironment, asOf: said.startedAt, said))
+            }
+            self.close(index, .accepted, .none, now: now, detail: said)
         case .unregistered(let reason, let asOf):
             let said = detail()
             self.report.unregistered.append(self.verdict(index, reason, asOf: asOf ?? said.startedAt, said))
             self.close(index, .unregistered, reason, now: now, detail: said)
         case .suspect(let reason):
+            if reason == .badToken, self.terms.hasOtherEnvironment, self.isDevice(index) {
+                self.tryElsewhere(index, now: now)
+                break
+            }
             let said = detail()
             self.report.suspects.append(self.verdict(index, reason, asOf: said.startedAt, said))
             self.close(index, .rejected, reason, now: now, detail: said)
@@ -215,7 +238,7 @@ struct RecipientRun: Sendable {
         for index in self.again { self.close(Int(index), outcome, reason, now: now) }
         self.again.removeAll()
         while self.next < self.table.rows.count {
-            if !self.done[self.next] { self.close(self.next, outcome, reason, now: now) }
+            if self.isUnsent(self.next) { self.close(self.next, outcome, reason, now: now) }
             self.next += 1
         }
         for waiting in self.deferred { self.close(waiting.index, outcome, reason, now: now) }
@@ -227,6 +250,8 @@ struct RecipientRun: Sendable {
         var report: RunReport
         /// Retries grouped by their second; their bits count as done.
         var retries: [(due: UnixMilliseconds, indices: [Int])]
+        /// Who is tried in the app's other environment, at once; their bits count as done, too.
+        var elsewhere: [Int]
         /// Why they are tried again, one for each.
         var retryReasons: [Reason]
         /// The done bits and, while something marked may be on the wire, the marked ones.
@@ -240,10 +265,15 @@ struct RecipientRun: Sendable {
     /// Retries are held back until the run ends or the oldest has waited long enough for company, so that a storm makes few units.
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var bySecond: [Int64: [Int]] = [:]
+        var elsewhere: [Int] = []
         var reasons: [Reason] = []
         if self.isFinished || self.deferredHasWaited(now: now) {
             for waiting in self.deferred {
-                bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
+                if waiting.isElsewhere {
+                    elsewhere.append(waiting.index)
+                } else {
+                    bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
+                }
                 self.settle(waiting.index)
                 reasons.append(waiting.reason)
             }
@@ -265,6 +295,7 @@ struct RecipientRun: Sendable {
         return Taken(
             report: taken,
             retries: retries,
+            elsewhere: elsewhere.sorted(),
             retryReasons: reasons,
             bitmap: bitmap,
             changesMarks: changesMarks,
@@ -343,6 +374,16 @@ struct RecipientRun: Sendable {
         case .giveUp: self.close(index, .failed, reason, now: now, detail: said)
         case .expire: self.close(index, .expired, .ttl, now: now, detail: said)
         }
+    }
+
+    /// Whether the row is a device of the store: a publisher who names an address names its environment, too.
+    private func isDevice(_ index: Int) -> Bool {
+        self.table.rows[index].partition != RecipientTable.addressPartition
+    }
+
+    private mutating func tryElsewhere(_ index: Int, now: UnixMilliseconds) {
+        self.deferred.append(Deferred(index: index, due: now, reason: .wrongEnvironment, isElsewhere: true))
+        if self.deferredSince == nil { self.deferredSince = now }
     }
 
     private func verdict(_ index: Int, _ reason: Reason, asOf: UnixMilliseconds, _ said: Detail) -> TokenVerdict {

@@ -61,6 +61,12 @@ final class SendContext: Sendable {
 
     /// The context of a route by the route itself.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
+
+    /// The same way out in another environment.
+    func home(of route: RouteNumber, in environment: ProviderEnvironment) -> RouteContext? {
+        guard let other = self.routes[route]?.route else { return nil }
+        return self.context(of: Route(app: other.app, provider: other.provider, environment: environment))
+    }
 }
 
 /// What a send says on one route: each variant ready for the wire.

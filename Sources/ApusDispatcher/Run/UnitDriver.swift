@@ -171,11 +171,13 @@ struct UnitDriver {
     }
 
     static func batch(_ report: RunReport, _ plan: RunPlan) -> OutcomeBatch {
-        let route = plan.context.route
+        // What is said of tokens is said where the store has them.
+        let home = plan.home ?? plan.context
+        let route = home.route
         var batch = OutcomeBatch(
             send: plan.send.send,
             app: plan.send.command.app,
-            route: plan.context.number,
+            route: home.number,
             provider: route.provider,
         )
         batch.environment = route.environment
@@ -199,7 +201,7 @@ struct UnitDriver {
         entry: StreamEntry,
         sequence: UInt32,
     ) -> [SendStreams.Retry] {
-        update.retries.map { due, indices in
+        let retries = update.retries.map { due, indices in
             var again = unit
             again.recipients = plan.table.recipients(indices)
             again.attempt = unit.attempt + 1
@@ -211,5 +213,14 @@ struct UnitDriver {
                 unit: again,
             )
         }
+        guard let other = plan.other, !update.elsewhere.isEmpty else { return retries }
+        var elsewhere = unit
+        elsewhere.route = other.number
+        elsewhere.homeEnvironment = plan.context.route.environment
+        elsewhere.recipients = plan.table.recipients(update.elsewhere)
+        elsewhere.attempt = unit.attempt + 1
+        elsewhere.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt
+        let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/elsewhere"
+        return retries + [SendStreams.Retry(due: UnixMilliseconds(0), id: id, unit: elsewhere)]
     }
 }

@@ -91,6 +91,8 @@ final class Worker {
             firstAttemptAt: plan.firstAttemptAt,
             listsRecipients: plan.send.command.receiptLevel == .recipients,
             isAtMostOnce: plan.send.command.delivery == .atMostOnce,
+            hasOtherEnvironment: plan.other != nil,
+            isOtherEnvironment: plan.home != nil,
         )
         let active = ActiveRun(
             run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
@@ -324,6 +326,7 @@ final class Worker {
             RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
+                elsewhere: taken.elsewhere,
                 unsent: active.unsent,
                 bitmap: taken.bitmap,
                 changesMarks: taken.changesMarks,
@@ -354,7 +357,7 @@ extension Worker: ProviderGatewayDelegate {
         guard let route = active.route else {
             preconditionFailure("an answer of a route that is not there")
         }
-        if case .accepted = outcome, !active.run.terms.listsRecipients {
+        if case .accepted = outcome, !active.run.terms.listsRecipients, !active.run.terms.isOtherEnvironment {
             route.circuit.heardGood()
             active.run.accepted(index, now: now)
             active.answered += 1

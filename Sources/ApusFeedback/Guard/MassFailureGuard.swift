@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusStore
@@ -12,6 +13,9 @@ internal import Synchronization
 /// it only becomes suspect: nothing is sent to it, and it is deleted later, unless by then too many of the route's answers were of that
 /// kind. Then the route stops and its suspects are kept until an operator says what to do. All counts live in Redis, so any number of
 /// feedbacks come to the same judgement, and none of it is lost with a process.
+///
+/// A token that Apple takes in the other environment than the app named is a suspect like the others, for a swapped set-up looks
+/// the same: who is due below the threshold is moved to that environment, instead of deleted, and in quarantine nobody is.
 final class MassFailureGuard: Sendable {
     private let streams: SendStreams
     private let store: DeviceStore
@@ -153,11 +157,13 @@ final class MassFailureGuard: Sendable {
             guard !due.isEmpty else { return }
             let store = self.store
             let results = try await forEachConcurrently(due) { suspect in
-                try await store.pruneSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+                try await store.conclude(suspect, on: route)
             }
-            for result in results { self.count(result, .suspectPruned, route.provider) }
+            for (suspect, result) in zip(due, results) {
+                self.count(result, suspect.isOfOtherEnvironment ? .environmentLearned : .suspectPruned, route.provider)
+            }
             try await self.streams.settle(due, of: number)
-            self.logger.info("suspects deleted", metadata: ["route": "\(route)", "count": "\(due.count)"])
+            self.logger.info("suspects deleted or moved", metadata: ["route": "\(route)", "count": "\(due.count)"])
         }
     }
 
@@ -178,6 +184,8 @@ extension OutcomeBatch {
     /// Answers that judged a token: what else is refused or fails says nothing about it.
     fileprivate var answersAboutTokens: Int {
         let judged = self.counts.filter { $0.outcome == .accepted || $0.outcome == .unregistered }
-        return judged.reduce(self.suspects.count) { $0 + Int(clamping: $1.count) }
+        // Who was taken in the other environment stands among the accepted, too.
+        let elsewhere = self.suspects.count { $0.reason == .wrongEnvironment }
+        return max(0, judged.reduce(self.suspects.count - elsewhere) { $0 + Int(clamping: $1.count) })
     }
 }

@@ -178,11 +178,13 @@ package final class Laboratory: Sendable {
     ///   - name: `dispatcher`, `feedback` or `registration`.
     ///   - settings: what is not standard.
     ///   - apple: in Apple's place.
+    ///   - sandboxPort: of a simulator that stands in for Apple's sandbox; nil: the apps do not use it.
     ///   - missing: apps that its configuration leaves out.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
         apple: ServiceConfiguration.AppleStandIn? = nil,
+        sandboxPort: Int? = nil,
         missing: Set<String> = [],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
@@ -194,6 +196,7 @@ package final class Laboratory: Sendable {
         services.logLevel = self.configuration.logLevel
         services.keyDigest = self.configuration.keyDigest
         services.apple = apple
+        services.sandboxPort = sandboxPort
         services.credentials.apps.removeAll { missing.contains($0.app.name) }
         services.rates = self.configuration.rates
         let standard = Self.services.first { $0.name == name }?.port ?? 0

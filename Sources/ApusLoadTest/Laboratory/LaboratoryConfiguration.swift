@@ -73,6 +73,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var keyDigest: String?
     /// In Apple's place.
     package var apple: AppleStandIn?
+    /// The port of Apple's sandbox; nil: the apps are in production only.
+    package var sandboxPort: Int?
     /// How fast the dispatchers may go.
     package var rates = ProviderRates()
 
@@ -111,12 +113,13 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 "      key_id: \(Self.quoted(files.app.keyID))",
                 "      key_file: \(Self.quoted(keyFile))",
                 "      topic: \(Self.quoted(files.app.bundleID ?? ""))",
-                "      environments: [production]",
+                "      environments: [\(self.sandboxPort == nil ? "production" : "production, sandbox")]",
                 "      rate_per_second: \(Self.rate(self.rates.applePerSecond))",
                 "      host: 127.0.0.1",
                 "      port: \(self.apple?.port ?? self.addresses.apnsPort ?? 0)",
                 "      ca_file: \(Self.quoted(self.apple?.caFile ?? self.credentials.authorityFile))",
             ]
+            if let sandboxPort { lines.append("      sandbox_port: \(sandboxPort)") }
         }
         if let accountFile = files.serviceAccountFile {
             let base = "\(self.addresses.scheme)://127.0.0.1:\(self.addresses.fcmPort ?? 0)"

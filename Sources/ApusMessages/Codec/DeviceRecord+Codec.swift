@@ -27,6 +27,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         self.webpushP256DH = unsafe Unpack.bytes(record.webpush_p256dh)
         self.webpushAuth = unsafe Unpack.bytes(record.webpush_auth)
         self.suspicion = try unsafe Unpack.part(record.suspicion, "suspicion")
+        self.isEnvironmentLearned = unsafe record.environment_learned != 0
         self.secondary = try unsafe Unpack.parts(record.secondary, record.n_secondary, "secondary")
     }
 
@@ -46,6 +47,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         unsafe packed.pointee.webpush_p256dh = try unsafe Pack.bytes(self.webpushP256DH, arena)
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)
         if let suspicion = self.suspicion { unsafe packed.pointee.suspicion = try suspicion.packed(arena) }
+        unsafe packed.pointee.environment_learned = self.isEnvironmentLearned ? 1 : 0
         unsafe packed.pointee.n_secondary = self.secondary.count
         unsafe packed.pointee.secondary = try unsafe Pack.parts(self.secondary, arena)
     }

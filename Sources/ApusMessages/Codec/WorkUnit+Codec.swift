@@ -28,6 +28,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         self.publishedAtNanoseconds = unsafe unit.published_at_ns
         self.firstAttemptAt = unsafe Unpack.time(unit.first_attempt_ms)
         self.epoch = unsafe unit.epoch
+        self.homeEnvironment = try unsafe Unpack.word(unit.home_environment.rawValue, "home_environment")
         guard unsafe Int(unit.count) == self.recipients.count else {
             throw MessageError(.malformed, field: "count", "must be the number of recipients")
         }
@@ -46,6 +47,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         unsafe packed.pointee.published_at_ns = self.publishedAtNanoseconds
         unsafe packed.pointee.first_attempt_ms = self.firstAttemptAt?.value ?? 0
         unsafe packed.pointee.epoch = self.epoch
+        unsafe packed.pointee.home_environment = Apus__V1__Environment(UInt32(self.homeEnvironment?.rawValue ?? 0))
         try unsafe self.recipients.pack(into: packed, arena)
     }
 

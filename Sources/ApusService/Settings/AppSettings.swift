@@ -32,6 +32,8 @@ public struct APNsSettings: Hashable, Sendable {
     public var host: String?
     /// Stands in for port 443.
     public var port: Int
+    /// Stands in for the sandbox's port 443; nil: as `port`.
+    public var sandboxPort: Int?
     /// The authority that the server's certificate must come from; nil: the system's.
     public var caFile: String?
     /// Connections for each environment.
@@ -54,6 +56,8 @@ public struct APNsSettings: Hashable, Sendable {
         }
         self.host = reader.string("\(key).host", .host)
         self.port = reader.integer("\(key).port", default: 443, in: 1...65_535)
+        let sandboxPort = reader.integer("\(key).sandbox_port", default: self.port, in: 1...65_535)
+        self.sandboxPort = sandboxPort == self.port ? nil : sandboxPort
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
         self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
@@ -68,6 +72,11 @@ public struct APNsSettings: Hashable, Sendable {
         case .production: "api.push.apple.com"
         case .sandbox: "api.sandbox.push.apple.com"
         }
+    }
+
+    /// The port of one of the two worlds.
+    public func port(for environment: ProviderEnvironment) -> Int {
+        environment == .sandbox ? self.sandboxPort ?? self.port : self.port
     }
 
     private static let tenCharacters = SettingRule("must be 10 characters A-Z and 0-9") { text in

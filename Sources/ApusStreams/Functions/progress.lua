@@ -5,7 +5,8 @@
 -- ARGV: 1 group, 2 consumer, 3 entry, 4 number of the report (4 bytes, big endian) and bitmap ('' nothing to write), 5 OutcomeBatch
 --       ('' none), 6 what comes next: 'begin' (nothing has gone out yet; a paused send's unit is put aside) · 'continue' · 'finish' (every
 --       recipient has its outcome) · 'leave' (nothing more goes out here: the unit is put aside if its send is paused, else it goes back
---       into its stream), 7 number of retries, then per retry: due in ms, id, WorkUnit
+--       into its stream), 7 number of retries, then per retry: due in ms, id, WorkUnit;
+--       then per retry, or not at all: name of the stream that it goes to ('' this one)
 -- Returns: {verdict, recipients per second (0 any), journal ('' none; 'begin' only)}; the verdict is 'running' · 'paused' · 'cancelled' ·
 --          'done' (the send is complete without this unit) · 'lost' (another owns the unit, or a report before this one is missing; nothing was written)
 local function report_number(journal)
@@ -31,10 +32,12 @@ redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'},
     end
     local is_new = number > last
     if is_new then
-        for index = 0, tonumber(args[7]) - 1 do
+        local retries = tonumber(args[7])
+        for index = 0, retries - 1 do
             -- Nobody waits for a retry of a cancelled send: who reads it next closes it.
             local due = verdict == 'cancelled' and '0' or args[8 + index * 3]
-            add_due(tag, due, args[9 + index * 3], name, args[10 + index * 3])
+            local stream = args[8 + retries * 3 + index] or ''
+            add_due(tag, due, args[9 + index * 3], stream == '' and name or stream, args[10 + index * 3])
         end
         if args[5] ~= '' then
             redis.call('XADD', tag .. 'outcomes', '*', 'm', args[5])

@@ -305,7 +305,7 @@ const ProtobufCEnumDescriptor apus__v1__outcome__descriptor =
   apus__v1__outcome__value_ranges,
   NULL,NULL,NULL,NULL   /* reserved[1234] */
 };
-static const ProtobufCEnumValue apus__v1__reason__enum_values_by_number[21] =
+static const ProtobufCEnumValue apus__v1__reason__enum_values_by_number[22] =
 {
   { "REASON_UNSPECIFIED", "APUS__V1__REASON__REASON_UNSPECIFIED", 0 },
   { "REASON_NONE", "APUS__V1__REASON__REASON_NONE", 1 },
@@ -328,11 +328,12 @@ static const ProtobufCEnumValue apus__v1__reason__enum_values_by_number[21] =
   { "REASON_DEVICE_GONE", "APUS__V1__REASON__REASON_DEVICE_GONE", 18 },
   { "REASON_OTHER", "APUS__V1__REASON__REASON_OTHER", 19 },
   { "REASON_UNKNOWN", "APUS__V1__REASON__REASON_UNKNOWN", 20 },
+  { "REASON_WRONG_ENVIRONMENT", "APUS__V1__REASON__REASON_WRONG_ENVIRONMENT", 21 },
 };
 static const ProtobufCIntRange apus__v1__reason__value_ranges[] = {
-{0, 0},{0, 21}
+{0, 0},{0, 22}
 };
-static const ProtobufCEnumValueIndex apus__v1__reason__enum_values_by_name[21] =
+static const ProtobufCEnumValueIndex apus__v1__reason__enum_values_by_name[22] =
 {
   { "REASON_BAD_TOKEN", 3 },
   { "REASON_CANCELLED", 13 },
@@ -353,6 +354,7 @@ static const ProtobufCEnumValueIndex apus__v1__reason__enum_values_by_name[21] =
   { "REASON_UNKNOWN", 20 },
   { "REASON_UNREGISTERED", 2 },
   { "REASON_UNSPECIFIED", 0 },
+  { "REASON_WRONG_ENVIRONMENT", 21 },
   { "REASON_WRONG_SENDER", 5 },
   { "REASON_WRONG_TOPIC", 4 },
 };
@@ -363,9 +365,9 @@ const ProtobufCEnumDescriptor apus__v1__reason__descriptor =
   "Reason",
   "Apus__V1__Reason",
   "apus.v1",
-  21,
+  22,
   apus__v1__reason__enum_values_by_number,
-  21,
+  22,
   apus__v1__reason__enum_values_by_name,
   1,
   apus__v1__reason__value_ranges,

@@ -405,7 +405,7 @@ const ProtobufCMessageDescriptor apus__v1__suspicion__descriptor =
   (ProtobufCMessageInit) apus__v1__suspicion__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[12] =
+static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[13] =
 {
   {
     "token",
@@ -551,11 +551,24 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "environment_learned",
+    13,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRecord, environment_learned),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_record__field_indices_by_name[] = {
   5,   /* field[5] = attributes */
   7,   /* field[7] = device */
   1,   /* field[1] = environment */
+  12,   /* field[12] = environment_learned */
   11,   /* field[11] = secondary */
   6,   /* field[6] = seen_at_h */
   10,   /* field[10] = suspicion */
@@ -569,7 +582,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_record__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 12 }
+  { 0, 13 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
 {
@@ -579,7 +592,7 @@ const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
   "Apus__V1__DeviceRecord",
   "apus.v1",
   sizeof(Apus__V1__DeviceRecord),
-  12,
+  13,
   apus__v1__device_record__field_descriptors,
   apus__v1__device_record__field_indices_by_name,
   1,  apus__v1__device_record__number_ranges,

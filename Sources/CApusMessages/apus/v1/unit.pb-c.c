@@ -436,7 +436,7 @@ const ProtobufCMessageDescriptor apus__v1__address_indices__descriptor =
   (ProtobufCMessageInit) apus__v1__address_indices__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[12] =
+static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[13] =
 {
   {
     "send",
@@ -582,6 +582,18 @@ static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[12]
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "home_environment",
+    13,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__WorkUnit, home_environment),
+    &apus__v1__environment__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
   9,   /* field[9] = addresses */
@@ -590,6 +602,7 @@ static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
   11,   /* field[11] = epoch */
   5,   /* field[5] = expires_at_ms */
   10,   /* field[10] = first_attempt_ms */
+  12,   /* field[12] = home_environment */
   2,   /* field[2] = lane */
   6,   /* field[6] = published_at_ns */
   8,   /* field[8] = references */
@@ -600,7 +613,7 @@ static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__work_unit__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 12 }
+  { 0, 13 }
 };
 const ProtobufCMessageDescriptor apus__v1__work_unit__descriptor =
 {
@@ -610,7 +623,7 @@ const ProtobufCMessageDescriptor apus__v1__work_unit__descriptor =
   "Apus__V1__WorkUnit",
   "apus.v1",
   sizeof(Apus__V1__WorkUnit),
-  12,
+  13,
   apus__v1__work_unit__field_descriptors,
   apus__v1__work_unit__field_indices_by_name,
   1,  apus__v1__work_unit__number_ranges,

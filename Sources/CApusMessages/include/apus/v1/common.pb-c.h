@@ -156,7 +156,11 @@ typedef enum _Apus__V1__Reason {
   /*
    * failed: perhaps sent, perhaps not, and it may not be sent twice
    */
-  APUS__V1__REASON__REASON_UNKNOWN = 20
+  APUS__V1__REASON__REASON_UNKNOWN = 20,
+  /*
+   * of a token: Apple took it in the other environment than the app named
+   */
+  APUS__V1__REASON__REASON_WRONG_ENVIRONMENT = 21
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(APUS__V1__REASON)
 } Apus__V1__Reason;
 

@@ -113,10 +113,14 @@ struct  Apus__V1__DeviceRecord
   Apus__V1__Suspicion *suspicion;
   size_t n_secondary;
   Apus__V1__SecondaryAddress **secondary;
+  /*
+   * a provider took the token here, whatever environment the app names
+   */
+  protobuf_c_boolean environment_learned;
 };
 #define APUS__V1__DEVICE_RECORD__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_record__descriptor) \
-    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, (char *)protobuf_c_empty_string, {0,NULL}, {0,NULL}, NULL, 0,NULL }
+    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, (char *)protobuf_c_empty_string, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0 }
 
 
 /* Apus__V1__Attributes methods */

@@ -124,6 +124,10 @@ struct  Apus__V1__WorkUnit
    * of the store of work; raised by an operator after a restore
    */
   uint32_t epoch;
+  /*
+   * The environment in which the store has these devices, where it is not the route's: their tokens were called bad there.
+   */
+  Apus__V1__Environment home_environment;
   Apus__V1__WorkUnit__RecipientsCase recipients_case;
   union {
     Apus__V1__Segments *segments;
@@ -133,7 +137,7 @@ struct  Apus__V1__WorkUnit
 };
 #define APUS__V1__WORK_UNIT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__work_unit__descriptor) \
-    , (char *)protobuf_c_empty_string, 0, APUS__V1__LANE__LANE_UNSPECIFIED, 0, 0, 0, 0, 0, 0, APUS__V1__WORK_UNIT__RECIPIENTS__NOT_SET, {0} }
+    , (char *)protobuf_c_empty_string, 0, APUS__V1__LANE__LANE_UNSPECIFIED, 0, 0, 0, 0, 0, 0, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__WORK_UNIT__RECIPIENTS__NOT_SET, {0} }
 
 
 /* Apus__V1__Segment methods */
