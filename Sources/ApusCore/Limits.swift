@@ -98,6 +98,8 @@ public enum Limits {
 
     /// Different counts in one outcome batch or receipt: provider, outcome and reason.
     public static let outcomeCountsMax = 512
+    /// Renderings, and pieces of advice, in the receipt of a dry run: each language on every route of an app, twice over.
+    public static let dryRunPartsMax = 512
     /// Ordinals of one chunk of a store's partition.
     public static let chunkOrdinals = 4_096
     /// Recipients of one work unit; also the bits of its journal.

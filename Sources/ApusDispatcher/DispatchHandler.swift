@@ -45,6 +45,8 @@ struct DispatchHandler: Sendable {
             try await self.refuse(entry, cause, problem, command: nil, app: app, send: send, now: now)
         case .expired(let command):
             try await self.expire(entry, command)
+        case .dryRun(let command):
+            try await self.tryOut(entry, command, now)
         case .direct(let command):
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin)
@@ -222,7 +224,18 @@ struct DispatchHandler: Sendable {
     ) async throws {
         var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: app, kind: .refused)
         receipt.problem = problem
-        receipt.traceparent = command.flatMap { SendContext.trace(of: $0, send: send) }?.traceparent ?? ""
+        try await self.end(entry, letter: letter, receipt: receipt, command: command)
+    }
+
+    /// Ends a command of which nothing goes out, with a receipt.
+    private func end(
+        _ entry: StreamEntry,
+        letter: DeadLetter?,
+        receipt: SendReceipt,
+        command: SendCommand?,
+    ) async throws {
+        var receipt = receipt
+        receipt.traceparent = command.flatMap { SendContext.trace(of: $0, send: receipt.send) }?.traceparent ?? ""
         receipt.idempotencyKey = command?.idempotencyKey ?? ""
         receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
         var ownReceipt: SendReceipt? = receipt
@@ -239,6 +252,21 @@ struct DispatchHandler: Sendable {
         )
     }
 
+    /// Answers what a command would do: whom it reaches, how large it is, what is to be said of it.
+    private func tryOut(_ entry: StreamEntry, _ command: SendCommand, _ now: UnixMilliseconds) async throws {
+        let send = SendIdentity(of: command, origin: entry.origin).send
+        let dryRun = DryRun(routes: self.routes, book: self.book, planner: self.planner(), clock: self.clock)
+        do {
+            let report = try await dryRun.run(command, asksGoogle: false)
+            self.count(.dryRun)
+            let receipt = SendReceipt(report, id: "dry-run:\(entry.origin)", send: send, app: command.app)
+            try await self.end(entry, letter: nil, receipt: receipt, command: command)
+        } catch let problem as Problem {
+            self.count(.invalid)
+            try await self.end(entry, letter: nil, problem: problem, command: command, app: command.app, send: send)
+        }
+    }
+
     private func reply(_ receipt: SendReceipt, _ command: SendCommand) async throws {
         try await self.streams.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
     }
@@ -250,17 +278,26 @@ struct DispatchHandler: Sendable {
         _ route: RouteNumber,
         _ turn: EntryTurn,
     ) async throws {
-        let planner = Planner(
+        try await self.planner(progressed: turn.progressed).plan(
+            entry,
+            route: route,
+            tag: self.keys.tag,
+            book: self.book,
+            isStopping: turn.isStopping
+        )
+    }
+
+    private func planner(progressed: @escaping @Sendable () -> Void = {}) -> Planner {
+        Planner(
             streams: self.streams,
             store: self.store,
             consumer: self.consumer,
             settings: self.settings,
             instruments: self.instruments,
             clock: self.clock,
-            progressed: turn.progressed,
+            progressed: progressed,
             logger: self.logger,
         )
-        try await planner.plan(entry, route: route, tag: self.keys.tag, book: self.book, isStopping: turn.isStopping)
     }
 
     private func work(_ entry: StreamEntry, _ turn: EntryTurn) async throws {

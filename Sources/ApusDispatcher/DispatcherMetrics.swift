@@ -13,6 +13,8 @@ package enum CommandResult: Int, ClosedMetricLabel, Hashable {
     case conflict
     /// Its expiry had passed.
     case expired
+    /// It asked what it would do.
+    case dryRun
 
     /// `result`.
     package static let labelNames = ["result"]

@@ -32,6 +32,37 @@ public struct SendReceipt: Hashable, Sendable {
         case final = 3
         /// Outcomes one by one.
         case recipients = 4
+        /// What the command would do: it asked for a dry run, and nothing was sent.
+        case dryRun = 5
+    }
+
+    /// What a provider would be given in one language: of a dry run.
+    public struct Rendering: Hashable, Sendable {
+        /// Who would deliver.
+        public var provider: Provider
+        /// Which of Apple's worlds.
+        public var environment: ProviderEnvironment
+        /// The variant's; empty: the notification's own words.
+        public var locale: String
+        /// Bytes that count against the provider's limit.
+        public var payloadBytes: UInt32
+        /// The limit.
+        public var payloadBytesMax: UInt32
+
+        /// A rendering.
+        public init(
+            provider: Provider,
+            environment: ProviderEnvironment,
+            locale: String,
+            payloadBytes: UInt32,
+            payloadBytesMax: UInt32,
+        ) {
+            self.provider = provider
+            self.environment = environment
+            self.locale = locale
+            self.payloadBytes = payloadBytes
+            self.payloadBytesMax = payloadBytesMax
+        }
     }
 
     /// Derived from what it tells.
@@ -46,7 +77,7 @@ public struct SendReceipt: Hashable, Sendable {
     public var problem: Problem?
     /// How many recipients it has.
     public var planned: UInt64 = 0
-    /// How many ended how.
+    /// How many ended how; of a dry run, who would be sent to is open.
     public var counts: [OutcomeCount] = []
     /// Outcomes one by one.
     public var recipients: [RecipientOutcome] = []
@@ -62,6 +93,10 @@ public struct SendReceipt: Hashable, Sendable {
     public var idempotencyKey: String = ""
     /// The send that the same key named before.
     public var duplicateOf: String = ""
+    /// Of a dry run, by route and language.
+    public var renderings: [Rendering] = []
+    /// Of a dry run: advice, nothing of which would stop the send.
+    public var lints: [Problem] = []
 
     /// A receipt.
     public init(id: String, send: String, app: String, kind: Kind) {

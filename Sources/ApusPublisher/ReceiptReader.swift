@@ -100,7 +100,7 @@ extension Publisher {
         var found: SendReceipt?
         do throws(PublisherError) {
             _ = try await reader.read(within: patience) { receipt in
-                guard receipt.kind == .final || receipt.kind == .refused else { return true }
+                guard [.final, .refused, .dryRun].contains(receipt.kind) else { return true }
                 found = receipt
                 return false
             }

@@ -72,7 +72,7 @@ package struct SendStatus: Hashable, Sendable {
     package init?(receipt: SendReceipt) {
         self.send = receipt.send
         switch receipt.kind {
-        case .final: self.phase = .done
+        case .final, .dryRun: self.phase = .done
         case .refused: self.phase = .refused(receipt.problem ?? Problem(code: "unknown", detail: "refused"))
         case .progress, .recipients: return nil
         }

@@ -135,7 +135,7 @@ import Testing
         #expect(try self.code(self.decide(.topic("no spaces"))) == "invalid_topic")
         #expect(try self.code(self.decide(.condition("'a' in"))) == "invalid_condition")
         #expect(try self.code(self.decide(.devices(["d 1"]))) == "invalid_device")
-        #expect(try self.code(self.decide(.topic("news"), { $0.dryRun = true })) == "unsupported")
+        #expect(try self.code(self.decide(.fcmTopic("news"), { $0.dryRun = true })) == "unsupported")
         #expect(try self.code(self.decide(.fcmTopic("news!"))) == "invalid_value")
         #expect(try self.code(self.decide(.fcmCondition("'a' in"))) == "invalid_value")
         let channel = Target.apnsChannel(id: "two words", environment: .production, storesLatest: false)

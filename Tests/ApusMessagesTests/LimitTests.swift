@@ -339,6 +339,8 @@ struct Limit: Sendable, CustomTestStringConvertible {
         ),
         .count(SendReceipt.self, Least.receipt, [7], Least.count, max: Limits.outcomeCountsMax, "counts"),
         .count(SendReceipt.self, Least.receipt, [8], Least.outcome, max: Limits.unitRecipientsMax, "recipients"),
+        .count(SendReceipt.self, Least.receipt, [15], Wire.number(1, 1), max: Limits.dryRunPartsMax, "renderings"),
+        .count(SendReceipt.self, Least.receipt, [16], Wire.text(1, "c"), max: Limits.dryRunPartsMax, "lints"),
         .bytes(ClientEvent.self, Self.event(without: 1), [1], max: Self.short, "id"),
         .bytes(ClientEvent.self, Self.event(without: 2), [2], max: Limits.appIDBytesMax, "app"),
         .bytes(ClientEvent.self, Self.event(without: 3), [3], max: Limits.deviceIDBytesMax, "device"),

@@ -308,7 +308,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal("receipt level", SendCommand.self, Least.command + Wire.number(9, 4), .unknownValue, "receipt_level"),
         Refusal("delivery", SendCommand.self, Least.command + Wire.number(11, 3), .unknownValue, "delivery"),
         Refusal("detail", OutcomeBatch.self, Least.batch + Wire.number(16, 4), .unknownValue, "detail"),
-        Refusal("receipt kind", SendReceipt.self, Wire.number(4, 5), .unknownValue, "kind"),
+        Refusal("receipt kind", SendReceipt.self, Wire.number(4, 6), .unknownValue, "kind"),
         Refusal("event kind", ClientEvent.self, Wire.number(5, 5), .unknownValue, "kind"),
         Refusal("dead reason", DeadLetter.self, Wire.number(3, 5), .unknownValue, "reason"),
     ])

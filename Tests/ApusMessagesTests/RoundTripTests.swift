@@ -57,6 +57,18 @@ import Testing
     @Test func sendReceipt() throws {
         try self.expectRoundTrip(Samples.sendReceipt)
         try self.expectRoundTrip(SendReceipt(id: "r", send: "", app: "", kind: .refused))
+        var trial = SendReceipt(id: "r", send: "s", app: "a", kind: .dryRun)
+        trial.renderings = [
+            SendReceipt.Rendering(
+                provider: .apns,
+                environment: .sandbox,
+                locale: "de",
+                payloadBytes: 17,
+                payloadBytesMax: 4_096,
+            )
+        ]
+        trial.lints = [Problem(code: "truncated", field: "notification.title", detail: "long")]
+        try self.expectRoundTrip(trial)
     }
 
     @Test func clientEvent() throws {

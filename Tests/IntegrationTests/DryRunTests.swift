@@ -77,4 +77,38 @@ import Testing
             #expect(try await fleet.leftovers() == [:])
         }
     }
+
+    @Test func `A command that asks for it gets a receipt, and nobody a notification`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(3_000, topics: { $0 < 2_000 ? ["news"] : ["other"] })
+            let dispatcher = try await fleet.startDispatcher()
+            let title = String(repeating: "long ", count: 60)
+            try await fleet.send(.topic("news"), id: "dry") { command in
+                command.dryRun = true
+                command.notification.title = title
+            }
+            try await eventually("the receipt is there") { try await !fleet.receipts(of: "dry").isEmpty }
+            let receipt = try #require(try await fleet.receipts(of: "dry").first)
+            #expect(receipt.kind == .dryRun && receipt.planned == 2_000 && receipt.problem == nil)
+            for provider in [Provider.apns, .fcm] {
+                let expected = devices.prefix(2_000).count { $0.provider == provider }
+                let open = receipt.counts.filter { $0.provider == provider && $0.outcome == .open }
+                #expect(open.map(\.count) == [UInt64(expected)])
+            }
+            #expect(receipt.renderings.map(\.provider) == [.apns, .fcm])
+            #expect(receipt.renderings.allSatisfy { $0.payloadBytes > 300 && $0.payloadBytesMax == 4_096 })
+            #expect(receipt.lints.map(\.code) == ["truncated"])
+
+            try await fleet.send(.topic("news"), id: "wrong") { command in
+                command.dryRun = true
+                command.notification.body = String(repeating: "x", count: 4_096)
+            }
+            try await eventually("it is refused") { try await !fleet.receipts(of: "wrong").isEmpty }
+            let refusal = try #require(try await fleet.receipts(of: "wrong").first)
+            #expect(refusal.kind == .refused && refusal.problem != nil)
+            #expect(fleet.simulator.ledger.snapshot.count == 0)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+        }
+    }
 }

@@ -17,12 +17,34 @@ package struct DryRun: Sendable {
     private let apps: [AppID: AppSettings]
     private let book: SendBook
     private let planner: Planner
-    private let factory: GatewayFactory
     private let clock: any WallClock
-    private let eventLoop: any EventLoop
+    /// How Google is asked; nil: it is not.
+    private let google: Google?
+
+    private struct Google: Sendable {
+        let factory: GatewayFactory
+        let eventLoop: any EventLoop
+    }
 
     /// What stands for a token in a payload that is shown.
     package static let tokenPlaceholder = "<token>"
+
+    /// Why an audience that a provider holds cannot be tried out.
+    static let heldAudience = Problem(
+        code: "unsupported",
+        field: "target",
+        detail: "a provider holds this audience: a dry run has nobody to count; nothing was sent",
+    )
+
+    /// Dry runs as a dispatcher would send, without asking Google: a command waits for no provider.
+    init(routes: RouteBook, book: SendBook, planner: Planner, clock: any WallClock) {
+        self.routes = routes
+        self.apps = [:]
+        self.book = book
+        self.planner = planner
+        self.clock = clock
+        self.google = nil
+    }
 
     /// Dry runs with a dispatcher's configuration.
     package init(
@@ -51,19 +73,19 @@ package struct DryRun: Sendable {
             clock: clock,
             logger: logger,
         )
-        self.factory = GatewayFactory(
+        let factory = GatewayFactory(
             tokens: SharedTokens(client: installation.client),
             clock: clock,
             eventLoopGroup: eventLoopGroup,
             logger: logger,
         )
         self.clock = clock
-        self.eventLoop = eventLoopGroup.next()
+        self.google = Google(factory: factory, eventLoop: eventLoopGroup.next())
     }
 
     /// What the command would do.
     ///
-    /// - Parameter asksGoogle: whether FCM is asked what it thinks of the message.
+    /// - Parameter asksGoogle: whether FCM is asked what it thinks of the message, if there is somebody to ask it with.
     /// - Throws: `Problem`: why the command would be refused.
     package func run(_ command: SendCommand, asksGoogle: Bool) async throws -> DryRunReport {
         let context = try await self.context(of: command)
@@ -79,12 +101,12 @@ package struct DryRun: Sendable {
             report.audiences.append(DryRunReport.Audience(route: route, recipients: found.recipients))
             samples[number] = found.sample
         }
-        guard asksGoogle else { return report }
+        guard asksGoogle, let google else { return report }
         for (number, sample) in samples.sorted(by: { $0.key < $1.key }) {
             guard let route = context.routes[number], route.route.provider == .fcm else { continue }
             let table = try await RecipientLoader(store: self.planner.store).table(sample, context, route)
             guard let index = table.rows.firstIndex(where: { $0.verdict == .open }) else { continue }
-            report.verdicts.append(try await self.verdict(context, route, token: Array(table.token(index))))
+            report.verdicts.append(try await self.verdict(context, route, token: Array(table.token(index)), google))
         }
         return report
     }
@@ -93,17 +115,14 @@ package struct DryRun: Sendable {
         var command = command
         command.dryRun = false
         if command.id.isEmpty { command.id = "dry-run" }
-        guard command.target.holder == nil else {
-            let detail = "a provider holds this audience: there is nobody to count"
-            throw Problem(code: "unsupported", field: "target", detail: detail)
-        }
+        guard command.target.holder == nil else { throw Self.heldAudience }
         let now = self.clock.now()
         let tag = HashTag(ofKey: StreamKeys.routes)
         switch IntakeDecision(message: try command.encode(), now: now) {
         case .refuse(_, let problem, _, _): throw problem
         case .expired:
             throw Problem(code: "expired", field: "notification.expiry", detail: "it has no worth any more")
-        case .direct(let command), .plan(let command, _):
+        case .direct(let command), .plan(let command, _), .dryRun(let command):
             return try await self.book.context(of: command, send: command.id, tag: tag)
         }
     }
@@ -195,6 +214,7 @@ package struct DryRun: Sendable {
         _ context: SendContext,
         _ route: RouteContext,
         token: [UInt8],
+        _ google: Google,
     ) async throws -> DryRunReport.Verdict {
         guard let entry = self.routes.entry(route.route), case .fcm(let project, let authority) = entry.kind,
             let settings = self.apps[entry.route.app],
@@ -213,9 +233,9 @@ package struct DryRun: Sendable {
             validateOnly: true
         )
         let message = try PreparedMessage.fcm(rendered.base, project: project, authority: authority)
-        let recipe = try self.factory.recipe(ingredients, of: entry.route)
-        self.factory.adopt(recipe, for: entry.number)
-        let (factory, eventLoop) = (self.factory, self.eventLoop)
+        let (factory, eventLoop) = (google.factory, google.eventLoop)
+        let recipe = try factory.recipe(ingredients, of: entry.route)
+        factory.adopt(recipe, for: entry.number)
         let answer = try await eventLoop.flatSubmit {
             SingleRequest.send(message, token: token, over: factory.make(entry, recipe, on: eventLoop))
         }.get()

@@ -64,3 +64,27 @@ package struct DryRunReport: Hashable, Sendable {
         self.audiences.reduce(self.closed.reduce(0) { $0 + $1.count }) { $0 + $1.recipients }
     }
 }
+
+extension SendReceipt {
+    /// What a dry run found, without the payloads themselves.
+    package init(_ report: DryRunReport, id: String, send: String, app: String) {
+        self.init(id: id, send: send, app: app, kind: .dryRun)
+        self.planned = report.recipients
+        var open: [Provider: UInt64] = [:]
+        for audience in report.audiences { open[audience.route.provider, default: 0] += audience.recipients }
+        self.counts = open.sorted { $0.key < $1.key }.filter { $0.value > 0 }.map { provider, count in
+            OutcomeCount(provider: provider, outcome: .open, reason: .none, count: count)
+        }
+        self.counts += report.closed
+        self.renderings = report.renderings.prefix(Limits.dryRunPartsMax).map { rendering in
+            Rendering(
+                provider: rendering.route.provider,
+                environment: rendering.route.environment,
+                locale: rendering.locale,
+                payloadBytes: UInt32(clamping: rendering.payloadBytes),
+                payloadBytesMax: UInt32(clamping: rendering.payloadBytesMax),
+            )
+        }
+        self.lints = Array(report.lints.prefix(Limits.dryRunPartsMax))
+    }
+}

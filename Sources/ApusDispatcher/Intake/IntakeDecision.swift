@@ -13,6 +13,8 @@ enum IntakeDecision: Equatable, Sendable {
     case direct(SendCommand)
     /// An audience, a later time, or a send that may go out once only, which needs a journal: by way of a plan.
     case plan(SendCommand, due: UnixMilliseconds?)
+    /// Nothing is to be sent: a receipt that says what would be.
+    case dryRun(SendCommand)
 
     /// Decides. What the providers' rules say of the notification comes later, when it is written out.
     ///
@@ -35,6 +37,10 @@ enum IntakeDecision: Equatable, Sendable {
         let due = command.notBefore.flatMap { $0 > now ? $0 : nil }
         if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= due ?? now {
             self = .expired(command)
+            return
+        }
+        guard !command.dryRun else {
+            self = .dryRun(command)
             return
         }
         let isDirect = due == nil && command.delivery == .atLeastOnce && Self.isSmall(command.target)
@@ -67,9 +73,7 @@ enum IntakeDecision: Equatable, Sendable {
                 detail: "a reply stream must begin with \"\(StreamKeys.replyPrefix)\"",
             )
         }
-        guard !command.dryRun else {
-            throw Problem(code: "unsupported", field: "dry_run", detail: "dry runs are not available; nothing was sent")
-        }
+        guard !command.dryRun || command.target.holder == nil else { throw DryRun.heldAudience }
         if case .increment = command.notification.badge, case .addresses = command.target {
             throw Problem(
                 code: "contradiction",

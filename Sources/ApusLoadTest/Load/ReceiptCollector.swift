@@ -69,7 +69,7 @@ package struct ReceiptCollector: Sendable {
             for entry in entries.children {
                 last = entry.element(0)?.string ?? last
                 guard let bytes = entry.element(1)?.element(1)?.bytes, let receipt = try? SendReceipt.decode(bytes),
-                    receipt.kind == .final || receipt.kind == .refused, arrivals[receipt.send] == nil
+                    [.final, .refused, .dryRun].contains(receipt.kind), arrivals[receipt.send] == nil
                 else { continue }
                 arrivals[receipt.send] = now
             }

@@ -33,6 +33,8 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         self.traceparent = unsafe Unpack.text(receipt.traceparent)
         self.idempotencyKey = unsafe Unpack.text(receipt.idempotency_key)
         self.duplicateOf = unsafe Unpack.text(receipt.duplicate_of)
+        self.renderings = try unsafe Unpack.parts(receipt.renderings, receipt.n_renderings, "renderings")
+        self.lints = try unsafe Unpack.parts(receipt.lints, receipt.n_lints, "lints")
     }
 
     func pack(
@@ -55,6 +57,10 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         unsafe packed.pointee.traceparent = try unsafe Pack.text(self.traceparent, arena)
         unsafe packed.pointee.idempotency_key = try unsafe Pack.text(self.idempotencyKey, arena)
         unsafe packed.pointee.duplicate_of = try unsafe Pack.text(self.duplicateOf, arena)
+        unsafe packed.pointee.n_renderings = self.renderings.count
+        unsafe packed.pointee.renderings = try unsafe Pack.parts(self.renderings, arena)
+        unsafe packed.pointee.n_lints = self.lints.count
+        unsafe packed.pointee.lints = try unsafe Pack.parts(self.lints, arena)
     }
 
     func check() throws(MessageError) {
@@ -71,7 +77,38 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         try Check.text(self.traceparent, "traceparent", bytesMax: Limits.traceparentBytesMax)
         try Check.text(self.idempotencyKey, "idempotency_key", bytesMax: Limits.idempotencyKeyBytesMax)
         try Check.text(self.duplicateOf, "duplicate_of", bytesMax: Limits.sendIDBytesMax)
+        try unsafe Check.parts(self.renderings, "renderings", countMax: Limits.dryRunPartsMax)
+        try unsafe Check.parts(self.lints, "lints", countMax: Limits.dryRunPartsMax)
     }
+}
+
+extension SendReceipt.Rendering: @unsafe PackedPart {
+    static var initialize: (UnsafeMutablePointer<Apus__V1__DryRunRendering>?) -> Void {
+        unsafe apus__v1__dry_run_rendering__init
+    }
+
+    init(unpacking packed: UnsafePointer<Apus__V1__DryRunRendering>) throws(MessageError) {
+        self.init(
+            provider: try unsafe Unpack.requiredWord(packed.pointee.provider.rawValue, "provider"),
+            environment: try unsafe Unpack.word(packed.pointee.environment.rawValue, "environment") ?? .production,
+            locale: unsafe Unpack.text(packed.pointee.locale),
+            payloadBytes: unsafe packed.pointee.payload_bytes,
+            payloadBytesMax: unsafe packed.pointee.payload_bytes_max,
+        )
+    }
+
+    func pack(
+        into packed: UnsafeMutablePointer<Apus__V1__DryRunRendering>,
+        _ arena: borrowing MessageArena,
+    ) throws(MessageError) {
+        unsafe packed.pointee.provider = Apus__V1__Provider(UInt32(self.provider.rawValue))
+        unsafe packed.pointee.environment = Apus__V1__Environment(UInt32(self.environment.rawValue))
+        unsafe packed.pointee.locale = try unsafe Pack.text(self.locale, arena)
+        unsafe packed.pointee.payload_bytes = self.payloadBytes
+        unsafe packed.pointee.payload_bytes_max = self.payloadBytesMax
+    }
+
+    func check() throws(MessageError) { try Check.text(self.locale, "locale", bytesMax: Limits.localeBytesMax) }
 }
 
 extension Problem: @unsafe PackedPart {

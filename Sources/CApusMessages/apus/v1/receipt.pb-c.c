@@ -7,6 +7,51 @@
 #endif
 
 #include "apus/v1/receipt.pb-c.h"
+void   apus__v1__dry_run_rendering__init
+                     (Apus__V1__DryRunRendering         *message)
+{
+  static const Apus__V1__DryRunRendering init_value = APUS__V1__DRY_RUN_RENDERING__INIT;
+  *message = init_value;
+}
+size_t apus__v1__dry_run_rendering__get_packed_size
+                     (const Apus__V1__DryRunRendering *message)
+{
+  assert(message->base.descriptor == &apus__v1__dry_run_rendering__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t apus__v1__dry_run_rendering__pack
+                     (const Apus__V1__DryRunRendering *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &apus__v1__dry_run_rendering__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t apus__v1__dry_run_rendering__pack_to_buffer
+                     (const Apus__V1__DryRunRendering *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &apus__v1__dry_run_rendering__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Apus__V1__DryRunRendering *
+       apus__v1__dry_run_rendering__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Apus__V1__DryRunRendering *)
+     protobuf_c_message_unpack (&apus__v1__dry_run_rendering__descriptor,
+                                allocator, len, data);
+}
+void   apus__v1__dry_run_rendering__free_unpacked
+                     (Apus__V1__DryRunRendering *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &apus__v1__dry_run_rendering__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   apus__v1__problem__init
                      (Apus__V1__Problem         *message)
 {
@@ -97,6 +142,96 @@ void   apus__v1__send_receipt__free_unpacked
   assert(message->base.descriptor == &apus__v1__send_receipt__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+static const ProtobufCFieldDescriptor apus__v1__dry_run_rendering__field_descriptors[5] =
+{
+  {
+    "provider",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DryRunRendering, provider),
+    &apus__v1__provider__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "environment",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DryRunRendering, environment),
+    &apus__v1__environment__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "locale",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DryRunRendering, locale),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "payload_bytes",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_UINT32,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DryRunRendering, payload_bytes),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "payload_bytes_max",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_UINT32,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DryRunRendering, payload_bytes_max),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned apus__v1__dry_run_rendering__field_indices_by_name[] = {
+  1,   /* field[1] = environment */
+  2,   /* field[2] = locale */
+  3,   /* field[3] = payload_bytes */
+  4,   /* field[4] = payload_bytes_max */
+  0,   /* field[0] = provider */
+};
+static const ProtobufCIntRange apus__v1__dry_run_rendering__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 5 }
+};
+const ProtobufCMessageDescriptor apus__v1__dry_run_rendering__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "apus.v1.DryRunRendering",
+  "DryRunRendering",
+  "Apus__V1__DryRunRendering",
+  "apus.v1",
+  sizeof(Apus__V1__DryRunRendering),
+  5,
+  apus__v1__dry_run_rendering__field_descriptors,
+  apus__v1__dry_run_rendering__field_indices_by_name,
+  1,  apus__v1__dry_run_rendering__number_ranges,
+  (ProtobufCMessageInit) apus__v1__dry_run_rendering__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
 static const ProtobufCFieldDescriptor apus__v1__problem__field_descriptors[3] =
 {
   {
@@ -161,7 +296,7 @@ const ProtobufCMessageDescriptor apus__v1__problem__descriptor =
   (ProtobufCMessageInit) apus__v1__problem__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__send_receipt__field_descriptors[14] =
+static const ProtobufCFieldDescriptor apus__v1__send_receipt__field_descriptors[16] =
 {
   {
     "id",
@@ -331,6 +466,30 @@ static const ProtobufCFieldDescriptor apus__v1__send_receipt__field_descriptors[
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "renderings",
+    15,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Apus__V1__SendReceipt, n_renderings),
+    offsetof(Apus__V1__SendReceipt, renderings),
+    &apus__v1__dry_run_rendering__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "lints",
+    16,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Apus__V1__SendReceipt, n_lints),
+    offsetof(Apus__V1__SendReceipt, lints),
+    &apus__v1__problem__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__send_receipt__field_indices_by_name[] = {
   2,   /* field[2] = app */
@@ -341,17 +500,19 @@ static const unsigned apus__v1__send_receipt__field_indices_by_name[] = {
   12,   /* field[12] = idempotency_key */
   3,   /* field[3] = kind */
   10,   /* field[10] = last_at_ms */
+  15,   /* field[15] = lints */
   5,   /* field[5] = planned */
   4,   /* field[4] = problem */
   8,   /* field[8] = published_at_ns */
   7,   /* field[7] = recipients */
+  14,   /* field[14] = renderings */
   1,   /* field[1] = send */
   11,   /* field[11] = traceparent */
 };
 static const ProtobufCIntRange apus__v1__send_receipt__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 14 }
+  { 0, 16 }
 };
 const ProtobufCMessageDescriptor apus__v1__send_receipt__descriptor =
 {
@@ -361,26 +522,28 @@ const ProtobufCMessageDescriptor apus__v1__send_receipt__descriptor =
   "Apus__V1__SendReceipt",
   "apus.v1",
   sizeof(Apus__V1__SendReceipt),
-  14,
+  16,
   apus__v1__send_receipt__field_descriptors,
   apus__v1__send_receipt__field_indices_by_name,
   1,  apus__v1__send_receipt__number_ranges,
   (ProtobufCMessageInit) apus__v1__send_receipt__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCEnumValue apus__v1__receipt_kind__enum_values_by_number[5] =
+static const ProtobufCEnumValue apus__v1__receipt_kind__enum_values_by_number[6] =
 {
   { "RECEIPT_KIND_UNSPECIFIED", "APUS__V1__RECEIPT_KIND__RECEIPT_KIND_UNSPECIFIED", 0 },
   { "RECEIPT_KIND_REFUSED", "APUS__V1__RECEIPT_KIND__RECEIPT_KIND_REFUSED", 1 },
   { "RECEIPT_KIND_PROGRESS", "APUS__V1__RECEIPT_KIND__RECEIPT_KIND_PROGRESS", 2 },
   { "RECEIPT_KIND_FINAL", "APUS__V1__RECEIPT_KIND__RECEIPT_KIND_FINAL", 3 },
   { "RECEIPT_KIND_RECIPIENTS", "APUS__V1__RECEIPT_KIND__RECEIPT_KIND_RECIPIENTS", 4 },
+  { "RECEIPT_KIND_DRY_RUN", "APUS__V1__RECEIPT_KIND__RECEIPT_KIND_DRY_RUN", 5 },
 };
 static const ProtobufCIntRange apus__v1__receipt_kind__value_ranges[] = {
-{0, 0},{0, 5}
+{0, 0},{0, 6}
 };
-static const ProtobufCEnumValueIndex apus__v1__receipt_kind__enum_values_by_name[5] =
+static const ProtobufCEnumValueIndex apus__v1__receipt_kind__enum_values_by_name[6] =
 {
+  { "RECEIPT_KIND_DRY_RUN", 5 },
   { "RECEIPT_KIND_FINAL", 3 },
   { "RECEIPT_KIND_PROGRESS", 2 },
   { "RECEIPT_KIND_RECIPIENTS", 4 },
@@ -394,9 +557,9 @@ const ProtobufCEnumDescriptor apus__v1__receipt_kind__descriptor =
   "ReceiptKind",
   "Apus__V1__ReceiptKind",
   "apus.v1",
-  5,
+  6,
   apus__v1__receipt_kind__enum_values_by_number,
-  5,
+  6,
   apus__v1__receipt_kind__enum_values_by_name,
   1,
   apus__v1__receipt_kind__value_ranges,

@@ -17,6 +17,7 @@ PROTOBUF_C__BEGIN_DECLS
 #include "apus/v1/common.pb-c.h"
 #include "apus/v1/outcome.pb-c.h"
 
+typedef struct Apus__V1__DryRunRendering Apus__V1__DryRunRendering;
 typedef struct Apus__V1__Problem Apus__V1__Problem;
 typedef struct Apus__V1__SendReceipt Apus__V1__SendReceipt;
 
@@ -37,11 +38,41 @@ typedef enum _Apus__V1__ReceiptKind {
   /*
    * outcomes one by one
    */
-  APUS__V1__RECEIPT_KIND__RECEIPT_KIND_RECIPIENTS = 4
+  APUS__V1__RECEIPT_KIND__RECEIPT_KIND_RECIPIENTS = 4,
+  /*
+   * what the command would do; nothing was sent
+   */
+  APUS__V1__RECEIPT_KIND__RECEIPT_KIND_DRY_RUN = 5
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(APUS__V1__RECEIPT_KIND)
 } Apus__V1__ReceiptKind;
 
 /* --- messages --- */
+
+/*
+ * What a provider would be given in one language.
+ */
+struct  Apus__V1__DryRunRendering
+{
+  ProtobufCMessage base;
+  Apus__V1__Provider provider;
+  Apus__V1__Environment environment;
+  /*
+   * empty: the notification's own words
+   */
+  char *locale;
+  /*
+   * what counts against the provider's limit
+   */
+  uint32_t payload_bytes;
+  /*
+   * that limit
+   */
+  uint32_t payload_bytes_max;
+};
+#define APUS__V1__DRY_RUN_RENDERING__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&apus__v1__dry_run_rendering__descriptor) \
+    , APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0 }
+
 
 /*
  * What is wrong with a command and where.
@@ -89,12 +120,41 @@ struct  Apus__V1__SendReceipt
   char *traceparent;
   char *idempotency_key;
   char *duplicate_of;
+  /*
+   * of a dry run; its counts say "open" for whoever would be sent to
+   */
+  size_t n_renderings;
+  Apus__V1__DryRunRendering **renderings;
+  /*
+   * of a dry run: advice that stops nothing
+   */
+  size_t n_lints;
+  Apus__V1__Problem **lints;
 };
 #define APUS__V1__SEND_RECEIPT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__send_receipt__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_KIND__RECEIPT_KIND_UNSPECIFIED, NULL, 0, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_KIND__RECEIPT_KIND_UNSPECIFIED, NULL, 0, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, 0,NULL }
 
 
+/* Apus__V1__DryRunRendering methods */
+void   apus__v1__dry_run_rendering__init
+                     (Apus__V1__DryRunRendering         *message);
+size_t apus__v1__dry_run_rendering__get_packed_size
+                     (const Apus__V1__DryRunRendering   *message);
+size_t apus__v1__dry_run_rendering__pack
+                     (const Apus__V1__DryRunRendering   *message,
+                      uint8_t             *out);
+size_t apus__v1__dry_run_rendering__pack_to_buffer
+                     (const Apus__V1__DryRunRendering   *message,
+                      ProtobufCBuffer     *buffer);
+Apus__V1__DryRunRendering *
+       apus__v1__dry_run_rendering__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   apus__v1__dry_run_rendering__free_unpacked
+                     (Apus__V1__DryRunRendering *message,
+                      ProtobufCAllocator *allocator);
 /* Apus__V1__Problem methods */
 void   apus__v1__problem__init
                      (Apus__V1__Problem         *message);
@@ -135,6 +195,9 @@ void   apus__v1__send_receipt__free_unpacked
                       ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
+typedef void (*Apus__V1__DryRunRendering_Closure)
+                 (const Apus__V1__DryRunRendering *message,
+                  void *closure_data);
 typedef void (*Apus__V1__Problem_Closure)
                  (const Apus__V1__Problem *message,
                   void *closure_data);
@@ -148,6 +211,7 @@ typedef void (*Apus__V1__SendReceipt_Closure)
 /* --- descriptors --- */
 
 extern const ProtobufCEnumDescriptor    apus__v1__receipt_kind__descriptor;
+extern const ProtobufCMessageDescriptor apus__v1__dry_run_rendering__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__problem__descriptor;
 extern const ProtobufCMessageDescriptor apus__v1__send_receipt__descriptor;
 
