@@ -91,6 +91,13 @@ public final class Simulator: Sendable {
     /// Closes every connection and listener; nothing of it is left afterwards. To be called once, by whoever started it.
     public func stop() async { await self.listeners.stop() }
 
+    /// Does something on each event loop, in their order: to learn how busy its thread is.
+    ///
+    /// - Throws: after `stop()`.
+    package func onEachEventLoop<Found: Sendable>(_ body: @escaping @Sendable () -> Found) async throws -> [Found] {
+        try await self.listeners.onEachEventLoop(body)
+    }
+
     /// The certificate to trust, in PEM.
     public var authorityPEM: String { self.keys.withLock { $0.authority.certificatePEM } }
 

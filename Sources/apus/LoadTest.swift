@@ -11,8 +11,15 @@ struct LoadTest: AsyncParsableCommand {
         abstract: "Send to a simulator's devices at a constant rate, and measure; or drill a fleet.",
         discussion: """
             An open loop: every send has its time, and latencies count from it, so a slow system cannot hide. For an \
-            installation whose app leads to `apus simulate`: real providers would see random tokens. Fails when the rate \
-            was not reached.
+            installation whose app leads to `apus simulate`: real providers would see random tokens. Fails, and tells no \
+            latencies, when the rate was not reached.
+
+            With --scenario it starts a fleet of its own on this machine (Redis, a blind simulator, the services beside \
+            this program) and puts it under a load: \(LoadScenario.allCases.map(\.rawValue).joined(separator: ", ")); \
+            --list says what each is. What the simulator accepted is compared with what was asked for, one by one. It \
+            tells no latencies and fails when the rate was not reached, when the simulator was saturated, or when this \
+            program itself was late; it fails when anything was lost or repeated. With --step it doubles the rate until \
+            it is not held, and halves the gap: the knee.
 
             With --drill it starts a fleet of its own on this machine (Redis, a simulated Apple and Google, the services \
             beside this program), does it harm in the middle of a send, and compares: progress on standard error, the \
@@ -24,8 +31,20 @@ struct LoadTest: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
     @Option(help: "The app.")
     var app = "demo"
-    @Option(help: "Sends per second.")
-    var rate = 1_000.0
+    @Option(help: "One of the fleet's own scenarios; see --list.")
+    var scenario: LoadScenario?
+    @Option(
+        help: "Sends per second, notifications in fanout, registrations in register. Default: 1,000, or the scenario's."
+    )
+    var rate: Double?
+    @Option(help: "With --scenario mixed: notifications per second of the topic sends. Default: 10,000.")
+    var bulkRate: Double?
+    @Flag(help: "With --scenario: find the highest rate that is held, from --rate on.")
+    var step = false
+    @Option(help: "With --step: the 99th percentile in milliseconds up to which a rate is held.")
+    var stepLatency = 100.0
+    @Option(help: "Write the latencies to this file, as HdrHistogram's plotters read them.")
+    var hgrm: String?
     @Option(help: "Seconds to measure.")
     var duration = 10.0
     @Option(help: "Seconds before, which are not measured.")
@@ -38,11 +57,11 @@ struct LoadTest: AsyncParsableCommand {
     var seed: UInt64 = 1
     @Option(help: "A drill to run instead, or all; see --list.")
     var drill: String?
-    @Option(help: "A benchmark to run instead; see --list. Meant for a release build: Scripts/bench.")
+    @Option(help: "A benchmark to run instead, or all; see --list. Meant for a release build: Scripts/bench.")
     var bench: String?
     @Option(help: "With --bench: how often; the median counts.")
     var runs = 3
-    @Option(help: "With --bench: devices, instead of as many as it is meant for.")
+    @Option(help: "Devices of --bench or --scenario, instead of as many as it is meant for.")
     var devices: Int?
     @Flag(help: "With --drill: the short form, a few thousand devices.")
     var short = false
@@ -50,17 +69,33 @@ struct LoadTest: AsyncParsableCommand {
     var list = false
 
     func validate() throws {
-        guard (0.1...1_000_000).contains(self.rate) else { throw ValidationError("--rate is 0.1 to 1,000,000") }
+        for (name, rate) in [("--rate", self.rate), ("--bulk-rate", self.bulkRate)] {
+            guard rate.map({ (0.1...1_000_000).contains($0) }) ?? true else {
+                throw ValidationError("\(name) is 0.1 to 1,000,000")
+            }
+        }
         guard (0.1...86_400).contains(self.duration), (0...3_600).contains(self.warmUp) else {
             throw ValidationError("--duration is 0.1 to 86,400 seconds, --warm-up 0 to 3,600")
         }
         if let simulator, SimulatorControl(url: simulator) == nil {
             throw ValidationError("--simulator is http://host:port")
         }
-        guard (1...99).contains(self.runs), self.devices.map({ (1_000...5_000_000).contains($0) }) ?? true else {
-            throw ValidationError("--runs is 1 to 99, --devices 1,000 to 5,000,000")
+        let devices = (self.bench == nil ? 1 : 1_000)...LoadOrder.devicesMax
+        guard (1...99).contains(self.runs), self.devices.map({ devices.contains($0) }) ?? true else {
+            let least = NumberText.grouped(devices.lowerBound)
+            throw ValidationError(
+                "--runs is 1 to 99, --devices \(least) to \(NumberText.grouped(devices.upperBound))"
+            )
         }
-        guard self.drill == nil || self.bench == nil else { throw ValidationError("--drill or --bench, not both") }
+        let modes = [self.drill != nil, self.bench != nil, self.scenario != nil].count { $0 }
+        guard modes <= 1 else { throw ValidationError("one of --drill, --bench and --scenario, not several") }
+        guard !self.step || self.scenario != nil else { throw ValidationError("--step needs --scenario") }
+        guard !self.step || (self.rate ?? StepSearch.rateMin) >= StepSearch.rateMin, self.stepLatency > 0 else {
+            throw ValidationError("--step begins at a --rate of 1 or more; --step-latency is above 0")
+        }
+        guard self.hgrm == nil || (self.drill == nil && self.bench == nil) else {
+            throw ValidationError("--hgrm is for --scenario, or for a load on an installation")
+        }
         do {
             _ = try AppID(self.app)
         } catch {
@@ -71,7 +106,9 @@ struct LoadTest: AsyncParsableCommand {
     func run() async throws {
         guard !self.list else { return self.writeList() }
         do {
-            if let bench {
+            if let scenario {
+                try await self.perform(scenario)
+            } else if let bench {
                 try await self.measure(bench)
             } else if let drill {
                 try await self.perform(drill)
@@ -93,17 +130,13 @@ struct LoadTest: AsyncParsableCommand {
     }
 
     private func measure(_ name: String) async throws {
-        guard let benchmark = Benchmark.named(name) else {
-            let names = Benchmark.all.map(\.name).joined(separator: ", ")
-            throw CommandFailure("there is no benchmark \"\(name)\"; there are: \(names)")
+        let revision = Console.variable("APUS_REVISION") ?? "unknown"
+        let session = try BenchmarkSession(name, runs: self.runs, devices: self.devices, revision: revision)
+        let findings = try await Interruption.whileWatching { try await session.run() }
+        self.output.write(findings.json, else: findings.lines)
+        guard findings.failed.isEmpty else {
+            throw CommandFailure("not passed: \(findings.failed.joined(separator: ", "))")
         }
-        Console.talk(Console.bold("== \(benchmark.name): \(benchmark.abstract)"))
-        let (runs, devices) = (self.runs, self.devices)
-        let report = try await Interruption.whileWatching {
-            try await benchmark.run(runs, devices: devices) { Console.talk("   \($0)") }
-        }
-        self.output.write(report.json(revision: Console.variable("APUS_REVISION") ?? "unknown"), else: report.lines)
-        guard report.passed else { throw CommandFailure("not passed: \(name)") }
     }
 
     private func writeList() {
@@ -115,16 +148,17 @@ struct LoadTest: AsyncParsableCommand {
         func lines(_ title: String, _ list: [(name: String, abstract: String)]) -> [String] {
             [title] + list.map { "  \($0.name)\(String(repeating: " ", count: 26 - $0.name.count))\($0.abstract)" }
         }
+        let scenarios = LoadScenario.allCases.map { (name: $0.rawValue, abstract: $0.abstract) }
         self.output.write(
-            ["drills": json(drills), "benchmarks": json(benchmarks)],
-            else: lines("--drill", drills) + lines("--bench", benchmarks),
+            ["scenarios": json(scenarios), "drills": json(drills), "benchmarks": json(benchmarks)],
+            else: lines("--scenario", scenarios) + lines("--drill", drills) + lines("--bench", benchmarks),
         )
     }
 
     private func measure() async throws {
         var options = LoadRun.Options()
         options.app = self.app
-        options.ratePerSecond = self.rate
+        options.ratePerSecond = self.rate ?? options.ratePerSecond
         options.seconds = self.duration
         options.warmUpSeconds = self.warmUp
         options.seed = self.seed
@@ -140,6 +174,7 @@ struct LoadTest: AsyncParsableCommand {
             await publisher.close()
             throw error
         }
+        if report.isReached { try self.writeDistribution(report.latency) }
         self.output.write(report.json, else: report.lines)
         guard report.complaints.isEmpty else { throw CommandFailure(report.complaints.joined(separator: "; ")) }
     }

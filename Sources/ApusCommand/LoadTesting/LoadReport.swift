@@ -4,7 +4,7 @@ package import ApusLoadTest
 /// What a load test found. Every latency counts from when the send was due.
 package struct LoadReport: Sendable {
     /// The rate that must be reached, as a share of the planned one: below, the figures are of another load.
-    package static let rateShareMin = 0.98
+    package static let rateShareMin = LoadVerdict.rateShareMin
 
     /// Sends per second that were planned.
     package let plannedRate: Double
@@ -18,6 +18,8 @@ package struct LoadReport: Sendable {
     package let firstFailure: String?
     /// Of them, those without a final receipt.
     package let withoutReceipt: Int
+    /// Acceptances beyond the first one of each send; nil: not known.
+    package let repeated: Int?
     /// Due to acknowledgement by Redis.
     package private(set) var published = LatencySummary()
     /// Due to acceptance by the provider; nil: nobody was asked.
@@ -30,16 +32,19 @@ package struct LoadReport: Sendable {
     /// - Parameters:
     ///   - receipts: when the final receipt of each send arrived.
     ///   - accepted: when each send was accepted; nil: not known.
+    ///   - repeated: acceptances beyond those; nil: not known.
     package init(
         _ plan: LoadPlan,
         _ publications: [LoadTest.Publication],
         receipts: [String: Int64],
         accepted: [String: Int64]?,
+        repeated: Int?,
     ) {
         let measured = publications.filter { plan.isMeasured($0.index) }
         let successful = measured.filter { $0.problem == nil }
         self.plannedRate = plan.ratePerSecond
         self.sends = measured.count
+        self.repeated = repeated
         self.failures = measured.count - successful.count
         self.firstFailure = measured.compactMap(\.problem).first
         self.withoutReceipt = successful.count { receipts[$0.send] == nil }
@@ -61,13 +66,16 @@ package struct LoadReport: Sendable {
         self.achievedRate = Double(successful.count) / seconds
     }
 
+    /// Whether the rate was that of the plan; else latencies are not told.
+    package var isReached: Bool { self.achievedRate >= self.plannedRate * Self.rateShareMin }
+
     /// What is wrong with the run, in sentences.
     package var complaints: [String] {
         var complaints: [String] = []
-        if self.achievedRate < self.plannedRate * Self.rateShareMin {
+        if !self.isReached {
             complaints.append(
-                "the rate was \(NumberText.rate(self.achievedRate))/s, not \(NumberText.rate(self.plannedRate))/s: these "
-                    + "latencies are of another load"
+                "the rate was \(NumberText.rate(self.achievedRate))/s, not \(NumberText.rate(self.plannedRate))/s: the "
+                    + "latencies would be of another load"
             )
         }
         if self.failures > 0 {
@@ -77,20 +85,31 @@ package struct LoadReport: Sendable {
         if self.withoutReceipt > 0 {
             complaints.append("\(NumberText.grouped(self.withoutReceipt)) sends got no final receipt")
         }
+        if let accepted, accepted.count < self.sends - self.failures {
+            complaints.append("\(NumberText.grouped(self.sends - self.failures - accepted.count)) sends were lost")
+        }
+        if let repeated, repeated > 0 { complaints.append("\(NumberText.grouped(repeated)) were accepted again") }
         return complaints
     }
+
+    /// From due to the end that is known: acceptance where a simulator was asked, else the final receipt.
+    package var latency: LatencySummary { self.accepted ?? self.receipts }
 
     /// As JSON.
     package var json: JSONObject {
         let machine = Machine.current
+        let isReached = self.isReached
         var object: JSONObject = [
-            "planned_rate": DemoReport.number(self.plannedRate, 1),
-            "achieved_rate": DemoReport.number(self.achievedRate, 1),
+            "planned_rate_per_second": DemoReport.number(self.plannedRate, 1),
+            "rate_per_second": DemoReport.number(self.achievedRate, 1),
             "sends": .integer(self.sends), "failures": .integer(self.failures),
+            "accepted": .integer(self.latency.count), "lost": .integer(self.sends - self.latency.count),
+            "repeated": self.repeated.map { .integer($0) } ?? .null,
+            "latency_ms": isReached ? .object(self.latency.json) : .null,
             "without_receipt": .integer(self.withoutReceipt),
-            "publish_ms": .object(self.published.json), "receipt_ms": .object(self.receipts.json),
+            "publish_ms": isReached ? .object(self.published.json) : .null,
+            "receipt_ms": isReached ? .object(self.receipts.json) : .null,
         ]
-        if let accepted { object["accept_ms"] = .object(accepted.json) }
         object["machine"] = .object(machine.json)
         object["complaints"] = .array(self.complaints.map { .string($0) })
         return object
@@ -105,9 +124,11 @@ package struct LoadReport: Sendable {
             }
             table.add([name] + cells + [NumberText.grouped(summary.count)])
         }
-        add("published", self.published)
-        if let accepted { add("accepted", accepted) }
-        add("receipt", self.receipts)
+        if self.isReached {
+            add("published", self.published)
+            if let accepted { add("accepted", accepted) }
+            add("receipt", self.receipts)
+        }
         return table.lines + [
             "",
             "\(NumberText.rate(self.achievedRate))/s of \(NumberText.rate(self.plannedRate))/s planned; milliseconds; warm-up "

@@ -68,8 +68,14 @@ package struct LoadRun: Sendable {
         let end = self.clock.nanosecondsSince1970() + Int64(self.options.patienceSeconds * 1e9)
         deadline.withLock { $0 = end }
         let arrivals = try await receipts
-        let accepted = try await self.acceptances(since: start)
-        return LoadReport(plan, publications, receipts: arrivals, accepted: accepted)
+        let accepted = try await self.acceptances(of: name, since: start)
+        return LoadReport(
+            plan,
+            publications,
+            receipts: arrivals,
+            accepted: accepted?.first,
+            repeated: accepted?.repeated,
+        )
     }
 
     private func command(_ index: Int, name: String, replyTo: String) -> SendCommand {
@@ -84,14 +90,22 @@ package struct LoadRun: Sendable {
         return command
     }
 
-    /// When each send was first accepted; nil without a simulator to ask.
-    private func acceptances(since start: Int64) async throws -> [String: Int64]? {
+    /// When each send of that name was first accepted, and how many were again; nil without a simulator to ask.
+    private func acceptances(
+        of name: String,
+        since start: Int64,
+    ) async throws -> (first: [String: Int64], repeated: Int)? {
         guard let simulator else { return nil }
-        let accepted = Mutex<[String: Int64]>([:])
+        let found = Mutex<(first: [String: Int64], repeated: Int)>(([:], 0))
         try await simulator.readLedger(since: start) { line in
-            guard let send = line.send, line.status == 200 else { return }
-            accepted.withLock { $0[send] = min($0[send] ?? .max, line.timeNanoseconds) }
+            guard let send = line.send, send.hasPrefix(name), line.status == 200 else { return }
+            found.withLock { found in
+                let time = found.first.updateValue(line.timeNanoseconds, forKey: send)
+                guard let time else { return }
+                found.first[send] = min(time, line.timeNanoseconds)
+                found.repeated += 1
+            }
         }
-        return accepted.withLock { $0 }
+        return found.withLock { $0 }
     }
 }

@@ -32,4 +32,17 @@ package enum ProcessReading {
         guard fields.count > 1, let pages = Int64(fields[1]) else { return nil }
         return pages * Int64(page)
     }
+
+    /// Seconds that the calling thread has run, and that it was ready and waited for a processor; nil: the kernel does not tell.
+    package static func threadSeconds() -> (ran: Double, waited: Double)? {
+        guard let data = FileManager.default.contents(atPath: "/proc/thread-self/schedstat") else { return nil }
+        return Self.threadSeconds(schedstat: String(decoding: data, as: UTF8.self))
+    }
+
+    /// The same, from the text: the first two fields, in nanoseconds.
+    package static func threadSeconds(schedstat: String) -> (ran: Double, waited: Double)? {
+        let fields = schedstat.split { $0.isWhitespace }
+        guard fields.count > 1, let ran = Double(fields[0]), let waited = Double(fields[1]) else { return nil }
+        return (ran / 1e9, waited / 1e9)
+    }
 }

@@ -29,7 +29,7 @@ package struct LatencySummary: Sendable {
 
     /// Percentiles that are told, by name.
     package static let percentiles: [(name: String, value: Double)] = [
-        ("p50", 50), ("p90", 90), ("p99", 99), ("p99_9", 99.9), ("max", 100),
+        ("p50", 50), ("p90", 90), ("p99", 99), ("p999", 99.9), ("max", 100),
     ]
 
     /// As JSON, in milliseconds.
@@ -40,5 +40,12 @@ package struct LatencySummary: Sendable {
             object[percentile.name] = number.map { .number($0) } ?? .null
         }
         return object
+    }
+
+    /// The whole distribution in milliseconds, as HdrHistogram's plotters read it (`.hgrm`).
+    package var distribution: String {
+        var text = ""
+        self.histogram.outputPercentileDistribution(to: &text, outputValueUnitScalingRatio: 1_000)
+        return text
     }
 }

@@ -4,9 +4,6 @@ package import ApusPublisher
 
 /// Publishes sends at a constant rate, in an open loop.
 package struct LoadTest: Sendable {
-    /// Publications that wait for Redis at once; what is due beyond them is given up and counted.
-    package static let inFlightMax = 10_000
-
     /// What became of one publication.
     package struct Publication: Hashable, Sendable {
         /// The send's id.
@@ -65,33 +62,14 @@ package struct LoadTest: Sendable {
 
     /// Publishes all of the plan, and waits until each has been acknowledged.
     ///
-    /// - Parameter progress: told how many were started, now and then.
+    /// - Parameters:
+    ///   - start: when the first is due, in nanoseconds since 1970; nil: now.
+    ///   - progress: told how many were started, now and then.
     /// - Returns: what became of each, in the order of the plan.
-    package func run(progress: (Int) -> Void = { _ in }) async throws -> [Publication] {
-        let start = self.clock.nanosecondsSince1970()
-        return try await withThrowingTaskGroup(of: Publication.self) { group in
-            var done: [Publication] = []
-            done.reserveCapacity(self.plan.count)
-            var started = 0
-            var inFlight = 0
-            while started < self.plan.count {
-                let due = self.plan.dueCount(at: self.clock.nanosecondsSince1970() - start)
-                while started < due {
-                    let index = started
-                    started += 1
-                    let dueAt = start + self.plan.due(index)
-                    if inFlight - done.count >= Self.inFlightMax, let one = try await group.next() { done.append(one) }
-                    inFlight += 1
-                    group.addTask { await self.publish(index, due: dueAt) }
-                }
-                progress(started)
-                guard started < self.plan.count else { break }
-                let pause = start + self.plan.due(started) - self.clock.nanosecondsSince1970()
-                if pause > 0 { try await Task.sleep(for: .nanoseconds(pause), tolerance: .zero) }
-            }
-            for try await one in group { done.append(one) }
-            return done.sorted { $0.index < $1.index }
-        }
+    package func run(from start: Int64? = nil, progress: (Int) -> Void = { _ in }) async throws -> [Publication] {
+        let publications = try await OpenLoop(self.plan, clock: self.clock)
+            .run(from: start, progress: progress) { index, due in await self.publish(index, due: due) }
+        return publications.sorted { $0.index < $1.index }
     }
 
     private func publish(_ index: Int, due: Int64) async -> Publication {

@@ -73,6 +73,13 @@ final class SimulatorListeners: Sendable {
         )
     }
 
+    /// Does something on each event loop, in their order.
+    func onEachEventLoop<Found: Sendable>(_ body: @escaping @Sendable () -> Found) async throws -> [Found] {
+        var found: [Found] = []
+        for loop in self.group.makeIterator() { found.append(try await loop.submit(body).get()) }
+        return found
+    }
+
     /// Apple speaks HTTP/2 only.
     private func context(_ identity: TLSIdentity, for route: FaultRoute) throws(SimulatorError) -> TLSContext? {
         guard self.configuration.usesTLS else { return nil }

@@ -45,6 +45,25 @@ public struct LedgerSnapshot: Sendable {
         }
     }
 
+    /// Goes through what was accepted of many sends, shard by shard, in one pass.
+    ///
+    /// - Parameters:
+    ///   - position: the caller's number of a send, asked once per send and shard; nil: it is not looked at.
+    ///   - body: gets that number, the token's digest and the time.
+    package func visitAccepted(_ position: (String) -> Int?, _ body: (Int, TokenDigest, Int64) -> Void) {
+        for shard in self.shards {
+            let positions = (0...shard.sends.count).map { number in
+                shard.sends.bytes(UInt32(number)).flatMap { position(String(decoding: $0, as: UTF8.self)) }
+            }
+            for page in shard.pages {
+                for entry in page where entry.status == 200 {
+                    guard let number = positions[Int(entry.send)] else { continue }
+                    body(number, shard.digest(of: entry), entry.time)
+                }
+            }
+        }
+    }
+
     /// When each send was first accepted, in nanoseconds since 1970; without an entry that names no send. One pass.
     package var firstAcceptances: [String: Int64] {
         var firsts: [String: Int64] = [:]

@@ -1,0 +1,77 @@
+package import ApusSimulator
+
+/// Compares what a load asked for with what was accepted, send by send and device by device.
+package struct LoadLedger: Sendable {
+    /// One send of the load.
+    package struct Send: Hashable, Sendable {
+        /// When it was due: nanoseconds since 1970.
+        package var due: Int64
+        /// Positions of the devices that it is for.
+        package var audience: Range<Int>
+        /// Whether its latencies count.
+        package var isMeasured: Bool
+
+        /// A send.
+        package init(due: Int64, audience: Range<Int>, isMeasured: Bool) {
+            self.due = due
+            self.audience = audience
+            self.isMeasured = isMeasured
+        }
+    }
+
+    /// Notifications that were asked for.
+    package private(set) var planned = 0
+    /// Of them, those that a provider accepted.
+    package private(set) var accepted = 0
+    /// Acceptances beyond the first one of a device and send.
+    package private(set) var repeated = 0
+    /// Acceptances that nobody asked for.
+    package private(set) var strangers = 0
+    /// Of ``planned``, those of measured sends.
+    package private(set) var measured = 0
+    /// From due to acceptance, of measured sends.
+    package private(set) var latency = LatencySummary()
+    /// The first and the last acceptance of measured sends: nanoseconds since 1970; nil without any.
+    package private(set) var span: ClosedRange<Int64>?
+
+    /// Notifications that were asked for and never accepted.
+    package var lost: Int { self.planned - self.accepted }
+
+    private let sends: [Send]
+    private let positions: [TokenDigest: Int]
+    /// For each send, a bit for each of its audience.
+    private var seen: [[UInt64]]
+
+    /// Nothing accepted yet.
+    ///
+    /// - Parameters:
+    ///   - devices: the digests of their tokens, all different.
+    package init(_ sends: [Send], devices: some Sequence<TokenDigest>) {
+        self.sends = sends
+        var positions: [TokenDigest: Int] = [:]
+        for (position, digest) in devices.enumerated() { positions[digest] = position }
+        self.positions = positions
+        self.seen = sends.map { [UInt64](repeating: 0, count: ($0.audience.count + 63) / 64) }
+        self.planned = sends.reduce(0) { $0 + $1.audience.count }
+        self.measured = sends.reduce(0) { $0 + ($1.isMeasured ? $1.audience.count : 0) }
+    }
+
+    /// Takes note of an acceptance.
+    package mutating func note(_ index: Int, _ token: TokenDigest, at time: Int64) {
+        let send = self.sends[index]
+        guard let position = self.positions[token], send.audience.contains(position) else {
+            self.strangers += 1
+            return
+        }
+        let (word, bit) = (position - send.audience.lowerBound).quotientAndRemainder(dividingBy: 64)
+        guard self.seen[index][word] & (1 << UInt64(bit)) == 0 else {
+            self.repeated += 1
+            return
+        }
+        self.seen[index][word] |= 1 << UInt64(bit)
+        self.accepted += 1
+        guard send.isMeasured else { return }
+        self.latency.record(nanoseconds: time - send.due)
+        self.span = min(self.span?.lowerBound ?? time, time)...max(self.span?.upperBound ?? time, time)
+    }
+}
