@@ -7,7 +7,10 @@ import Testing
         let drills = Drill.all.map(\.name)
         #expect(drills.count == 16 && Set(drills).count == drills.count)
         #expect(drills.allSatisfy { Drill.named($0)?.name == $0 } && Drill.named("none") == nil)
-        #expect(Benchmark.all.map(\.name) == ["fanout", "lanes", "bulkheads", "memory", "rate", "kills"])
+        #expect(
+            Benchmark.all.map(\.name)
+                == ["fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills"]
+        )
         #expect(Benchmark.named("lanes")?.name == "lanes" && Benchmark.named("none") == nil)
     }
 

@@ -31,7 +31,7 @@ package struct Benchmark: Sendable {
     }
 
     /// All of them.
-    package static let all: [Benchmark] = [.fanout, .lanes, .bulkheads, .memory, .rate, .kills]
+    package static let all: [Benchmark] = [.fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills]
 
     /// The benchmark of that name.
     package static func named(_ name: String) -> Benchmark? { Self.all.first { $0.name == name } }
