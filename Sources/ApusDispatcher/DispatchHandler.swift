@@ -71,7 +71,9 @@ struct DispatchHandler: Sendable {
     ) async throws -> SendContext? {
         let tag = self.streams.home(app: command.app, identity.home).tag
         do {
-            return try await self.book.context(of: command, send: identity.send, tag: tag)
+            return try await self.instruments.timing(.render) {
+                try await self.book.context(of: command, send: identity.send, tag: tag)
+            }
         } catch let problem as Problem {
             try await self.refuse(
                 entry,
@@ -306,7 +308,10 @@ struct DispatchHandler: Sendable {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
             return try await self.bury(entry, .malformed, problem)
         }
-        guard let send = try await self.book.context(of: unit.send, tag: self.keys.tag) else {
+        let found = try await self.instruments.timing(.render) {
+            try await self.book.context(of: unit.send, tag: self.keys.tag)
+        }
+        guard let send = found else {
             // Its send has ended: whatever it carried has its outcome.
             self.logger.notice(
                 "a unit of a send that has ended",
@@ -338,7 +343,9 @@ struct DispatchHandler: Sendable {
             return
         }
         let loader = RecipientLoader(store: self.store)
-        let table = try await loader.table(unit, send, context, home: home)
+        let table = try await self.instruments.timing(.resolve) {
+            try await loader.table(unit, send, context, home: home)
+        }
         var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
         plan.home = home
         plan.attempt = unit.attempt
@@ -351,6 +358,7 @@ struct DispatchHandler: Sendable {
             worker: self.worker,
             loader: loader,
             progressed: turn.progressed,
+            instruments: self.instruments,
             logger: self.logger,
         )
         let end = try await driver.drive(entry, unit: unit, plan: plan, isStopping: turn.isStopping)

@@ -145,6 +145,23 @@ package enum CredentialKind: Int, ClosedMetricLabel, Hashable {
     package static let labelNames = ["kind"]
 }
 
+/// Where the time of a send or of a work unit goes, one after the other.
+package enum DispatchStage: Int, ClosedMetricLabel, Hashable {
+    /// Its context is found: the command read, written out for each route and variant.
+    case render
+    /// Recipients are looked up in the store.
+    case resolve
+    /// They wait for their turn: rate, circuit, window, room on a connection.
+    case queue
+    /// From the first request to the last answer.
+    case send
+    /// Outcomes are written to Redis.
+    case write
+
+    /// `stage`.
+    package static let labelNames = ["stage"]
+}
+
 /// The metrics of the dispatcher.
 package struct DispatcherMetrics: MetricSet {
     /// Send commands taken from the mailboxes.
@@ -157,6 +174,10 @@ package struct DispatcherMetrics: MetricSet {
     package let deliveryLatency: HistogramBy<Provider>
     /// Publication to reading from the mailbox.
     package let queueWait: Histogram
+    /// Where the time of direct sends and work units goes.
+    package let stageDuration: HistogramBy<DispatchStage>
+    /// Name look-up, TCP and TLS, of connections that were made.
+    package let connectDuration: HistogramBy<Provider>
     /// Recipients on the wire.
     package let inFlight: GaugeBy<Provider>
     /// Recipients that are tried again.
@@ -237,6 +258,18 @@ package struct DispatcherMetrics: MetricSet {
             "apus_dispatcher_queue_wait_seconds",
             "Time from publication to reading from the mailbox.",
             buckets: .queueWait,
+        )
+        self.stageDuration = catalogue.histogram(
+            "apus_dispatcher_stage_duration_seconds",
+            "Time that direct sends and work units spend in each stage, once for each of them and not for each recipient.",
+            by: .all,
+            buckets: .short,
+        )
+        self.connectDuration = catalogue.histogram(
+            "apus_provider_connect_duration_seconds",
+            "Time from an attempt to connect to its finished TLS handshake.",
+            by: .all,
+            buckets: .roundTrip,
         )
         self.inFlight = catalogue.gauge(
             "apus_dispatcher_inflight_deliveries",

@@ -34,6 +34,10 @@ private struct Samples {
         self["apus_redis_commands_total{command=\"\(command)\",outcome=\"\(outcome)\"}"] ?? -1
     }
 
+    func stage(_ stage: String) -> Double? {
+        self["apus_dispatcher_stage_duration_seconds_count{stage=\"\(stage)\"}"]
+    }
+
     func acknowledged(_ stream: String) -> Double? { self.stream("apus_stream_entries_acked_total", stream) }
     func read(_ stream: String) -> Double? { self.stream("apus_stream_entries_read_total", stream) }
     func malformed(_ stream: String) -> Double? { self.stream("apus_stream_entries_malformed_total", stream) }
@@ -110,6 +114,14 @@ private let promtool = "/usr/bin/promtool"
             #expect(samples.acknowledged("plan") == 2)
             #expect((samples.acknowledged("work") ?? 0) > 0)
             #expect(samples.acknowledged("work") == samples.read("work"))
+            for stage in ["render", "resolve", "queue", "send", "write"] {
+                #expect((samples.stage(stage) ?? 0) > 0, "\(stage)")
+            }
+            // What has sent has all its answers; each has told of it once.
+            #expect(samples.stage("queue") == samples.stage("send"))
+            for provider in ["apns", "fcm"] {
+                #expect((samples["apus_provider_connect_duration_seconds_count{provider=\"\(provider)\"}"] ?? 0) >= 1)
+            }
             #expect(samples.stream("apus_stream_length_entries", "due") == 2)
             #expect(samples.stream("apus_stream_backlog_entries", "due") == 0)
 

@@ -11,7 +11,7 @@ extension Dashboard {
         description: "What the services make of a load: rates, latencies, and what each million costs.",
         rows: [
             PanelRow("At a glance", taken, delivered, latency, worst, cost, redisCost),
-            PanelRow("Rates and latencies", rates, latencies, latencyMap, wait, lag, backlog),
+            PanelRow("Rates and latencies", rates, latencies, latencyMap, wait, stages, lag, backlog),
             PanelRow("What it costs", processor, memory, redis),
             PanelRow("What holds it back", unwritten, saturation, throttled),
         ],
@@ -93,6 +93,13 @@ extension Dashboard {
         .seconds,
         PanelQuery(W.dispatcher[\.queueWait].quantile("0.5"), "p50"),
         PanelQuery(W.dispatcher[\.queueWait].quantile("0.99"), "p99"),
+    )
+
+    private static let stages = Panel.lines(
+        "Stages",
+        "Where the time of direct sends and work units goes: p99 of each stage.",
+        .seconds,
+        PanelQuery(W.dispatcher[\.stageDuration].quantile("0.99", by: ["stage"]), "{{stage}}"),
     )
 
     private static let lag = Panel.lines(

@@ -13,7 +13,7 @@ extension Dashboard {
         variables: [Variable(label: "provider", family: W.dispatcher[\.requests])],
         rows: [
             PanelRow("Answers", answers, roundTrips, roundTripMap, retries, reasons, payload),
-            PanelRow("Connections", connections, attempts, goodbyes, streamUse, unwritten),
+            PanelRow("Connections", connections, attempts, connecting, goodbyes, streamUse, unwritten),
             PanelRow("Brakes", throttled, circuits, levels),
             PanelRow("Credentials", expiry, reloads),
         ],
@@ -89,6 +89,13 @@ extension Dashboard {
             W.dispatcher[\.connectionAttempts].rate(chosen, by: ["provider", "outcome"]),
             "{{provider}} {{outcome}}",
         ),
+    )
+
+    private static let connecting = Panel.lines(
+        "Time to connect",
+        "Name look-up, TCP and TLS of the connections that were made: p99.",
+        .seconds,
+        PanelQuery(W.dispatcher[\.connectDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let goodbyes = Panel.lines(

@@ -24,7 +24,7 @@ struct DirectSend: Sendable {
     }
 
     func perform() async throws -> Result {
-        let recipients = try await self.recipients()
+        let recipients = try await self.handler.instruments.timing(.resolve) { try await self.recipients() }
         guard recipients.count <= Limits.directRecipientsMax else { return .needsPlan }
         guard try await self.isAdmitted() else { return .ended }
         self.handler.count(.accepted)
@@ -36,7 +36,7 @@ struct DirectSend: Sendable {
             for try await outcome in group { outcomes.append(outcome) }
         }
         do {
-            try await self.conclude(outcomes, recipients)
+            try await self.handler.instruments.timing(.write) { try await self.conclude(outcomes, recipients) }
         } catch {
             try await self.remove(outcomes)
             throw error

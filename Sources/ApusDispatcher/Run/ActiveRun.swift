@@ -98,6 +98,10 @@ final class ActiveRun {
     let recordedTrace: TraceID?
     let nonce = UInt64.random(in: .min ... .max)
     let startedAt = NIODeadline.now()
+    /// When its first request went out; nil: none has, or its end has been recorded.
+    var firstSentAt: NIODeadline?
+    /// Whether its wait for the first request has been recorded.
+    var hasSent = false
     var slot = -1
     var isQueued = false
     /// Whether it waits for its send's pace.

@@ -18,6 +18,7 @@ struct UnitDriver {
     let loader: RecipientLoader
     /// Told of every report that was written.
     let progressed: @Sendable () -> Void
+    let instruments: DispatcherInstruments
     let logger: Logger
 
     /// How the unit ended for this process.
@@ -140,16 +141,18 @@ struct UnitDriver {
         next: SendStreams.NextStep,
     ) async throws -> SendStreams.Verdict {
         try await self.persistently {
-            try await self.streams.progress(
-                entry,
-                of: unit.send,
-                by: self.consumer,
-                tag: self.tag,
-                journal: journal,
-                outcomes: outcomes,
-                retries: retries,
-                next: next,
-            )
+            try await self.instruments.timing(.write) {
+                try await self.streams.progress(
+                    entry,
+                    of: unit.send,
+                    by: self.consumer,
+                    tag: self.tag,
+                    journal: journal,
+                    outcomes: outcomes,
+                    retries: retries,
+                    next: next,
+                )
+            }
         }
     }
 

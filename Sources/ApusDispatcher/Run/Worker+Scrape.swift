@@ -34,6 +34,25 @@ extension Worker {
         }
     }
 
+    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64) {
+        self.shard.observe(nanoseconds, in: self.metrics.connectDuration[gateway.configuration.provider])
+    }
+
+    /// A run waited for its first request until now.
+    func noteFirstRequest(of active: ActiveRun, now: NIODeadline) {
+        active.hasSent = true
+        active.firstSentAt = now
+        let waited = (now - active.startedAt).nanoseconds
+        self.shard.observe(waited, in: self.metrics.stageDuration[.queue])
+    }
+
+    /// A run that sent anything has all its answers.
+    func noteLastAnswer(of active: ActiveRun, now: NIODeadline) {
+        guard let firstSentAt = active.firstSentAt else { return }
+        active.firstSentAt = nil
+        self.shard.observe((now - firstSentAt).nanoseconds, in: self.metrics.stageDuration[.send])
+    }
+
     private func collect(_ provider: Provider, _ routes: [RouteSender]) {
         var circuits: [CircuitLabel: Int64] = [:]
         var unwritten: Int64 = 0

@@ -250,6 +250,7 @@ final class Worker {
         let slot = UInt64(active.slot) << 32
         let sent = self.submit(room, of: &active.run, plan, slot, route.gateway, now: now.uptimeNanoseconds)
         route.sent(sent)
+        if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
         active.pace?.beat.permits.use(sent)
         return sent == room || !active.run.hasNext ? .taken : .blocked
     }
@@ -310,8 +311,9 @@ final class Worker {
 
     /// Hands what a run has to whoever waits for it: at its end at once, else at a flush.
     private func update(_ active: ActiveRun, isFlush: Bool) {
-        guard let waiter = active.waiter else { return }
         let isFinished = active.run.isFinished
+        if isFinished { self.noteLastAnswer(of: active, now: .now()) }
+        guard let waiter = active.waiter else { return }
         let now = self.clock.now()
         let time = NIODeadline.now()
         let isOverdue = time - active.waitingSince >= self.settings.heartbeat

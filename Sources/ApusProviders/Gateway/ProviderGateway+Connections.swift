@@ -81,6 +81,7 @@ extension ProviderGateway {
             return self.connectFailed(connection, error)
         }
         self.connections[place] = connection
+        let start = Self.now()
         HTTP2Connector.connect(
             host: self.configuration.host,
             port: self.configuration.port,
@@ -90,16 +91,17 @@ extension ProviderGateway {
             on: self.eventLoop,
         ).assumeIsolated().whenComplete { result in
             switch result {
-            case .success: self.connected(connection, handler)
+            case .success: self.connected(connection, handler, since: start)
             case .failure(let error): self.connectFailed(connection, error)
             }
         }
     }
 
-    private func connected(_ connection: ProviderConnection, _ handler: HTTP2ClientHandler) {
+    private func connected(_ connection: ProviderConnection, _ handler: HTTP2ClientHandler, since start: UInt64) {
         guard handler.isOpen else { return self.connectFailed(connection, ChannelError.ioOnClosedChannel) }
         let now = Self.now()
         self.counts.handshakes += 1
+        self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start))
         connection.attach(handler, now: now)
         self.pool.connected(connection.place, streamsMax: handler.streamsMax, now: now)
         guard self.phase == .running else {
