@@ -13,7 +13,7 @@ package struct EventuallyTimedOut: Error, CustomStringConvertible {
 /// - Throws: `EventuallyTimedOut`, or what the condition throws.
 package func eventually(
     _ what: String = "the condition",
-    timeout: Duration = .seconds(20),
+    timeout: Duration = .seconds(60),
     _ condition: () async throws -> Bool,
 ) async throws {
     let clock = ContinuousClock()
