@@ -61,7 +61,7 @@ package struct HTTP2ClientConfiguration: Hashable, Sendable {
 
     /// The settings of a client.
     package init(
-        engine: HTTP2Engine = .nghttp2,
+        engine: HTTP2Engine = .lean,
         streamsMax: Int = 1_000,
         streamsMaxBeforeSettings: Int = 100,
         streamWindow: Int = 128 * 1_024,

@@ -45,15 +45,10 @@ import Testing
         let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 1_000)) {
             connection,
             request in
-            connection.held.append(request.streamID)
-            guard connection.requests == 200 else {
-                if connection.requests > 200 || connection.requests == 1 { Self.release(connection) }
-                return
-            }
-            connection.handler?.updateSettings(maxConcurrentStreams: 1)
-            connection.handler?.eventLoop?.assumeIsolated().scheduleTask(in: .milliseconds(20)) {
-                Self.release(connection)
-            }
+            // The first at once, so that many follow it; the others while the limit falls.
+            let delay: TimeAmount = connection.requests == 1 ? .zero : .milliseconds(20)
+            connection.handler?.respond(to: request.streamID, HTTP2Response(status: 200), after: delay)
+            if connection.requests == 200 { connection.handler?.updateSettings(maxConcurrentStreams: 1) }
         }
         let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 400) {
             $0.bulkConnectionsMax = 1
@@ -63,6 +58,8 @@ import Testing
             #expect(traffic.count(.accepted) == 400)
             #expect(traffic.isExact)
         }
+        let openMax = try await provider.look { $0.map(\.openMax).max() ?? 0 }
+        #expect((2...1_000).contains(openMax))
         try await gateway.drain()
         try await provider.stop()
     }
