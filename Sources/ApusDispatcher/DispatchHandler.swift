@@ -16,6 +16,8 @@ struct DispatchHandler: Sendable {
     let routes: RouteBook
     let consumer: StreamConsumer
     let worker: WorkerHandle
+    /// Where the worker lives: so that neither its answers nor those of Redis wake another thread.
+    let site: ShardConsumer.Site
     let settings: DispatcherSettings
     let instruments: DispatcherInstruments
     let clock: any WallClock

@@ -30,7 +30,7 @@ struct DispatchedShard: Sendable {
             tag: keys.tag,
             streams: express.streams,
             consumer: bulk.consumer,
-            feeds: Self.feeds(keys, routes, bulk.settings),
+            feeds: Self.feeds(keys, routes, bulk.settings) { $0 == .express ? express.site : bulk.site },
             leaseMilliseconds: bulk.settings.leaseMilliseconds,
             gate: gate,
             replayLog: replayLog,
@@ -46,16 +46,21 @@ struct DispatchedShard: Sendable {
         _ keys: StreamKeys,
         _ routes: [RouteNumber],
         _ settings: DispatcherSettings,
+        _ site: (Lane) -> ShardConsumer.Site,
     ) -> [ShardConsumer.Feed] {
-        var feeds = Lane.allCases.map {
-            ShardConsumer.Feed(keys.mailbox($0), inHandMax: settings.commandsInHandMax, countPerRead: 64)
+        var feeds: [ShardConsumer.Feed] = []
+        func add(_ stream: String, _ lane: Lane, inHandMax: Int, countPerRead: Int) {
+            feeds.append(
+                ShardConsumer.Feed(stream, inHandMax: inHandMax, countPerRead: countPerRead, site: site(lane))
+            )
+        }
+        for lane in Lane.allCases {
+            add(keys.mailbox(lane), lane, inHandMax: settings.commandsInHandMax, countPerRead: 64)
         }
         for route in routes {
-            feeds.append(ShardConsumer.Feed(keys.plan(route), inHandMax: Self.plansInHandMax, countPerRead: 1))
+            add(keys.plan(route), .bulk, inHandMax: Self.plansInHandMax, countPerRead: 1)
             for lane in Lane.allCases {
-                feeds.append(
-                    ShardConsumer.Feed(keys.work(route, lane), inHandMax: settings.unitsInHandMax, countPerRead: 2)
-                )
+                add(keys.work(route, lane), lane, inHandMax: settings.unitsInHandMax, countPerRead: 2)
             }
         }
         return feeds

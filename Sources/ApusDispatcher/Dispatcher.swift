@@ -112,6 +112,10 @@ package struct Dispatcher: Service {
                     routes: routes,
                     consumer: consumer,
                     worker: worker,
+                    site: ShardConsumer.Site(
+                        executor: LoopExecutor(worker.eventLoop),
+                        client: installation.streams.client
+                    ),
                     settings: self.context.settings.current.own,
                     instruments: instruments,
                     clock: clock,

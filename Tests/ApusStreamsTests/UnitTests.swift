@@ -149,7 +149,9 @@ import Testing
             // Another takes it over after a lease, not before, and finds the bits.
             let other = fixture.consumer("two")
             func claim(after leaseMilliseconds: Int64 = 500) async throws -> SendStreams.Claim {
-                try await streams.claim([.init(work)], by: other, tag: keys.tag, leaseMilliseconds: leaseMilliseconds)[0]
+                try await streams.claim([.init(work)], by: other, tag: keys.tag, leaseMilliseconds: leaseMilliseconds)[
+                    0
+                ]
             }
             #expect(try await claim(after: 60_000).entries.isEmpty)
             var taken: [StreamEntry] = []

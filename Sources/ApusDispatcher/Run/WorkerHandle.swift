@@ -2,7 +2,7 @@ internal import ApusCore
 internal import ApusMetrics
 internal import NIOCore
 
-/// A worker as the rest of the process sees it: every call hops onto its event loop.
+/// A worker as the rest of the process sees it: every call hops onto its event loop, unless it comes from there.
 struct WorkerHandle: Sendable {
     let eventLoop: any EventLoop
     private let box: NIOLoopBound<Worker>
@@ -15,7 +15,8 @@ struct WorkerHandle: Sendable {
 
     /// Runs on the worker's event loop.
     func onLoop<Result: Sendable>(_ body: @escaping @Sendable (Worker) -> Result) async throws -> Result {
-        try await self.eventLoop.submit { body(self.box.value) }.get()
+        if self.eventLoop.inEventLoop { return body(self.box.value) }
+        return try await self.eventLoop.submit { body(self.box.value) }.get()
     }
 
     /// Starts a run.

@@ -7,21 +7,38 @@ internal import Synchronization
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
 /// handling throws stays pending and comes back after a lease.
 package final class ShardConsumer: Sendable {
+    /// Where entries are read and handled.
+    package struct Site: Sendable {
+        /// Runs what handles them.
+        package let executor: any TaskExecutor
+        /// Reads them when there is a backlog: at best over connections that live where the executor runs.
+        package let client: RedisClient
+
+        /// A site.
+        package init(executor: any TaskExecutor, client: RedisClient) {
+            self.executor = executor
+            self.client = client
+        }
+    }
+
     /// A stream and how much of it may be in hand.
-    package struct Feed: Hashable, Sendable {
+    package struct Feed: Sendable {
         /// Its key, of the shard.
         package var stream: String
         /// Entries in hand at once.
         package var inHandMax: Int
         /// Entries asked for at once.
         package var countPerRead: Int
+        /// nil: threads that all share, and the consumer's own client.
+        package var site: Site?
 
         /// A feed.
-        package init(_ stream: String, inHandMax: Int, countPerRead: Int) {
+        package init(_ stream: String, inHandMax: Int, countPerRead: Int, site: Site? = nil) {
             precondition(inHandMax > 0 && countPerRead > 0)
             self.stream = stream
             self.inHandMax = inHandMax
             self.countPerRead = countPerRead
+            self.site = site
         }
     }
 
@@ -46,6 +63,8 @@ package final class ShardConsumer: Sendable {
     private let consumer: StreamConsumer
     private let feeds: [Feed]
     private let reader: StreamReader
+    /// Of the feeds that have one, by stream.
+    private let sites: [String: (executor: any TaskExecutor, reader: StreamReader)]
     private let leaseMilliseconds: Int64
     private let silenceMax: Duration
     private let gate: QuarantineGate
@@ -86,6 +105,12 @@ package final class ShardConsumer: Sendable {
         self.consumer = consumer
         self.feeds = feeds
         self.reader = StreamReader(client: streams.client, tag: tag, consumer: consumer)
+        let sites = feeds.compactMap { feed in
+            feed.site.map { site in
+                (feed.stream, (site.executor, StreamReader(client: site.client, tag: tag, consumer: consumer)))
+            }
+        }
+        self.sites = Dictionary(uniqueKeysWithValues: sites)
         self.leaseMilliseconds = leaseMilliseconds
         self.silenceMax = silenceMax
         self.gate = gate
@@ -194,7 +219,9 @@ package final class ShardConsumer: Sendable {
             }
             return (reads, wakened, interrupts)
         }
-        for read in reads { Task { await self.perform(read) } }
+        for read in reads {
+            Task(executorPreference: self.sites[read.stream]?.executor) { await self.perform(read) }
+        }
         for group in interrupts { Task { await self.interrupt(group) } }
         for continuation in wakened { continuation.resume() }
     }
@@ -203,7 +230,8 @@ package final class ShardConsumer: Sendable {
         do {
             await self.gate.waitUntilOpen()
             let server = try await self.replayLog?.serverForReading()
-            let entries = try await self.reader.read(read.stream, count: read.count, server: server)
+            let reader = self.sites[read.stream]?.reader ?? self.reader
+            let entries = try await reader.read(read.stream, count: read.count, server: server)
             self.take(entries)
             self.state.withLock { $0.book.ended(read, with: entries.count) }
         } catch {
@@ -319,7 +347,7 @@ package final class ShardConsumer: Sendable {
     }
 
     private func begin(_ entry: StreamEntry) {
-        Task {
+        Task(executorPreference: self.sites[entry.stream]?.executor) {
             if let visitor = await self.gate.enter(entry) {
                 let turn = EntryTurn(
                     isStopping: { self.isStopping },
