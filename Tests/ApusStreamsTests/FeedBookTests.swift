@@ -46,13 +46,45 @@ import Testing
         let again = book.takeOwnReads()
         #expect(again.map(\.stream) == ["a"] && again.map(\.count) == [1])
         #expect(!book.mustInterrupt(group: 0))
-        // Empty by now: the blocking read must wait for it too.
+        // Empty by now: after a while the blocking read must wait for it too.
         book.ended(again[0], with: 0)
-        #expect(book.mustInterrupt(group: 0))
+        #expect(!book.mustInterrupt(group: 0) && book.isLingering)
+        book.endLingering()
+        #expect(book.mustInterrupt(group: 0) && !book.isLingering)
         book.watchEnded(group: 0, with: [:])
         #expect(!book.mustInterrupt(group: 0))
         #expect(book.watch(group: 0)?.streams == ["a", "b"])
         #expect(book.watch(group: 0)?.count == 1)
+    }
+
+    @Test func `While entries end one after the other, no blocking read is interrupted`() {
+        var book = Self.book(["a": 2, "b": 2])
+        Self.read(&book, ["a": 1])
+        #expect(book.isLingering && book.watch(group: 0)?.streams == ["b"])
+        for number in 0..<3 {
+            // Each end is followed by a look, which finds the next one.
+            _ = book.ended(Self.entry("a", number))
+            let read = book.takeOwnReads()
+            #expect(read.map(\.stream) == ["a"])
+            _ = book.arrived(Self.entry("a", number + 1), now: Self.now)
+            book.ended(read[0], with: 1)
+            #expect(book.takeOwnReads().isEmpty && !book.mustInterrupt(group: 0))
+        }
+        // The last one: nothing of it is in hand, so that only the blocking read can tell of more.
+        _ = book.ended(Self.entry("a", 3))
+        Self.read(&book)
+        #expect(!book.isLingering && book.mustInterrupt(group: 0))
+    }
+
+    @Test func `What a blocking read brought to the end of its credit is read by itself when there is some again`() {
+        var book = Self.book(["a": 1, "b": 2])
+        Self.read(&book)
+        #expect(book.watch(group: 0)?.streams == ["a", "b"])
+        _ = book.arrived(Self.entry("a", 0), now: Self.now)
+        book.watchEnded(group: 0, with: ["a": 1])
+        #expect(book.watch(group: 0)?.streams == ["b"])
+        _ = book.ended(Self.entry("a", 0))
+        #expect(!book.mustInterrupt(group: 0) && book.takeOwnReads().map(\.stream) == ["a"])
     }
 
     @Test func `A blocking read that brought all it asked for may have left some`() {

@@ -2,14 +2,17 @@
 ///
 /// A stream that may hold a backlog is read by itself, without blocking, as far as its credit goes. One that is known to be empty is
 /// *watched*: one blocking read waits for all watched streams together. So a full backlog keeps nobody waiting, and an idle shard costs
-/// one call now and then.
+/// one call now and then. A stream that was emptied while something of it is in hand *lingers* first: to change what a blocking read
+/// waits for, it has to be interrupted, which costs more than to look once more when an entry ends.
 struct FeedBook {
     /// How a stream is read.
     private enum Phase {
         /// By itself, as soon as there is credit. Can become `reading`.
         case unread
-        /// That read is on its way. Can become `unread` or `watched`.
+        /// That read is on its way. Can become `unread`, `lingering` or `watched`.
         case reading
+        /// It was empty: by itself when an entry ends, else soon by the blocking read. Can become `unread` or `watched`.
+        case lingering
         /// It is empty: by the blocking read. Can become `unread`.
         case watched
     }
@@ -101,6 +104,11 @@ struct FeedBook {
     mutating func ended(_ entry: StreamEntry) -> StreamEntry? {
         guard let index = self.indices[entry.stream] else { return nil }
         self.states[index].held[entry.id] = nil
+        let state = self.states[index]
+        // Where the blocking read does not wait for it, it would have to be interrupted.
+        if state.phase == .lingering || state.phase == .watched && !state.isAwaited {
+            self.states[index].phase = .unread
+        }
         guard !self.isStopped, self.states[index].hasRoom, !self.states[index].queue.isEmpty else { return nil }
         return self.states[index].queue.removeFirst()
     }
@@ -166,7 +174,21 @@ struct FeedBook {
     /// A read has ended with that many entries; nil: it failed.
     mutating func ended(_ read: OwnRead, with count: Int?) {
         precondition(self.states[read.feed].phase == .reading)
-        self.states[read.feed].phase = count.map { $0 < read.count } == true ? .watched : .unread
+        if let count, count < read.count {
+            self.states[read.feed].phase = self.states[read.feed].held.isEmpty ? .watched : .lingering
+        } else {
+            self.states[read.feed].phase = .unread
+        }
+    }
+
+    /// Whether a stream lingers, so that ``endLingering()`` is due after a while.
+    var isLingering: Bool { !self.isStopped && self.states.contains { $0.phase == .lingering } }
+
+    /// What lingers is watched from now on.
+    mutating func endLingering() {
+        for index in self.states.indices where self.states[index].phase == .lingering {
+            self.states[index].phase = .watched
+        }
     }
 
     /// What the blocking read of that group is to wait for; nil: nothing for now.

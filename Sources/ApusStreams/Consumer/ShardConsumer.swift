@@ -52,6 +52,8 @@ package final class ShardConsumer: Sendable {
         /// Groups whose blocking read is being interrupted.
         var interrupting: Set<Int> = []
         var quietWaiter: CheckedContinuation<Void, Never>?
+        /// Whether the end of lingering is due some time.
+        var isLingerTimed = false
         var isAbandoned = false
         /// Why the last read failed: an outage is one line, not one for each try.
         var loggedCode: RedisError.Code?
@@ -77,6 +79,8 @@ package final class ShardConsumer: Sendable {
 
     /// How long a blocking read waits. What must end sooner is interrupted; a dead server is noticed by it.
     private static let blockMilliseconds = 2_000
+    /// How long a stream that was emptied may wait for the end of an entry before the blocking read is told of it.
+    private static let lingerPause = Duration.milliseconds(20)
     private static let interruptionPauseMin = Duration.milliseconds(1)
     private static let interruptionPauseMax = Duration.milliseconds(64)
 
@@ -202,7 +206,7 @@ package final class ShardConsumer: Sendable {
 
     /// Does what the book asks for. To be called after whatever changes it.
     private func pump() {
-        let (reads, wakened, interrupts) = self.state.withLock { state in
+        let (reads, wakened, interrupts, mustTimeLinger) = self.state.withLock { state in
             let reads = state.book.takeOwnReads()
             var wakened: [CheckedContinuation<Void, Never>] = []
             for group in Array(state.sleepers.keys) where state.book.isStopped || state.book.canWatch(group: group) {
@@ -217,13 +221,25 @@ package final class ShardConsumer: Sendable {
             where state.book.mustInterrupt(group: group) && state.interrupting.insert(group).inserted {
                 interrupts.append(group)
             }
-            return (reads, wakened, interrupts)
+            let mustTimeLinger = !state.isLingerTimed && state.book.isLingering
+            if mustTimeLinger { state.isLingerTimed = true }
+            return (reads, wakened, interrupts, mustTimeLinger)
         }
         for read in reads {
             Task(executorPreference: self.sites[read.stream]?.executor) { await self.perform(read) }
         }
         for group in interrupts { Task { await self.interrupt(group) } }
+        if mustTimeLinger { Task { await self.endLingering() } }
         for continuation in wakened { continuation.resume() }
+    }
+
+    private func endLingering() async {
+        try? await Task.sleep(for: Self.lingerPause)
+        self.state.withLock { state in
+            state.isLingerTimed = false
+            state.book.endLingering()
+        }
+        self.pump()
     }
 
     private func perform(_ read: FeedBook.OwnRead) async {
