@@ -77,7 +77,7 @@ private final class Witness: Sendable {
             try await eventually("a quarter is sent") { fleet.accepted(of: "s").count >= 1_000 }
             await first.kill()
             let second = try await fleet.startDispatcher(lease: "1s")
-            let ledger = try await fleet.completion(of: "s", timeout: .seconds(60))
+            let ledger = try await fleet.completion(of: "s", timeout: .seconds(180))
             #expect(ledger.total(.accepted) == 4_000 && ledger.total(.open) == 0)
 
             let shown = witness.shown("s")
@@ -108,7 +108,7 @@ private final class Witness: Sendable {
                 await dispatcher.kill()
                 dispatcher = try await fleet.startDispatcher(lease: "1s")
             }
-            let ledger = try await fleet.completion(of: "s", timeout: .seconds(60))
+            let ledger = try await fleet.completion(of: "s", timeout: .seconds(180))
             let accepted = fleet.accepted(of: "s")
             let comparison = Comparison(accepted: accepted, audience: Set(devices.map(\.token)))
             #expect(comparison.repeated == 0 && comparison.strangers == 0)
@@ -125,7 +125,7 @@ private final class Witness: Sendable {
             try await eventually("a part is sent") { fleet.accepted(of: "t").count >= 1_000 }
             let next = try await fleet.startDispatcher(lease: "1s")
             try await dispatcher.terminate()
-            let whole = try await fleet.completion(of: "t", timeout: .seconds(60))
+            let whole = try await fleet.completion(of: "t", timeout: .seconds(180))
             #expect(whole.total(.accepted) == 4_000)
             #expect(Comparison(accepted: fleet.accepted(of: "t"), audience: Set(devices.map(\.token))) == .exact)
             try await next.terminate()

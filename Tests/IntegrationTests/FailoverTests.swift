@@ -29,7 +29,7 @@ import Testing
             try await eventually("much more is sent") { fleet.accepted(of: "s").count >= atSave + 3_000 }
             await fleet.redis.kill()
             try await fleet.redis.restart()
-            let ledger = try await fleet.completion(of: "s", timeout: .seconds(60))
+            let ledger = try await fleet.completion(of: "s", timeout: .seconds(180))
             let comparison = Comparison(accepted: fleet.accepted(of: "s"), audience: Set(devices.map(\.token)))
             #expect(comparison.lost == 0 && comparison.strangers == 0)
             #expect(repeated.contains(comparison.repeated), "repeated \(comparison.repeated)")

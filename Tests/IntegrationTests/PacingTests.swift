@@ -46,7 +46,7 @@ import Testing
             ]
             let feedback = try await fleet.startFeedback()
             try await fleet.send(.topic("news"), id: "governed")
-            let ledger = try await fleet.completion(of: "governed", timeout: .seconds(60))
+            let ledger = try await fleet.completion(of: "governed", timeout: .seconds(180))
             #expect(ledger.total(.accepted) == UInt64(audience.count))
             #expect(Comparison(accepted: fleet.accepted(of: "governed"), audience: audience) == .exact)
             let accepted = fleet.simulator.ledger.snapshot.timeline.buckets.map { $0.count(.apns) }
@@ -79,7 +79,7 @@ import Testing
             }
             let told = self.now
             #expect(try await fleet.installation.streams.state(of: route).lease.level == 0.5)
-            try await eventually("all others are accepted", timeout: .seconds(60)) {
+            try await eventually("all others are accepted", timeout: .seconds(180)) {
                 fleet.accepted(of: "storm").count >= audience.count - 20
             }
             // Those wait in Redis, for a minute at most; some have been tried again by now.
@@ -134,7 +134,7 @@ import Testing
                 fleet.simulator.ledger.snapshot.timeline.accepted(.apns, from: away + 1_000_000_000) == 0
             )
             fleet.redis.resume()
-            let ledger = try await fleet.completion(of: "away", timeout: .seconds(60))
+            let ledger = try await fleet.completion(of: "away", timeout: .seconds(180))
             #expect(ledger.total(.accepted) == UInt64(audience.count))
             #expect(Comparison(accepted: fleet.accepted(of: "away"), audience: audience) == .exact)
             try await dispatcher.terminate()
@@ -167,10 +167,10 @@ import Testing
             }
             #expect(fleet.simulator.ledger.snapshot.timeline.accepted(.fcm, from: 0) == 0)
             try await streams.govern(route, .resume)
-            let ledger = try await fleet.completion(of: "planned", timeout: .seconds(30))
+            let ledger = try await fleet.completion(of: "planned", timeout: .seconds(120))
             #expect(ledger.total(.accepted) == 1_000)
             for index in 0..<300 {
-                let ledger = try await fleet.completion(of: "direct-\(index)", timeout: .seconds(30))
+                let ledger = try await fleet.completion(of: "direct-\(index)", timeout: .seconds(120))
                 #expect(ledger.planned == 1 && ledger.total(.accepted) == 1)
             }
             #expect(fleet.simulator.ledger.snapshot.timeline.accepted(.fcm, from: 0) == 800)

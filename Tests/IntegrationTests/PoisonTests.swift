@@ -35,7 +35,7 @@ import Testing
             while try await buried().isEmpty {
                 let before = begun()
                 let dispatcher = try await fleet.startDispatcher(lease: "800ms")
-                try await eventually("the poison is begun or buried", timeout: .seconds(30)) {
+                try await eventually("the poison is begun or buried", timeout: .seconds(120)) {
                     if begun() > before { return true }
                     return try await !buried().isEmpty
                 }

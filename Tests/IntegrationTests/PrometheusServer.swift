@@ -48,7 +48,7 @@ final class PrometheusServer: Sendable {
         ]
         let process = try await WatchedProcess(arguments, directory: directory)
         let server = PrometheusServer(process, directory, port)
-        try await eventually("Prometheus has scraped every service", timeout: .seconds(60)) {
+        try await eventually("Prometheus has scraped every service", timeout: .seconds(180)) {
             guard process.isRunning else { throw PrometheusFailure(description: server.log) }
             return (try? await server.query("up == 1"))?.count == services.count
         }

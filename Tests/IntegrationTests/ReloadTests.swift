@@ -77,6 +77,7 @@ import Testing
             var demo = old
             demo.keyID = rotated.keyID
             try fleet.simulator.register([demo])
+            fleet.simulator.setFaults(FaultPlan(seed: 1))
             try await fleet.send(.topic("news"), id: "second")
             #expect(try await fleet.completion(of: "second").total(.accepted) == 40_000)
             #expect(Comparison(accepted: fleet.accepted(of: "second"), audience: audience) == .exact)

@@ -27,7 +27,7 @@ import Testing
             #expect(fleet.simulator.addScript(FaultScript(route: .fcm, count: 1, fault: .unavailable)))
             try await fleet.send(.devices([devices[1].id]), id: "direct", lane: .express)
             for send in ["planned", "direct"] {
-                let ledger = try await fleet.completion(of: send, timeout: .seconds(60))
+                let ledger = try await fleet.completion(of: send, timeout: .seconds(180))
                 #expect(ledger.total(.accepted) == ledger.planned && ledger.total(.open) == 0)
             }
             #expect(ContinuousClock.now - started >= .seconds(11))

@@ -10,7 +10,7 @@ struct DispatchLoops: Sendable {
     static let reserved = 1
 
     /// What bulk's threads add to their nice value: on a full machine they let others go first who have something to do at once.
-    static let bulkNiceness: Int32 = 10
+    static let bulkNiceness: Int32 = 5
 
     let express: any EventLoop
     let bulk: EventLoopPart

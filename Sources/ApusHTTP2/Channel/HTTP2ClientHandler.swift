@@ -104,7 +104,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     /// Whether a request would be taken now.
     package var hasCapacity: Bool { self.isWritable && self.session.hasCapacity }
     /// Whether what was written before has left. A channel that is not active yet counts as writable.
-    package var isWritable: Bool { self.context?.channel.isWritable ?? true }
+    package private(set) var isWritable = true
     /// Bytes that the peer lets us send on the connection now.
     package var connectionWindow: Int { self.session.connectionWindow }
 
@@ -150,6 +150,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     /// Starts at once on an active channel.
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        self.isWritable = context.channel.isWritable
         if context.channel.isActive { self.flush() }
     }
 
@@ -189,7 +190,8 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
 
     /// What waited may go on.
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { self.scheduleFlush() }
+        self.isWritable = context.channel.isWritable
+        if self.isWritable { self.scheduleFlush() }
         context.fireChannelWritabilityChanged()
     }
 

@@ -44,7 +44,7 @@ extension Laboratory {
     package func completion(
         of send: String,
         app: String = Laboratory.app,
-        timeout: Duration = .seconds(60),
+        timeout: Duration = .seconds(180),
         meanwhile: () async throws -> Void = {},
     ) async throws -> SendLedger {
         let deadline = ContinuousClock.now + timeout
