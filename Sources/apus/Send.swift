@@ -29,6 +29,8 @@ struct Send: AsyncParsableCommand {
     var addresses: [String] = []
     @Option(help: "To a condition over topics: \"'a' in topics && !('b' in topics)\".")
     var condition: String?
+    @Option(help: "To whom an expression means: \"'a' in topics && locale in ['en', 'fr']\". See apus audience --help.")
+    var audience: String?
     @Option(help: "To one of FCM's own topics: FCM holds the audience.")
     var fcmTopic: String?
     @Option(help: "To a condition over FCM's own topics, at most five.")
@@ -76,6 +78,7 @@ struct Send: AsyncParsableCommand {
         order.users = self.users
         order.addresses = self.addresses
         order.condition = self.condition
+        order.audience = self.audience
         order.fcmTopic = self.fcmTopic
         order.fcmCondition = self.fcmCondition
         order.everyone = self.everyone

@@ -134,6 +134,8 @@ import Testing
         #expect(try self.code(self.decide(.topic("news"), { $0.replyTo = "other:stream" })) == "invalid_reply_to")
         #expect(try self.code(self.decide(.topic("no spaces"))) == "invalid_topic")
         #expect(try self.code(self.decide(.condition("'a' in"))) == "invalid_condition")
+        #expect(try self.code(self.decide(.expression("locale = 'en'"))) == "invalid_expression")
+        guard case .plan(_, due: nil) = try self.decide(.expression("locale == 'en'")) else { throw NotExpected() }
         #expect(try self.code(self.decide(.devices(["d 1"]))) == "invalid_device")
         #expect(try self.code(self.decide(.fcmTopic("news"), { $0.dryRun = true })) == "unsupported")
         #expect(try self.code(self.decide(.fcmTopic("news!"))) == "invalid_value")

@@ -93,16 +93,31 @@ struct Comparison: Equatable, CustomStringConvertible {
             try await fleet.send(.users((0..<100).map { "user-\($0)" }), id: "all-users")
             try await fleet.send(.devices(devices.map(\.id) + ["missing"]), id: "all-devices")
             try await fleet.send(.condition("'even' in topics && !('three' in topics)"), id: "condition")
+            try await fleet.send(.expression("'even' in topics && !('three' in topics)"), id: "expression")
+            let attributes = "'three' in topics && (platform == 'android' || user in ['user-0', 'user-3'])"
+            try await fleet.send(.expression(attributes), id: "attributes")
+            try await fleet.send(.expression("seen_at < now-1d || locale != ''"), id: "nobody")
             try await fleet.send(.everyone([]), id: "everyone")
             try await fleet.send(.everyone([.fcm]), id: "everyone-fcm")
             let many = devices.map { Address(provider: $0.provider, token: $0.token) }
             try await fleet.send(.addresses(many), id: "all-addresses")
-            for send in ["all-users", "all-devices", "condition", "everyone", "everyone-fcm", "all-addresses"] {
-                #expect(try await fleet.completion(of: send).total(.open) == 0)
-            }
+            let sends = [
+                "all-users", "all-devices", "condition", "expression", "attributes", "nobody", "everyone",
+                "everyone-fcm",
+                "all-addresses",
+            ]
+            for send in sends { #expect(try await fleet.completion(of: send).total(.open) == 0) }
             expect("all-users", Array(0..<400))
             expect("all-devices", Array(0..<400))
             expect("condition", (0..<400).filter { $0.isMultiple(of: 2) && !$0.isMultiple(of: 3) })
+            expect("expression", (0..<400).filter { $0.isMultiple(of: 2) && !$0.isMultiple(of: 3) })
+            let chosen = (0..<400).filter {
+                $0.isMultiple(of: 3) && (!$0.isMultiple(of: 2) || [0, 3].contains($0 / 4))
+            }
+            expect("attributes", chosen)
+            // Records are read when planning too: who does not match is not even counted.
+            #expect(try await fleet.completion(of: "attributes").planned == UInt64(chosen.count))
+            expect("nobody", [])
             expect("everyone", Array(0..<400))
             expect("everyone-fcm", (0..<400).filter { !$0.isMultiple(of: 2) })
             expect("all-addresses", Array(0..<400))

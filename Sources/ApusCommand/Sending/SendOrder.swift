@@ -15,6 +15,8 @@ package struct SendOrder: Hashable, Sendable {
     package var topic: String?
     /// A condition over topics.
     package var condition: String?
+    /// An audience expression.
+    package var audience: String?
     /// A topic that FCM holds.
     package var fcmTopic: String?
     /// A condition over topics that FCM holds.
@@ -81,12 +83,13 @@ package struct SendOrder: Hashable, Sendable {
         }
         if let topic { targets.append(.topic(topic)) }
         if let condition { targets.append(.condition(condition)) }
+        if let audience { targets.append(.expression(audience)) }
         if self.everyone { targets.append(.everyone([])) }
         if let fcmTopic { targets.append(.fcmTopic(fcmTopic)) }
         if let fcmCondition { targets.append(.fcmCondition(fcmCondition)) }
         guard let target = targets.first, targets.count == 1 else {
             let kinds =
-                "--topic, --device, --user, --address, --condition, --everyone, --fcm-topic or --fcm-condition"
+                "--topic, --device, --user, --address, --condition, --audience, --everyone, --fcm-topic or --fcm-condition"
             throw Misuse(description: "whom is it for? Give exactly one kind of target: \(kinds)")
         }
         return target

@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
+internal import ApusStore
 internal import ApusStreams
 
 /// What is to be done with a command, decided from its bytes, the configuration and the time: pure.
@@ -111,7 +112,10 @@ enum IntakeDecision: Equatable, Sendable {
                 throw Problem(code: "invalid_condition", field: "target.condition", detail: error.description)
             }
         case .everyone: break
-        case .expression: throw Self.unsupported("target.expression", "audience expressions")
+        case .expression(let text):
+            do { _ = try AudienceExpression(parsing: text) } catch {
+                throw Problem(code: "invalid_expression", field: "target.expression", detail: error.description)
+            }
         case .fcmTopic, .fcmCondition: _ = try FCMTarget(target)
         case .apnsChannel(let id, _, _): _ = try APNsChannelID(id)
         }
@@ -119,10 +123,6 @@ enum IntakeDecision: Equatable, Sendable {
 
     private static func empty(_ field: String) -> Problem {
         Problem(code: "no_recipients", field: field, detail: "names nobody")
-    }
-
-    private static func unsupported(_ field: String, _ what: String) -> Problem {
-        Problem(code: "unsupported", field: field, detail: "\(what) are not available as a target; nothing was sent")
     }
 }
 

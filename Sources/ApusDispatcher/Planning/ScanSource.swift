@@ -3,8 +3,8 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
 
-/// Finds a route's recipients of an audience: partition after partition, chunk after chunk, from the postings. The first route's plan
-/// then counts those that no route leads to.
+/// Finds a route's recipients of an audience: partition after partition, chunk after chunk, from the postings, and from the records
+/// where topics do not say it all. The first route's plan then counts those that no route leads to.
 ///
 /// The order of partitions starts elsewhere for each send, so that sends at the same time do not crowd on one partition.
 struct ScanSource: RecipientSource {
@@ -14,6 +14,8 @@ struct ScanSource: RecipientSource {
 
     /// Partitions looked at together.
     private static let partitionsAtOnce = 32
+    /// Records read in one step, so that a plan shows progress within its lease however few match; a chunk more at most.
+    private static let recordsPerStepMax = 65_536
 
     /// What this plan looks through: its own route, then what no plan's route leads to, if it is the first.
     private var routes: [Route] {
@@ -29,9 +31,20 @@ struct ScanSource: RecipientSource {
         return part(.mine) + part(.nobodys)
     }
 
-    private var expression: TopicExpression {
-        guard case .topics(let expression) = self.context.predicate else { return .everyone }
-        return expression
+    /// What the postings are asked for.
+    private func expression(on route: Route) -> TopicExpression {
+        switch self.context.predicate {
+        case .topics(let expression): expression
+        case .audience(let audience): audience[Realm(route)].postings
+        case .exists, .users: .everyone
+        }
+    }
+
+    /// What records must be read for; nil: postings say it all.
+    private func filter(on route: Route) -> RealmAudience? {
+        guard case .audience(let audience) = self.context.predicate else { return nil }
+        let form = audience[Realm(route)]
+        return form.isExact ? nil : form
     }
 
     func next(after cursor: PlanCursor, unitsMax: Int) async throws -> RecipientFind {
@@ -45,30 +58,54 @@ struct ScanSource: RecipientSource {
             let isMine = self.context.context(of: route)?.number == self.share.route
             var gathering = Gathering(recipientsMax: self.planner.settings.unitRecipientsMax)
             var unroutable: UInt64 = 0
+            let filter = self.filter(on: route)
+            var recordsRead = 0
+            /// What was found so far, to go on from there.
+            func found(_ next: PlanCursor) -> RecipientFind {
+                var find = self.find(gathering, next)
+                if unroutable > 0 {
+                    find.closed = [
+                        OutcomeCount(provider: route.provider, outcome: .failed, reason: .noRoute, count: unroutable)
+                    ]
+                }
+                return find
+            }
             while partition < partitions, gathering.fullUnits < unitsMax {
                 let slice = partition..<min(partition + Self.partitionsAtOnce, partitions)
-                let found = try await self.look(route, slice, fromChunk: chunk)
-                for (index, sets) in zip(slice, found) {
+                let sets = try await self.look(route, slice, fromChunk: chunk)
+                for (index, sets) in zip(slice, sets) {
                     let isResumed = index == partition
-                    for (offset, set) in sets.enumerated() {
+                    let physical = self.physical(index, of: partitions)
+                    for (offset, candidates) in sets.enumerated() {
                         let here = (isResumed ? chunk : 0) + offset
                         let first = isResumed && offset == 0 ? ordinal : 0
+                        var set = candidates
+                        if let filter {
+                            guard recordsRead < Self.recordsPerStepMax else {
+                                return found(.scan(route: routeIndex, partition: index, chunk: here, ordinal: first))
+                            }
+                            recordsRead += candidates.count
+                            set = try await self.planner.store.matching(
+                                candidates,
+                                filter,
+                                route.app,
+                                physical,
+                                chunk: here,
+                            )
+                        }
                         guard isMine else {
                             unroutable += UInt64(set.ordinals.count { $0 >= first })
                             continue
                         }
                         let stopped = gathering.add(
                             set,
-                            partition: UInt32(self.physical(index, of: partitions)),
+                            partition: UInt32(physical),
                             chunk: UInt32(here),
                             from: first,
                             unitsMax: unitsMax,
                         )
                         if let stopped {
-                            return self.find(
-                                gathering,
-                                .scan(route: routeIndex, partition: index, chunk: here, ordinal: stopped)
-                            )
+                            return found(.scan(route: routeIndex, partition: index, chunk: here, ordinal: stopped))
                         }
                     }
                     if isResumed { (chunk, ordinal) = (0, 0) }
@@ -78,15 +115,7 @@ struct ScanSource: RecipientSource {
             if partition >= partitions {
                 (routeIndex, partition, chunk, ordinal) = (routeIndex + 1, 0, 0, 0)
             }
-            var result = self.find(
-                gathering,
-                .scan(route: routeIndex, partition: partition, chunk: chunk, ordinal: ordinal),
-            )
-            if unroutable > 0 {
-                result.closed = [
-                    OutcomeCount(provider: route.provider, outcome: .failed, reason: .noRoute, count: unroutable)
-                ]
-            }
+            var result = found(.scan(route: routeIndex, partition: partition, chunk: chunk, ordinal: ordinal))
             result.isLast = routeIndex >= routes.count
             if result.isLast || !result.units.isEmpty || !result.closed.isEmpty { return result }
         }
@@ -100,7 +129,7 @@ struct ScanSource: RecipientSource {
 
     /// The sets of the partitions at those positions; the first one from a chunk on.
     private func look(_ route: Route, _ positions: Range<Int>, fromChunk: Int) async throws -> [[ChunkSet]] {
-        let (store, expression) = (self.planner.store, self.expression)
+        let (store, expression) = (self.planner.store, self.expression(on: route))
         let partitions = store.keys.keyspace.devicePartitions
         return try await withThrowingTaskGroup(of: (Int, [ChunkSet]).self) { group in
             for position in positions {

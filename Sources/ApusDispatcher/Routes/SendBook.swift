@@ -69,7 +69,12 @@ actor SendBook {
             tag: tag,
             digest: SHA256.hash(Array(send.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
             expiresAt: command.deadline(now: now),
-            predicate: try await self.predicate(of: command.target, app: app),
+            // Whoever works on the send takes the same moment for now, as far as the command names one.
+            predicate: try await self.predicate(
+                of: command.target,
+                app: app,
+                now: max(publishedAt, command.notBefore ?? publishedAt),
+            ),
             routes: contexts,
         )
     }
@@ -88,14 +93,20 @@ actor SendBook {
 
     // MARK: Targets
 
-    private func predicate(of target: Target, app: AppID) async throws -> SendContext.Predicate {
+    private func predicate(
+        of target: Target,
+        app: AppID,
+        now: UnixMilliseconds,
+    ) async throws -> SendContext.Predicate {
         switch target {
         case .topic(let name):
             return .topics(try await self.expression(of: .topic(try TopicName(name)), app: app))
         case .condition(let text):
             return .topics(try await self.expression(of: try TopicCondition(parsing: text), app: app))
+        case .expression(let text):
+            return .audience(try await self.store.audience(app, AudienceExpression(parsing: text), now: now))
         case .users(let ids): return .users(ids.map { Array($0.utf8) })
-        case .addresses, .devices, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel: return .exists
+        case .addresses, .devices, .everyone, .fcmTopic, .fcmCondition, .apnsChannel: return .exists
         }
     }
 

@@ -131,7 +131,7 @@ struct RecipientLoader: Sendable {
             for (read, reply) in reads {
                 read.forEachRecord(in: reply) { ordinal, value in
                     guard let row = table.row(of: ordinal, from: first) else { return }
-                    table.fill(row, value, generation: generations?[row], send, context, isAway: home != nil)
+                    table.fill(row, value, generation: generations?[row], send, context, home: home)
                 }
             }
         }
@@ -189,13 +189,15 @@ extension RecipientTable {
     }
 
     /// Checks a record and takes over its token, or says why not. Allocates nothing but room for the tokens.
+    ///
+    /// - Parameter home: the route that the record stands on, when it is sent to by another.
     fileprivate mutating func fill(
         _ row: Int,
         _ value: Span<UInt8>,
         generation: UInt32?,
         _ send: SendContext,
         _ context: RouteContext,
-        isAway: Bool,
+        home: RouteContext?,
     ) {
         guard let header = RecordHeader(value), generation.map({ $0 == header.generation }) ?? true else {
             return self.skip(row, .deviceGone)
@@ -204,10 +206,12 @@ extension RecipientTable {
         guard let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count) else {
             return self.skip(row, .malformed)
         }
-        if let suspicion = view.suspicion, !isAway || suspicion.reason != .wrongEnvironment {
+        if let suspicion = view.suspicion, home == nil || suspicion.reason != .wrongEnvironment {
             return self.skip(row, suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken)
         }
-        guard send.predicate.matches(view, value) else { return self.skip(row, .notMatching) }
+        // Where the record stands, not where it is sent to.
+        let realm = (home ?? context).realm
+        guard send.predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
         self.rows[row].tokenLength = UInt16(clamping: view.token.count)
         self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
@@ -223,9 +227,15 @@ extension RecipientTable {
 
 extension SendContext.Predicate {
     /// Whether a record, as it is now, is still meant.
-    fileprivate func matches(_ view: DeviceRecordView, _ value: Span<UInt8>) -> Bool {
+    fileprivate func matches(
+        _ view: DeviceRecordView,
+        _ header: RecordHeader,
+        _ value: Span<UInt8>,
+        _ realm: Realm,
+    ) -> Bool {
         switch self {
         case .exists: true
+        case .audience(let audience): audience[realm].matches(view, header, in: value)
         case .topics(let expression):
             withoutEscaping(expression, view, value)
         case .users(let users): users.contains { DeviceRecordView.isEqual(view.user, $0.span, in: value) }

@@ -31,6 +31,8 @@ final class SendContext: Sendable {
         case exists
         /// To fulfil an expression over topics.
         case topics(TopicExpression)
+        /// To fulfil an expression over topics and attributes.
+        case audience(Audience)
         /// To belong to one of these users.
         case users([[UInt8]])
     }
@@ -72,6 +74,8 @@ final class SendContext: Sendable {
 /// What a send says on one route: each variant ready for the wire.
 final class RouteContext: Sendable {
     let route: Route
+    /// The route's realm in the store.
+    let realm: Realm
     let number: RouteNumber
     /// The notification's own words first, then the variants.
     let messages: RenderedNotification<PreparedMessage>
@@ -89,6 +93,7 @@ final class RouteContext: Sendable {
         forInstallations: (@Sendable () -> RenderedNotification<PreparedMessage>)? = nil,
     ) {
         self.route = route
+        self.realm = Realm(route)
         self.number = number
         self.messages = messages
         self.forInstallations = forInstallations ?? { messages }
