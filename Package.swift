@@ -181,8 +181,8 @@ let package = Package(
             "ApusCommand",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusHTTP2", "ApusProviders", "ApusService", "ApusDispatcher", "ApusPublisher", "ApusSimulator",
-                "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
+                "ApusHTTP2", "ApusProviders", "ApusService", "ApusDispatcher", "ApusRegistration", "ApusPublisher",
+                "ApusSimulator", "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
             ],
         ),
 
@@ -194,7 +194,7 @@ let package = Package(
             "apus",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusProviders",
+                "ApusPublisher", "ApusProviders", "ApusRegistration",
                 "ApusSimulator", "ApusLoadTest", "ApusDashboards", "ApusCommand", argumentParser,
             ],
         ),

@@ -51,6 +51,7 @@ package struct Registration: Service {
         try? await self.credentials.readKeys(keys)
         let shards = self.shards(installation, settings.own)
         let server = self.server(installation, settings.own)
+        let janitor = self.janitor(installation, settings.own)
         let updates = self.context.settings.updates()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
         let stop: @Sendable () -> Void = { for shard in shards { shard.stop() } }
@@ -64,6 +65,7 @@ package struct Registration: Service {
                     group.addTask {
                         await cancelWhenGracefulShutdown { await self.credentials.follow(keys, logger: logger) }
                     }
+                    group.addTask { await cancelWhenGracefulShutdown { await janitor.run() } }
                     group.addTask { try await server.run() }
                     do {
                         while try await group.next() != nil {}
@@ -114,6 +116,19 @@ package struct Registration: Service {
             eventLoopGroup: self.context.eventLoopGroup,
             logger: self.context.logger,
             isListening: self.isListening,
+        )
+    }
+
+    private func janitor(_ installation: Installation, _ settings: RegistrationSettings) -> Janitor {
+        let credentials = self.credentials
+        return Janitor(
+            store: installation.store,
+            apps: { credentials.authenticator.appIDs },
+            recordsPerSecond: settings.janitorRate,
+            interval: settings.janitorInterval,
+            metrics: self.context.metrics,
+            shared: self.context.registry.shared,
+            logger: self.context.logger,
         )
     }
 

@@ -24,6 +24,11 @@ package struct RegistrationMetrics: MetricSet {
     /// Entries that vanished before they were acknowledged.
     package let entriesVanished: Counter
 
+    /// Devices that the janitor looked at.
+    package let upkeepDevices: Counter
+    /// What the janitor put right.
+    package let upkeepRepairs: CounterBy<UpkeepRepair>
+
     /// Declares them.
     package init(_ catalogue: inout MetricCatalogue) {
         self.requests = catalogue.counter(
@@ -68,7 +73,31 @@ package struct RegistrationMetrics: MetricSet {
             "apus_registration_entries_vanished_total",
             "Stream entries that vanished before they were acknowledged.",
         )
+        self.upkeepDevices = catalogue.counter(
+            "apus_registration_janitor_devices_total",
+            "Devices that the janitor looked at.",
+        )
+        self.upkeepRepairs = catalogue.counter(
+            "apus_registration_janitor_repairs_total",
+            "What the janitor put right in the device store.",
+            by: .all,
+        )
     }
+}
+
+/// What the janitor puts right.
+package enum UpkeepRepair: Int, ClosedMetricLabel, Hashable {
+    /// A posting or an id that was not as its record says. The functions leave none: look for a cause.
+    case record
+    /// A token or user that did not lead to its device.
+    case hint
+    /// A token whose claim was never confirmed, or that led to a device that has another: what a crash leaves.
+    case token
+    /// A device among those of a user whose it is not: what a crash leaves.
+    case user
+
+    /// `kind`.
+    package static let labelNames = ["kind"]
 }
 
 /// The status codes that are answered on purpose.

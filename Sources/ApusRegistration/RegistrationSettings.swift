@@ -30,6 +30,10 @@ package struct RegistrationSettings: ServiceSettings {
     package var clientRatePerSecond: Int?
     /// Hosts of Web Push endpoints beside those of the known push services; one that begins with a dot stands for all below it.
     package var webPushHosts: [String]
+    /// Records that the janitor looks at in a second, at most.
+    package var janitorRate: Int
+    /// How often the janitors of all processes together look over each partition.
+    package var janitorInterval: Duration
     /// How long a reader of the register stream may be silent before others take its work.
     package var leaseMilliseconds: Int64
 
@@ -62,6 +66,12 @@ package struct RegistrationSettings: ServiceSettings {
         if !self.webPushHosts.allSatisfy(WebPushHosts.isName) {
             reader.issue("registration.webpush_hosts", "must be a list of host names in lower case, without ports")
         }
+        self.janitorRate = reader.integer("registration.janitor_rate", default: 1_000, in: 1...1_000_000)
+        self.janitorInterval = reader.duration(
+            "registration.janitor_interval",
+            default: .seconds(24 * 3_600),
+            in: .seconds(1) ... .seconds(30 * 24 * 3_600),
+        )
         let lease = reader.duration(
             "registration.lease",
             default: .seconds(10),

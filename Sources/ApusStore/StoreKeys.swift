@@ -13,6 +13,7 @@ package import ApusRedis
 /// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
 /// | `{t}<app>:<realm>:freed` | list | ordinal and time; they rest an hour |
 /// | `{t}<app>:meta` | hash | buckets and entries of the three below |
+/// | `{t}<app>:upkeep` | string | there while the partition was looked after lately |
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
 /// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
@@ -35,6 +36,9 @@ package struct StoreKeys: Sendable, Hashable {
 
     /// The meta key of what an app keeps in a partition whatever the realm.
     package func meta(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "meta") }
+
+    /// Says that an app's part of a partition was looked after lately.
+    package func upkeep(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "upkeep") }
 
     /// The hash of 64 records.
     package func slab(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
@@ -59,11 +63,6 @@ package struct StoreKeys: Sendable, Hashable {
     /// A posting that has a key of its own.
     package func posting(_ app: AppID, _ realm: Realm, _ partition: Int, topic: UInt32, chunk: Int) -> String {
         self.key(app, realm, partition, "topic:\(topic):\(chunk)")
-    }
-
-    /// All keys of postings of a place, as a pattern for `SCAN`.
-    package func postingPattern(_ app: AppID, _ realm: Realm, _ partition: Int) -> String {
-        self.key(app, realm, partition, "topic:*")
     }
 
     /// The bucketed hashes of a place.

@@ -101,7 +101,7 @@ struct StoreFixture: Sendable {
     /// Fails unless the app's store agrees with itself, down to the last hint.
     @discardableResult
     func expectClean(sourceLocation: SourceLocation = #_sourceLocation) async throws -> StoreCheck {
-        let check = try await StoreCheck.run(self.store, self.app)
+        let check = try await StoreCheck.run(self.store, self.app, keepsDevices: true)
         #expect(check.problems == [], sourceLocation: sourceLocation)
         #expect(check.staleHints == 0, sourceLocation: sourceLocation)
         #expect(check.unsettledTokens == 0, sourceLocation: sourceLocation)

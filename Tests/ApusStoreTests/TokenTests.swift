@@ -85,7 +85,7 @@ struct TokenTests {
                 try await CrashedThief(fixture, device: "dead-\(index)", token: "t", over: nil).go(until: .claimed)
             }
             try await fixture.register("alive", token: "t")
-            let check = try await StoreCheck.run(fixture.store, fixture.app)
+            let check = try await StoreCheck.run(fixture.store, fixture.app, keepsDevices: true)
             #expect(check.problems == [])
             try await fixture.repairEverything()
             #expect(try await fixture.expectClean().devices.keys.sorted() == ["alive"])
@@ -123,7 +123,7 @@ struct TokenTests {
         #expect(try await register("b", other) == .created)
         #expect(try await register("a", one) == .updated)
         try await fixture.repairEverything()
-        let check = try await StoreCheck.run(fixture.store, fixture.app)
+        let check = try await StoreCheck.run(fixture.store, fixture.app, keepsDevices: true)
         #expect(check.problems == [] && check.staleHints == 0)
         #expect(check.devices.keys.sorted() == ["a", "b"])
         // Either is still protected from theft.
@@ -159,7 +159,7 @@ struct TokenTests {
                 }
                 try await group.waitForAll()
             }
-            let check = try await StoreCheck.run(fixture.store, fixture.app)
+            let check = try await StoreCheck.run(fixture.store, fixture.app, keepsDevices: true)
             #expect(check.problems == [])
             #expect(check.devices.count <= 4)
             try await fixture.repairEverything()

@@ -12,7 +12,7 @@ extension Dashboard {
         rows: [
             PanelRow("At a glance", errorRate, requestRate, slowest, inFlight, openConnections, unread),
             PanelRow("Requests", byRoute, byCode, duration, durationMap, load, cut),
-            PanelRow("Devices", changes, sources, authentication, rejected),
+            PanelRow("Devices", changes, sources, authentication, rejected, looked, repaired),
         ],
     )
 
@@ -136,5 +136,21 @@ extension Dashboard {
         .perSecond,
         width: 6,
         PanelQuery(W.registration[\.rejected].rate(by: ["cause"]), "{{cause}}"),
+    )
+
+    private static let looked = Panel.lines(
+        "Looked over",
+        "Devices that the janitor looked at.",
+        .perSecond,
+        width: 12,
+        PanelQuery(W.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
+    )
+
+    private static let repaired = Panel.lines(
+        "Put right",
+        "What the janitor put right. Tokens and users are what crashes leave; records and hints should never be.",
+        .perSecond,
+        width: 12,
+        PanelQuery(W.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),
     )
 }

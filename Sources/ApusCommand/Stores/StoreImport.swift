@@ -1,0 +1,127 @@
+package import ApusCore
+internal import ApusMessages
+internal import ApusRegistration
+package import ApusStore
+
+/// Registers the devices of an export again. Repeating it changes nothing; a device that registered later than its line says stays.
+package struct StoreImport: Sendable {
+    /// Lines taken at once.
+    private static let batchMax = 64
+    /// Mistakes that are told one by one.
+    private static let mistakesMax = 20
+
+    /// Lines that were read.
+    package private(set) var lines = 0
+    /// Devices that are new.
+    package private(set) var created = 0
+    /// Devices that were changed.
+    package private(set) var updated = 0
+    /// Devices that were as the line says.
+    package private(set) var unchanged = 0
+    /// Devices that registered later than the line says.
+    package private(set) var ignored = 0
+    /// Lines that were refused.
+    package private(set) var refused = 0
+    /// The first of them, with their numbers from 1.
+    package private(set) var mistakes: [(line: Int, rule: String)] = []
+
+    private let store: DeviceStore
+    private let app: AppID
+    private let hosts: WebPushHosts
+
+    /// An import into an app.
+    ///
+    /// - Parameter webPushHosts: hosts of Web Push endpoints beside those of the known push services.
+    package init(_ store: DeviceStore, app: AppID, webPushHosts: [String]) {
+        self.store = store
+        self.app = app
+        self.hosts = WebPushHosts(further: webPushHosts)
+    }
+
+    /// Takes lines until there are none.
+    package mutating func run(_ next: () -> [UInt8]?) async throws {
+        var batch: [(number: Int, line: DeviceLine)] = []
+        var devices: Set<String> = []
+        while let bytes = next() {
+            self.lines += 1
+            guard !bytes.isEmpty else { continue }
+            do throws(DeviceLine.Mistake) {
+                let line = try DeviceLine(parsing: bytes, hosts: self.hosts)
+                // The last line about a device counts: the first one must be done before.
+                if batch.count == Self.batchMax || devices.contains(line.registration.device) {
+                    await self.take(batch)
+                    (batch, devices) = ([], [])
+                }
+                devices.insert(line.registration.device)
+                batch.append((self.lines, line))
+            } catch {
+                self.refuse(self.lines, error.description)
+            }
+        }
+        await self.take(batch)
+    }
+
+    private mutating func refuse(_ line: Int, _ rule: String) {
+        self.refused += 1
+        if self.mistakes.count < Self.mistakesMax { self.mistakes.append((line, rule)) }
+    }
+
+    private mutating func take(_ batch: [(number: Int, line: DeviceLine)]) async {
+        let (store, app) = (self.store, self.app)
+        let results = await withTaskGroup(of: (Int, Result<RegisterResult.Change, StoreError>).self) { group in
+            for (number, line) in batch {
+                group.addTask { (number, await Self.register(line, app, store)) }
+            }
+            var results: [(Int, Result<RegisterResult.Change, StoreError>)] = []
+            for await result in group { results.append(result) }
+            return results
+        }
+        for (number, result) in results.sorted(by: { $0.0 < $1.0 }) {
+            switch result {
+            case .success(.created): self.created += 1
+            case .success(.updated), .success(.tokenReplaced): self.updated += 1
+            case .success(.unchanged): self.unchanged += 1
+            case .success(.ignored): self.ignored += 1
+            case .failure(let error): self.refuse(number, "\(error)")
+            }
+        }
+    }
+
+    private static func register(
+        _ line: DeviceLine,
+        _ app: AppID,
+        _ store: DeviceStore,
+    ) async -> Result<RegisterResult.Change, StoreError> {
+        do throws(StoreError) {
+            let result = try await store.register(app, line.registration, asOf: line.registeredAt)
+            guard result.change != .ignored, let device = try? DeviceID(line.registration.device) else {
+                return .success(result.change)
+            }
+            for address in line.addresses { _ = try await store.putAddress(app, device, address) }
+            if let badge = line.registration.badge { _ = try await store.setBadge(app, device, to: badge) }
+            return .success(result.change)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// As JSON.
+    package var json: JSONObject {
+        let mistakes = self.mistakes.map { mistake -> JSONValue in
+            ["line": .integer(mistake.line), "rule": .string(mistake.rule)]
+        }
+        return [
+            "lines": .integer(self.lines), "created": .integer(self.created), "updated": .integer(self.updated),
+            "unchanged": .integer(self.unchanged), "ignored": .integer(self.ignored),
+            "refused": .integer(self.refused), "mistakes": .array(mistakes),
+        ]
+    }
+
+    /// As lines.
+    package var text: [String] {
+        self.mistakes.map { "line \($0.line): \($0.rule)" } + [
+            "\(self.lines) lines: \(self.created) created, \(self.updated) updated, \(self.unchanged) unchanged, "
+                + "\(self.ignored) registered later, \(self.refused) refused"
+        ]
+    }
+}

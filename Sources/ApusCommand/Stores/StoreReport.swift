@@ -1,0 +1,61 @@
+package import ApusCore
+package import ApusStore
+
+/// What `apus store check` tells.
+package struct StoreReport: Sendable {
+    private let check: StoreCheck
+    private let upkeep: UpkeepReport?
+
+    /// A report of a check, and of what was put right before it.
+    package init(_ check: StoreCheck, after upkeep: UpkeepReport? = nil) {
+        self.check = check
+        self.upkeep = upkeep
+    }
+
+    /// Checks an app; with `mends`, puts right what the records decide and checks again.
+    package static func run(
+        _ store: DeviceStore,
+        _ app: AppID,
+        mends: Bool,
+        progressed: (Int, Int) -> Void,
+    ) async throws -> StoreReport {
+        let check = try await StoreCheck.run(store, app, progressed: progressed)
+        guard mends, !check.findings.isEmpty else { return StoreReport(check) }
+        let upkeep = try await store.mend(check.findings, of: app)
+        return StoreReport(try await StoreCheck.run(store, app, progressed: progressed), after: upkeep)
+    }
+
+    /// Whether the store agrees with itself.
+    package var isClean: Bool { self.check.findings.isEmpty }
+
+    /// As JSON.
+    package var json: JSONObject {
+        var json: JSONObject = [
+            "devices": .integer(self.check.deviceCount), "subscriptions": .integer(self.check.subscriptions),
+            "badges": .integer(self.check.badges), "stale_hints": .integer(self.check.staleHints),
+            "unsettled_tokens": .integer(self.check.unsettledTokens),
+            "problems": .array(self.check.problems.map { .string($0) }),
+        ]
+        if let upkeep { json["mended"] = .integer(upkeep.ordinals + upkeep.hints) }
+        return json
+    }
+
+    /// As lines.
+    package var lines: [String] {
+        let check = self.check
+        var lines = check.problems
+        if let upkeep { lines.append("\(upkeep.ordinals + upkeep.hints) places put right") }
+        lines.append(
+            "\(NumberText.grouped(check.deviceCount)) devices, \(NumberText.grouped(check.subscriptions)) subscriptions, "
+                + "\(NumberText.grouped(check.badges)) badges: "
+                + (self.isClean ? "clean" : "\(NumberText.grouped(check.findings.count)) problems")
+        )
+        if check.staleHints + check.unsettledTokens > 0 {
+            lines.append(
+                "\(check.staleHints) hints that no record bears out, \(check.unsettledTokens) tokens not settled: on their way, "
+                    + "or left by a crash; the janitor of registration takes them away"
+            )
+        }
+        return lines
+    }
+}

@@ -1,0 +1,94 @@
+package import ApusCore
+package import ApusMessages
+package import ApusStore
+
+/// A device as a line of an export: what `…/devices:import` takes, and besides what that leaves out (when it registered, the
+/// tokens of its Live Activities). What is remembered against a token is not in it: a registration ends a suspicion.
+package struct DeviceLine: Sendable {
+    /// Why a line is refused; says no token.
+    package struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
+        /// The rule.
+        package let description: String
+    }
+
+    /// The device.
+    package let registration: DeviceRegistration
+    /// When it registered; nil: the line does not say.
+    package let registeredAt: UnixMilliseconds?
+    /// Its further tokens.
+    package let addresses: [DeviceRecord.SecondaryAddress]
+
+    /// Reads a line, without its end.
+    ///
+    /// - Parameter hosts: whose Web Push endpoints are taken.
+    package init(parsing bytes: [UInt8], hosts: WebPushHosts) throws(Mistake) {
+        do throws(ProblemDetails) {
+            self.registration = try RegistrationBody.read(line: bytes, hosts: hosts)
+            let object = try RegistrationBody.object(bytes)
+            var reader = MemberReader(object, at: "#")
+            self.registeredAt = reader.time("registered_at_ms")
+            var addresses: [DeviceRecord.SecondaryAddress] = []
+            for (index, object) in (reader.objects("activities") ?? []).enumerated() {
+                var inner = MemberReader(object, at: "#/activities/\(index)")
+                for name in ["kind", "token"] where !inner.has(name) { inner.note(name, "must be given") }
+                let kind = inner.word("kind", TokenKind.allCases, \.name)
+                let token = inner.text("token").flatMap { Hexadecimal.decode($0) }
+                if token?.isEmpty ?? true { inner.note("token", "must be hexadecimal") }
+                var address = DeviceRecord.SecondaryAddress(kind: kind ?? .device, token: token ?? [])
+                address.activityID = inner.text("activity") ?? ""
+                address.expiresAtSeconds = inner.time("expires_at_ms")?.seconds ?? 0
+                reader.take(inner.mistakes)
+                addresses.append(address)
+            }
+            guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
+            self.addresses = addresses
+        } catch {
+            let parts = error.parts.map { "\($0.pointer) \($0.detail)" }
+            throw Mistake(description: parts.isEmpty ? error.detail : parts.joined(separator: "; "))
+        }
+    }
+
+    /// Writes a device as a line.
+    package static func append(_ exported: ExportedDevice, to text: inout [UInt8]) {
+        let (device, record) = (exported.device, exported.device.record)
+        var line = JSONObject()
+        line["device"] = .string(record.device)
+        line["provider"] = .string(device.realm.provider.name)
+        line["environment"] = .string(device.realm.environment.name)
+        let isRaw = device.realm.provider == .apns
+        line["token"] = .string(
+            isRaw ? Hexadecimal.encode(record.token) : String(decoding: record.token, as: UTF8.self)
+        )
+        line["token_kind"] = .string(record.tokenKind.name)
+        if !record.user.isEmpty { line["user"] = .string(record.user) }
+        line["topics"] = .array(exported.topics.map { .string($0) })
+        line["attributes"] = .object(Self.members(record.attributes))
+        if !record.webpushP256DH.isEmpty { line["webpush_p256dh"] = .string(Base64URL.encode(record.webpushP256DH)) }
+        if !record.webpushAuth.isEmpty { line["webpush_auth"] = .string(Base64URL.encode(record.webpushAuth)) }
+        if let badge = exported.badge { line["badge"] = .integer(badge) }
+        line["registered_at_ms"] = .integer(device.registeredAt.value)
+        if !record.secondary.isEmpty {
+            line["activities"] = .array(
+                record.secondary.map { address in
+                    [
+                        "activity": .string(address.activityID), "kind": .string(address.kind.name),
+                        "token": .string(Hexadecimal.encode(address.token)),
+                        "expires_at_ms": .integer(UnixMilliseconds(seconds: address.expiresAtSeconds).value),
+                    ]
+                }
+            )
+        }
+        text += JSONValue.object(line).text.utf8
+        text.append(UInt8(ascii: "\n"))
+    }
+
+    private static func members(_ attributes: Attributes) -> JSONObject {
+        var members = JSONObject()
+        for (name, value) in [
+            ("locale", attributes.locale), ("time_zone", attributes.timeZone), ("app_version", attributes.appVersion),
+            ("country", attributes.country),
+        ] where !value.isEmpty { members[name] = .string(value) }
+        if !attributes.tags.isEmpty { members["tags"] = .array(attributes.tags.map { .string($0) }) }
+        return members
+    }
+}

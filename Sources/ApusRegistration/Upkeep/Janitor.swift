@@ -1,0 +1,83 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusRedis
+internal import ApusStore
+internal import Logging
+
+/// Looks over the device store, slowly and all the time, and puts right what crashes left: tokens that were claimed and never
+/// confirmed, hints that no record bears out, and whatever a record should be found by and is not.
+///
+/// The janitors of all processes share the work: each partition is one's for an interval. Who dies in the middle leaves the rest of
+/// that partition for the next interval.
+struct Janitor: Sendable {
+    let store: DeviceStore
+    let apps: @Sendable () -> [AppID]
+    /// Records and hints that it looks at in a second, at most.
+    let recordsPerSecond: Int
+    /// How often a partition is looked over.
+    let interval: Duration
+    let metrics: RegistrationMetrics
+    let shared: SharedMetrics
+    let logger: Logger
+
+    /// How long it rests when there is nothing to do, at most; less when the interval is short.
+    private static let restMax = Duration.seconds(60)
+
+    /// Works until it is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            for app in self.apps() {
+                do {
+                    try await self.lookOver(app)
+                } catch {
+                    guard !Task.isCancelled else { return }
+                    self.logger.warning("the janitor stopped", metadata: ["app": "\(app)", "error": "\(error)"])
+                }
+            }
+            try? await Task.sleep(for: min(Self.restMax, self.interval / 2))
+        }
+    }
+
+    /// Looks over each partition of an app that is due.
+    ///
+    /// - Returns: how many those were.
+    @discardableResult
+    func lookOver(_ app: AppID) async throws(StoreError) -> Int {
+        let seconds = Int(self.interval.components.seconds)
+        let rate = self.recordsPerSecond
+        var count = 0
+        // Elsewhere in each process, so that they do not walk behind each other.
+        for partition in (0..<self.store.keys.keyspace.devicePartitions).shuffled() {
+            guard !Task.isCancelled else { return count }
+            guard try await self.store.beginUpkeep(app, partition, within: max(1, seconds)) else { continue }
+            let report = try await self.store.upkeep(app, partition) { records in
+                try? await Task.sleep(for: .seconds(records) / rate)
+            }
+            count += 1
+            self.tell(report, app, partition)
+        }
+        return count
+    }
+
+    private func tell(_ report: UpkeepReport, _ app: AppID, _ partition: Int) {
+        self.shared.add(Int64(report.devices), to: self.metrics.upkeepDevices)
+        for (repair, count) in [
+            (UpkeepRepair.record, report.ordinals), (.hint, report.hints), (.token, report.tokens),
+            (.user, report.users),
+        ] where count > 0 {
+            self.shared.add(Int64(count), to: self.metrics.upkeepRepairs[repair])
+        }
+        let place: Logger.Metadata = ["app": "\(app)", "partition": "\(partition)"]
+        if report.ordinals + report.hints > 0 {
+            let count = report.ordinals + report.hints
+            self.logger.warning("devices were not found by what leads to them", metadata: place + ["count": "\(count)"])
+        }
+        for text in report.left {
+            self.logger.error("the store contradicts itself", metadata: place + ["what": "\(text)"])
+        }
+    }
+}
+
+extension Logger.Metadata {
+    fileprivate static func + (one: Self, other: Self) -> Self { one.merging(other) { _, last in last } }
+}

@@ -1,0 +1,157 @@
+package import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+
+/// What the janitor did to one partition.
+package struct UpkeepReport: Hashable, Sendable {
+    /// Devices that were looked at.
+    package var devices = 0
+    /// Ordinals whose postings or id were put right.
+    package var ordinals = 0
+    /// Devices whose token or user did not lead to them.
+    package var hints = 0
+    /// Entries of tokens that were settled or cleared.
+    package var tokens = 0
+    /// Users' devices that were not theirs.
+    package var users = 0
+    /// What no machine should decide, in words.
+    package var left: [String] = []
+
+    /// Nothing was done yet.
+    package init() {}
+}
+
+extension DeviceStore {
+    /// Whether nobody looked after an app's part of a partition within that time: then it is the caller's to do.
+    package func beginUpkeep(
+        _ app: AppID,
+        _ partition: Int,
+        within seconds: Int,
+    ) async throws(StoreError) -> Bool {
+        let key = self.keys.upkeep(app, partition)
+        let command = RedisCommand("SET", .text(key), "1", "NX", "EX", .integer(seconds))
+        return try await self.calls.send(command, partition).string == "OK"
+    }
+
+    /// Looks over all of an app's part of a partition and puts right what the records decide. Safe beside whoever writes.
+    ///
+    /// A posting with a key of its own, of a topic that no device of its chunk has, is not found: `StoreCheck` finds it.
+    ///
+    /// - Parameter pace: called with the number of records or hints after each part of them; where to wait.
+    package func upkeep(
+        _ app: AppID,
+        _ partition: Int,
+        pace: @Sendable (Int) async -> Void,
+    ) async throws(StoreError) -> UpkeepReport {
+        var report = UpkeepReport()
+        for realm in Realm.allCases {
+            var check = PlaceCheck(self, app, realm, partition)
+            try await check.run(pace: pace)
+            report.devices += check.count
+            guard !check.findings.isEmpty else { continue }
+            // What a change on its way looked like is not there any more.
+            let doubtful = Set(check.findings)
+            var again = PlaceCheck(self, app, realm, partition)
+            try await again.run(pace: pace)
+            let found = again.findings.filter(doubtful.contains)
+            guard !found.isEmpty else { continue }
+            var mended = try await self.mend(found, of: app)
+            if !mended.left.isEmpty {
+                // What was put right may have been all of it.
+                var last = PlaceCheck(self, app, realm, partition)
+                try await last.run(pace: pace)
+                let standing = Set(last.findings.map(\.description))
+                mended.left.removeAll { !standing.contains($0) }
+            }
+            report.ordinals += mended.ordinals
+            report.hints += mended.hints
+            report.left += mended.left
+        }
+        for name in [StoreKeys.AppBuckets.tokens, .users] {
+            var next: Int? = 0
+            while let bucket = next, !Task.isCancelled {
+                let isTokens = name == .tokens
+                let step =
+                    isTokens
+                    ? try await self.repairTokens(app, partition, bucket: bucket)
+                    : try await self.repairUsers(app, partition, bucket: bucket)
+                if isTokens { report.tokens += step.repaired } else { report.users += step.repaired }
+                next = step.nextBucket
+                await pace(Self.entriesPerBucket)
+            }
+        }
+        return report
+    }
+
+    /// Entries of a bucket, on average at most.
+    private static let entriesPerBucket = 100
+
+    /// Puts right what a check found, where the records decide.
+    package func mend(
+        _ findings: [StoreFinding],
+        of app: AppID,
+    ) async throws(StoreError) -> UpkeepReport {
+        var report = UpkeepReport()
+        try await self.mend(findings, of: app, &report)
+        return report
+    }
+
+    private func mend(
+        _ findings: [StoreFinding],
+        of app: AppID,
+        _ report: inout UpkeepReport,
+    ) async throws(StoreError) {
+        /// Topics in doubt, by place and ordinal.
+        var ordinals: [StoreFinding.Scope: [UInt32: Set<UInt32>]] = [:]
+        var devices: Set<String> = []
+        for finding in findings {
+            switch finding.remedy {
+            case .ordinal(let ordinal, let topic):
+                ordinals[finding.scope, default: [:]][ordinal, default: []].insert(topic)
+            case .hints(let device): devices.insert(device)
+            case .none: report.left.append(finding.description)
+            }
+        }
+        for (scope, doubts) in ordinals {
+            guard case .place(let realm, let partition) = scope else { continue }
+            for (ordinal, topics) in doubts {
+                let isMended = try await self.mend(app, realm, partition, ordinal: ordinal, doubtful: topics)
+                report.ordinals += isMended ? 1 : 0
+            }
+        }
+        for device in devices {
+            guard let id = try? DeviceID(device), let stored = try await self.get(app, id) else { continue }
+            if try await self.repairHints(of: stored) { report.hints += 1 }
+        }
+    }
+
+    /// - Returns: false when somebody changed the record all the time.
+    private func mend(
+        _ app: AppID,
+        _ realm: Realm,
+        _ partition: Int,
+        ordinal: UInt32,
+        doubtful: Set<UInt32>,
+    ) async throws(StoreError) -> Bool {
+        for _ in 0..<StoreLimits.attemptsMax {
+            let value = try await self.calls.record(app, realm, partition: partition, ordinal: ordinal)
+            let device = try value.map { value throws(StoreError) in
+                try StoredDevice(app: app, realm: realm, partition: partition, ordinal: ordinal, value: value)
+            }
+            let topics = device?.record.topics ?? []
+            let stray = doubtful.subtracting(topics).subtracting([TopicExpression.everyoneNumber]).sorted()
+            let reply = try await self.calls.call(
+                "apus1_mend",
+                partition,
+                keys: [self.keys.meta(app, realm, partition)],
+                [
+                    .integer(Int(ordinal)), .bytes(value ?? []),
+                    .bytes(device.map { bigEndian(self.home(of: $0).owner.digest) } ?? []), .bytes(packed(topics)),
+                    .bytes(packed(stray.prefix(Limits.topicsPerDeviceMax))),
+                ],
+            )
+            if reply.integer == 1 { return true }
+        }
+        return false
+    }
+}

@@ -1,0 +1,250 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+
+/// Reads all of one place (an app, realm and partition) and compares it with itself: records with ids, postings, counters,
+/// badges, and with the tokens and users that should lead to them.
+///
+/// Not atomic: what somebody changes meanwhile may be found. What is still found when looked at again is true.
+struct PlaceCheck {
+    /// Findings of one place that are told; the rest is as bad.
+    static let findingsMax = 1_000
+
+    /// What contradicts itself.
+    private(set) var findings: [StoreFinding] = []
+    /// The devices, if they are to be kept.
+    private(set) var devices: [StoredDevice] = []
+    /// Devices that are there.
+    private(set) var count = 0
+    /// Memberships in topics, that of everyone left out.
+    private(set) var subscriptions = 0
+    /// Devices whose badge was counted.
+    private(set) var badges = 0
+
+    private let store: DeviceStore
+    private let app: AppID
+    private let realm: Realm
+    private let partition: Int
+    /// Postings that are known to have a key of their own, beside those that records ask for.
+    private let keyed: Set<PostingKey>
+    private var expected: [PostingKey: ChunkSet] = [:]
+
+    init(_ store: DeviceStore, _ app: AppID, _ realm: Realm, _ partition: Int, keyed: Set<PostingKey> = []) {
+        self.store = store
+        self.app = app
+        self.realm = realm
+        self.partition = partition
+        self.keyed = keyed
+    }
+
+    private var name: String { "\(self.realm.name)/\(self.partition)" }
+
+    /// Checks the place; finds nothing when it is cancelled.
+    ///
+    /// - Parameter pace: called with the number of records after each part of them.
+    mutating func run(keepsDevices: Bool = false, pace: (Int) async -> Void) async throws(StoreError) {
+        let before = try await self.store.meta(self.realm.route(of: self.app), self.partition)
+        let slabs = (before.nextOrdinal + StoreLimits.slabOrdinals - 1) / StoreLimits.slabOrdinals
+        for slab in 0..<slabs {
+            let found = try await self.records(slab)
+            try await self.checkReach(found)
+            try await self.checkHints(found)
+            self.count += found.count
+            if keepsDevices { self.devices += found }
+            await pace(found.count)
+            guard !Task.isCancelled else {
+                self.findings = []
+                return
+            }
+        }
+        let postings = try await self.postings(before)
+        self.compare(postings)
+        let after = try await self.store.meta(self.realm.route(of: self.app), self.partition)
+        // While devices come and go, the counters of one moment are not those of another.
+        guard before == after else { return }
+        let excess = after.live - self.count
+        if excess != 0 {
+            self.note("\(self.name) counts \(excess.magnitude) devices \(excess > 0 ? "more" : "fewer") than it has")
+        }
+        let lost = after.nextOrdinal - self.count - after.resting
+        if lost != 0 { self.note("\(self.name): \(lost) ordinals are neither in use nor at rest") }
+    }
+
+    private mutating func note(_ text: String, _ remedy: StoreFinding.Remedy = .none) {
+        guard self.findings.count < Self.findingsMax else { return }
+        self.findings.append(StoreFinding(.place(self.realm, self.partition), text, remedy))
+    }
+
+    // MARK: Records
+
+    /// The records of a slab; what they are in is noted.
+    private mutating func records(_ slab: Int) async throws(StoreError) -> [StoredDevice] {
+        let key = self.store.keys.slab(self.app, self.realm, self.partition, slab)
+        var found: [StoredDevice] = []
+        var live: Set<Int> = []
+        for (field, value) in try await self.store.fields(of: key, self.partition) {
+            guard let position = Int(String(decoding: field, as: UTF8.self)) else {
+                self.note("\(self.name): a field in slab \(slab) is no ordinal")
+                continue
+            }
+            let ordinal = slab * StoreLimits.slabOrdinals + position
+            live.insert(ordinal)
+            do {
+                let device = try StoredDevice(
+                    app: self.app,
+                    realm: self.realm,
+                    partition: self.partition,
+                    ordinal: UInt32(ordinal),
+                    value: value,
+                )
+                found.append(device)
+                self.subscriptions += device.record.topics.count
+                for topic in [TopicExpression.everyoneNumber] + device.record.topics {
+                    let key = PostingKey(topic: topic, chunk: ordinal / ChunkSet.capacity)
+                    self.expected[key, default: ChunkSet()].insert(ordinal % ChunkSet.capacity)
+                }
+            } catch {
+                self.note("\(self.name), ordinal \(ordinal): \(error.detail)")
+            }
+        }
+        try await self.checkBadges(slab, live)
+        return found
+    }
+
+    /// The badges of a slab: each of a device that is there.
+    private mutating func checkBadges(_ slab: Int, _ live: Set<Int>) async throws(StoreError) {
+        let key = self.store.keys.badges(self.app, self.realm, self.partition, slab)
+        for (field, value) in try await self.store.fields(of: key, self.partition) {
+            let ordinal = Int(String(decoding: field, as: UTF8.self)).map { slab * StoreLimits.slabOrdinals + $0 }
+            guard let ordinal, live.contains(ordinal) else {
+                self.note("\(self.name) counts a badge of nobody, in slab \(slab)")
+                continue
+            }
+            guard let badge = StoredBadge(value), badge.count <= Limits.badgeMax else {
+                self.note("\(self.name), ordinal \(ordinal): a badge of \(value.count) bytes")
+                continue
+            }
+            self.badges += 1
+        }
+    }
+
+    /// Each is where its id leads.
+    private mutating func checkReach(_ devices: [StoredDevice]) async throws(StoreError) {
+        let store = self.store
+        let owners = devices.map { store.home(of: $0).owner }
+        let reached = try await store.read(self.app, owners)
+        for (device, owner) in zip(devices, owners) where reached[owner]?.reference != device.reference {
+            let text =
+                if let other = reached[owner], other.id == device.id {
+                    "\(device.id) is in \(self.name) and \(other.realm.name)"
+                } else {
+                    "\(device.id) in \(self.name) is not reachable by its id"
+                }
+            self.note(text, .ordinal(device.reference.ordinal, topic: TopicExpression.everyoneNumber))
+        }
+    }
+
+    /// Each is found by its token, and by its user.
+    private mutating func checkHints(_ devices: [StoredDevice]) async throws(StoreError) {
+        let store = self.store
+        let missing = try await forEachConcurrently(devices) { device -> [String] in
+            let missing = try await store.missingHints(of: device)
+            guard !missing.isEmpty else { return [] }
+            // Hints are written before the record and after it: of one that was changed meanwhile they are the next look's.
+            let (partition, ordinal) = (Int(device.reference.partition), device.reference.ordinal)
+            let now = try await store.calls.record(device.app, device.realm, partition: partition, ordinal: ordinal)
+            guard now == device.value else { return [] }
+            let still = try await store.missingHints(of: device)
+            return missing.filter(still.contains)
+        }
+        for (device, kinds) in zip(devices, missing) {
+            for kind in kinds {
+                self.note("the \(kind) of \(device.id) does not lead to it", .hints(device: device.id))
+            }
+        }
+    }
+
+    // MARK: Postings
+
+    /// All postings of the place, each in the form that its size asks for.
+    private mutating func postings(_ meta: PlaceMeta) async throws(StoreError) -> [PostingKey: ChunkSet] {
+        let keys = self.store.keys
+        var postings: [PostingKey: ChunkSet] = [:]
+        for bucket in 0..<meta.fewBuckets {
+            let key = keys.bucket(.few, self.app, self.realm, self.partition, bucket)
+            for (field, value) in try await self.store.fields(of: key, self.partition) {
+                let key = PostingKey(
+                    topic: field.prefix(4).reduce(0) { $0 << 8 | UInt32($1) },
+                    chunk: field.dropFirst(4).reduce(0) { $0 << 8 | Int($1) },
+                )
+                postings[key] = ChunkSet(posting: value.span)
+                if value.count >= 64 { self.note("\(self.name), topic \(key.topic): \(value.count) bytes in a bucket") }
+            }
+        }
+        let few = Set(postings.keys)
+        let wanted = self.keyed.union(self.expected.keys.filter { !few.contains($0) })
+        for part in Array(wanted).parts(of: StoreLimits.postingsPerReadMax) {
+            let names: [RedisArgument] = part.map { key in
+                .text(keys.posting(self.app, self.realm, self.partition, topic: key.topic, chunk: key.chunk))
+            }
+            let reply = try await self.store.calls.send(RedisCommand("MGET", names), self.partition)
+            for (key, node) in zip(part, reply.children) {
+                guard let value = node.bytes else { continue }
+                guard let set = ChunkSet(posting: value.span) else {
+                    self.note("\(self.name), topic \(key.topic): a posting of \(value.count) bytes")
+                    continue
+                }
+                if few.contains(key) { self.note("\(self.name), topic \(key.topic) is in two forms") }
+                postings[key] = set
+                let sizes = value.count == ChunkSet.bitmapByteCount ? 192...ChunkSet.capacity : 24...255
+                if !sizes.contains(set.count) {
+                    self.note("\(self.name), topic \(key.topic): \(set.count) in the wrong form")
+                }
+            }
+        }
+        return postings
+    }
+
+    /// Whether postings say what the records say, ordinal by ordinal.
+    private mutating func compare(_ postings: [PostingKey: ChunkSet]) {
+        for key in Set(self.expected.keys).union(postings.keys) where self.expected[key] != postings[key] {
+            let (records, posting) = (self.expected[key] ?? ChunkSet(), postings[key] ?? ChunkSet())
+            for (one, other, text) in [
+                (records, posting, "its posting has not"), (posting, records, "its record has not"),
+            ] {
+                var difference = one
+                difference.subtract(other)
+                difference.forEachOrdinal { position in
+                    let ordinal = UInt32(key.chunk * ChunkSet.capacity + position)
+                    self.note(
+                        "\(self.name), topic \(key.topic): ordinal \(ordinal), which \(text)",
+                        .ordinal(ordinal, topic: key.topic)
+                    )
+                }
+            }
+        }
+    }
+}
+
+extension DeviceStore {
+    /// Which of `token` and `user` do not lead to a device.
+    func missingHints(of device: StoredDevice) async throws(StoreError) -> [String] {
+        let (app, owner) = (device.app, self.home(of: device).owner)
+        var missing: [String] = []
+        let owners = try await self.calls.owners(app, self.calls.placed(app, device.record.token))
+        if !owners.contains(where: { $0.device == owner }) { missing.append("token") }
+        guard !device.record.user.isEmpty else { return missing }
+        let placed = self.calls.placed(app, device.record.user)
+        let hints = try await self.calls.userDevices(app, placed.partition, [placed.digest])[0]
+        if !hints.contains(owner) { missing.append("user") }
+        return missing
+    }
+
+    /// All of a hash, in no order.
+    func fields(of key: String, _ partition: Int) async throws(StoreError) -> [([UInt8], [UInt8])] {
+        var nodes = try await self.calls.send(RedisCommand("HGETALL", .text(key)), partition).children.makeIterator()
+        var fields: [([UInt8], [UInt8])] = []
+        while let field = nodes.next()?.bytes, let value = nodes.next()?.bytes { fields.append((field, value)) }
+        return fields
+    }
+}

@@ -1,0 +1,259 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusTestKit
+import Testing
+
+/// What a check finds in a store that was damaged by hand, and what is left of it after upkeep.
+@Suite struct UpkeepTests {
+    private static func populate(_ fixture: StoreFixture, _ count: Int = 200) async throws {
+        for index in 0..<count {
+            try await fixture.register(
+                "phone-\(index)",
+                user: index % 3 == 0 ? "user-\(index / 6)" : "",
+                topics: ["all"] + (index % 7 == 0 ? ["few-\(index % 3)"] : []),
+            )
+        }
+    }
+
+    /// Sends a command to where a device is.
+    private static func send(
+        _ fixture: StoreFixture,
+        _ partition: Int,
+        _ name: String,
+        _ arguments: RedisArgument...
+    )
+        async throws -> RESPNode
+    {
+        try await fixture.client.send(
+            RedisCommand(name, arguments),
+            on: fixture.store.keys.tag(partition)
+        ).root
+    }
+
+    private static func upkeep(_ fixture: StoreFixture) async throws -> UpkeepReport {
+        var sum = UpkeepReport()
+        for partition in 0..<StoreFixture.partitions {
+            let report = try await fixture.store.upkeep(fixture.app, partition) { _ in }
+            sum.devices += report.devices
+            sum.ordinals += report.ordinals
+            sum.hints += report.hints
+            sum.tokens += report.tokens
+            sum.users += report.users
+            sum.left += report.left
+        }
+        return sum
+    }
+
+    @Test func `A store that is right is left as it is`() async throws {
+        try await StoreFixture.with { fixture in
+            try await Self.populate(fixture)
+            let check = try await fixture.expectClean()
+            #expect(check.deviceCount == 200 && check.subscriptions == 200 + 29)
+            var nothing = UpkeepReport()
+            nothing.devices = 200
+            #expect(try await Self.upkeep(fixture) == nothing)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `Each way in which a posting, an id or a hint can be wrong is found, and put right from the record`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            // Enough for a posting with a key of its own in each partition, and for one bucket of ids.
+            try await Self.populate(fixture, 280)
+            let (keys, app) = (fixture.store.keys, fixture.app)
+            // Out of a dense posting, out of a small one, and into one where it does not belong.
+            let seven = try #require(try await fixture.get("phone-7"))
+            let all = try #require(try await fixture.store.topicNumber(app, TopicName("all")))
+            let few = try #require(try await fixture.store.topicNumber(app, TopicName("few-1")))
+            let partition = Int(seven.reference.partition)
+            let dense = keys.posting(app, .apns, partition, topic: all, chunk: 0)
+            let bytes = try #require(try await Self.send(fixture, partition, "GET", .text(dense)).bytes)
+            let ordinal = [UInt8(seven.reference.ordinal >> 8), UInt8(seven.reference.ordinal & 0xff)]
+            let packed = stride(from: 0, to: bytes.count, by: 2).map { Array(bytes[$0..<$0 + 2]) }
+            #expect(packed.contains(ordinal))
+            let without = packed.filter { $0 != ordinal }.flatMap(\.self)
+            _ = try await Self.send(fixture, partition, "SET", .text(dense), .bytes(without))
+            let stray = UInt32(few + 4)  // A number of the same partition that nobody has: no record asks for it.
+            let field: [UInt8] = [
+                UInt8(truncatingIfNeeded: stray >> 24), UInt8(truncatingIfNeeded: stray >> 16),
+                UInt8(truncatingIfNeeded: stray >> 8), UInt8(truncatingIfNeeded: stray), 0,
+            ]
+            _ = try await Self.send(
+                fixture,
+                partition,
+                "HSET",
+                .text(keys.bucket(.few, app, .apns, partition, 0)),
+                .bytes(field),
+                .bytes(ordinal)
+            )
+            _ = try await Self.send(
+                fixture,
+                partition,
+                "HINCRBY",
+                .text(keys.meta(app, .apns, partition)),
+                "few_count",
+                1
+            )
+            // An id that leads nowhere, a token and a user that lead to nobody.
+            let nine = fixture.place(Array("phone-9".utf8))
+            _ = try await Self.send(
+                fixture,
+                nine.partition,
+                "HDEL",
+                .text(keys.bucket(.ids, app, .apns, nine.partition, 0)),
+                .bytes(nine.digest)
+            )
+            _ = try await Self.send(
+                fixture,
+                nine.partition,
+                "HINCRBY",
+                .text(keys.meta(app, .apns, nine.partition)),
+                "id_count",
+                -1
+            )
+            let token = fixture.place(try #require(Hexadecimal.decode(StoreFixture.token("phone-12"))))
+            _ = try await fixture.client.call(
+                "apus1_token_release",
+                on: keys.tag(token.partition),
+                keys: [keys.meta(app, token.partition)],
+                arguments: [.bytes(token.digest), .bytes(fixture.owner("phone-12"))],
+            )
+            let user = fixture.place(Array("user-3".utf8))
+            _ = try await fixture.client.call(
+                "apus1_user_remove",
+                on: keys.tag(user.partition),
+                keys: [keys.meta(app, user.partition)],
+                arguments: [.bytes(user.digest), .bytes(fixture.owner("phone-18"))],
+            )
+
+            let check = try await StoreCheck.run(fixture.store, app)
+            for text in [
+                "ordinal \(seven.reference.ordinal), which its posting has not",
+                "topic \(stray): ordinal \(seven.reference.ordinal), which its record has not",
+                "phone-9 in apns/\(nine.partition) is not reachable by its id",
+                "apns/\(nine.partition) counts 1 devices fewer than it has",
+                "the token of phone-12 does not lead to it",
+                "the user of phone-18 does not lead to it",
+            ] {
+                #expect(check.problems.contains { $0.contains(text) }, "\(text)")
+            }
+            #expect(check.findings.count == 6, "\(check.problems)")
+            #expect(try await fixture.get("phone-9") == nil)
+
+            let report = try await Self.upkeep(fixture)
+            #expect(report.ordinals == 2 && report.hints == 2 && report.left == [], "\(report)")
+            try await fixture.expectClean()
+            #expect(try await fixture.get("phone-9") != nil)
+        }
+    }
+
+    @Test func `A record that was changed meanwhile is not mended by what was read before`() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("one", topics: ["a"])
+            let one = try #require(try await fixture.get("one"))
+            let place = fixture.place(Array("one".utf8))
+            func mend(_ expected: [UInt8], digest: [UInt8]) async throws -> Int64? {
+                try await fixture.client.call(
+                    "apus1_mend",
+                    on: fixture.store.keys.tag(place.partition),
+                    keys: [fixture.store.keys.meta(fixture.app, .apns, place.partition)],
+                    arguments: [
+                        .integer(Int(one.reference.ordinal)), .bytes(expected), .bytes(digest), .bytes([]), .bytes([]),
+                    ],
+                ).root.integer
+            }
+            #expect(try await mend([1, 2, 3], digest: place.digest) == 0)
+            #expect(try await mend([], digest: []) == 0)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `What crashes leave is taken away`() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("one", user: "ada")
+            let (keys, app) = (fixture.store.keys, fixture.app)
+            let token = fixture.place(try #require(Hexadecimal.decode(StoreFixture.token("one"))))
+            // Claimed by a process that died, and noted for a user by another.
+            _ = try await fixture.client.call(
+                "apus1_token_claim",
+                on: keys.tag(token.partition),
+                keys: [keys.meta(app, token.partition)],
+                arguments: [.bytes(token.digest), .bytes(fixture.owner("ghost"))],
+            )
+            let user = fixture.place(Array("grace".utf8))
+            _ = try await fixture.client.call(
+                "apus1_user_add",
+                on: keys.tag(user.partition),
+                keys: [keys.meta(app, user.partition)],
+                arguments: [.bytes(user.digest), .bytes(fixture.owner("one")), 64],
+            )
+            let check = try await StoreCheck.run(fixture.store, app)
+            #expect(check.problems == [] && check.staleHints == 2 && check.unsettledTokens == 1)
+            let report = try await Self.upkeep(fixture)
+            #expect(report.tokens == 1 && report.users == 1 && report.ordinals + report.hints == 0)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A partition is one janitor's for a time`() async throws {
+        try await StoreFixture.with { fixture in
+            var begun: [Bool] = []
+            for partition in [0, 0, 1] {
+                begun.append(try await fixture.store.beginUpkeep(fixture.app, partition, within: 3_600))
+            }
+            #expect(begun == [true, false, true])
+        }
+    }
+
+    @Test func `A check of a store that is being changed finds nothing wrong`() async throws {
+        try await StoreFixture.with { fixture in
+            try await Self.populate(fixture, 100)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<8 {
+                    group.addTask {
+                        var random = SeededGenerator(seed: UInt64(index))
+                        for _ in 0..<150 {
+                            let device = "phone-\(Int.random(in: 0..<25, using: &random) * 8 + index)"
+                            switch Int.random(in: 0..<3, using: &random) {
+                            case 0: _ = try await fixture.store.delete(fixture.app, DeviceID(device))
+                            case 1:
+                                let user = "user-\(Int.random(in: 0..<20, using: &random))"
+                                try await fixture.register(device, user: user, topics: ["all", "other"])
+                            default:
+                                _ = try await fixture.store.unsubscribe(fixture.app, DeviceID(device), from: ["all"])
+                            }
+                        }
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<3 {
+                        #expect(try await StoreCheck.run(fixture.store, fixture.app).problems == [])
+                        _ = try await Self.upkeep(fixture)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `Every device is exported once, with its topics' names`() async throws {
+        try await StoreFixture.with { fixture in
+            try await Self.populate(fixture)
+            _ = try await fixture.store.setBadge(fixture.app, DeviceID("phone-7"), to: 5)
+            var exported: [String: ExportedDevice] = [:]
+            var count = 0
+            try await fixture.store.forEachDevice(fixture.app) { devices in
+                count += devices.count
+                for device in devices { exported[device.device.id] = device }
+            }
+            #expect(count == 200 && exported.count == 200)
+            #expect(exported["phone-7"]?.topics == ["all", "few-1"] && exported["phone-7"]?.badge == 5)
+            #expect(exported["phone-8"]?.topics == ["all"] && exported["phone-8"]?.badge == nil)
+        }
+    }
+}
