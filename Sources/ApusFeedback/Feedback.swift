@@ -67,17 +67,33 @@ package struct Feedback: Service {
                 clock: clock,
                 logger: logger,
             )
+            let eventHandler = EventHandler(
+                keys: handler.keys,
+                streams: handler.streams,
+                consumer: consumer,
+                metrics: self.context.metrics,
+                shared: self.context.registry.shared,
+                clock: clock,
+                logger: logger,
+            )
             return ShardConsumer(
                 tag: handler.keys.tag,
                 streams: installation.streams,
                 consumer: consumer,
-                feeds: [.init(handler.keys.outcomes, inHandMax: settings.own.batchesInHandMax, countPerRead: 16)],
+                feeds: [
+                    .init(handler.keys.outcomes, inHandMax: settings.own.batchesInHandMax, countPerRead: 16),
+                    .init(handler.keys.events, inHandMax: settings.own.batchesInHandMax, countPerRead: 64),
+                ],
                 leaseMilliseconds: settings.own.leaseMilliseconds,
                 gate: gate,
                 observer: counts,
                 logger: logger,
             ) { entry, _ in
-                try await handler.handle(entry)
+                if entry.stream == handler.keys.events {
+                    try await eventHandler.handle(entry)
+                } else {
+                    try await handler.handle(entry)
+                }
             }
         }
         logger.notice("applying outcomes", metadata: ["shards": "\(shards.count)", "consumer": "\(consumer.name)"])

@@ -70,6 +70,8 @@ package struct FeedbackMetrics: MetricSet {
     package let applyDelay: Histogram
     /// Receipts written.
     package let receipts: CounterBy<ReceiptLabel>
+    /// What apps reported of notifications.
+    package let events: CounterBy2<EventKindLabel, EventEffect>
     /// Streams or groups that vanished and were made again.
     package let groupsLost: Counter
     /// Entries that vanished before they were acknowledged.
@@ -116,6 +118,12 @@ package struct FeedbackMetrics: MetricSet {
             buckets: .queueWait,
         )
         self.receipts = catalogue.counter("apus_feedback_receipts_total", "Receipts written for publishers.", by: .all)
+        self.events = catalogue.counter(
+            "apus_feedback_client_events_total",
+            "What apps reported of notifications, by what became of it.",
+            by: .all,
+            .all,
+        )
         self.groupsLost = catalogue.counter(
             "apus_feedback_groups_lost_total",
             "Streams or consumer groups that vanished and were made again.",

@@ -56,6 +56,8 @@ public struct StreamKeys: Hashable, Sendable {
     public var outcomes: String { self.key("outcomes") }
     /// What apps report.
     public var events: String { self.key("events") }
+    /// What apps reported of a send, counted; sets of the ids that were counted begin with it.
+    package func tally(app: String, _ send: String) -> String { self.key("tally:\(app):\(send)") }
     /// What backends ask of registration.
     public var register: String { self.key("register") }
     /// What publishers read back.

@@ -8,6 +8,12 @@ public enum StreamLimits {
     public static let eventEntriesMax = 100_000
     /// Receipts of its shard that are looked through for a direct send's, from its publication on.
     public static let statusReceiptsMax = 10_000
+    /// Sets that the ids of a send's client events are spread over, so that each stays small.
+    package static let eventIDBuckets = 4_096
+    /// Ids in one of them: some 16 million events of a send. What comes beyond is not counted.
+    package static let eventIDsPerBucketMax = 4_096
+    /// How long counts and ids are kept after the last event: longer than registration takes events of.
+    package static let eventMemory = Duration.seconds(8 * 24 * 3_600)
     /// Dead letters kept per shard.
     public static let deadLettersMax = 10_000
     /// Dead letters read, or removed, by one call: each is up to `Limits.deadLetterBytesMax`.

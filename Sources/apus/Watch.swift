@@ -1,5 +1,7 @@
 import ApusCommand
+import ApusCore
 import ApusInstallation
+import ApusMessages
 import ApusStreams
 import ArgumentParser
 
@@ -39,12 +41,27 @@ struct Watching {
             within: self.timeout.map { .seconds($0) },
             display: ProgressDisplay(),
         )
-        output.write(status.json, else: [Self.sentence(status)])
+        let tally = try await observer.tally()
+        let rate = tally.openRate(accepted: status.total(.accepted))
+        var json = status.json
+        json["events"] = .object(tally.json)
+        json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
+        output.write(json, else: [Self.sentence(status)] + Self.events(tally, rate))
         guard status.isOver else {
             let app = self.app.map { " --app \($0)" } ?? ""
             throw CommandFailure("not over yet; go on watching with: apus watch \(self.send)\(app)")
         }
         if status.exitCode != 0 { throw ExitCode(status.exitCode) }
+    }
+
+    /// What apps reported, if they did: `opened 1,204 (12.0 %)`.
+    private static func events(_ tally: EventTally, _ rate: Double?) -> [String] {
+        let parts = ClientEvent.Kind.allCases.filter { tally.total($0) > 0 }.map { kind in
+            let count = "\(kind.name) \(NumberText.grouped(tally.total(kind)))"
+            guard kind == .opened, let rate else { return count }
+            return "\(count) (\(NumberText.decimal(rate * 100, 1)) %)"
+        }
+        return parts.isEmpty ? [] : [parts.joined(separator: "  ")]
     }
 
     private static func sentence(_ status: SendStatus) -> String { "\(status.send)  \(status.phase.name)" }

@@ -40,6 +40,17 @@ package struct SendObserver: Sendable {
         return SendStatus(send: self.send)
     }
 
+    /// What apps reported of the send's notifications so far.
+    package func tally() async throws -> EventTally {
+        guard let app = try await self.foundApp() else { return EventTally() }
+        return try await self.streams.tally(app: app, send: self.send)
+    }
+
+    private func foundApp() async throws -> String? {
+        if let app { return app }
+        return try await self.streams.find(app: nil, send: self.send).first?.ledger.app
+    }
+
     private func ledger() async throws -> SendLedger? {
         if let app { return try await self.streams.ledger(app: app, send: self.send) }
         return try await self.streams.find(app: nil, send: self.send).first?.ledger

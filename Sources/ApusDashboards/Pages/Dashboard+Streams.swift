@@ -16,7 +16,7 @@ extension Dashboard {
             PanelRow("Commands", commands, wait, fanOut, clocks),
             PanelRow("Waiting", length, backlog, unreadAge, pending, pendingAge, deadLetters),
             PanelRow("Handling", read, acknowledged, claimed, malformed, vanished, replayed),
-            PanelRow("Outcomes", batches, outcomes, applyDelay, receipts),
+            PanelRow("Outcomes", batches, outcomes, applyDelay, receipts, clientEvents),
             PanelRow("Redis", redisCommands, redisErrors, redisDuration, redisConnected),
         ],
     )
@@ -190,6 +190,14 @@ extension Dashboard {
         .perSecond,
         width: 6,
         PanelQuery(W.feedback[\.receipts].rate(by: ["kind"]), "{{kind}}"),
+    )
+
+    private static let clientEvents = Panel.lines(
+        "Client events",
+        "What apps reported of notifications.",
+        .perSecond,
+        width: 24,
+        PanelQuery(W.feedback[\.events].rate(by: ["kind", "effect"]) + " > 0", "{{kind}} {{effect}}"),
     )
 
     // MARK: Redis
