@@ -158,7 +158,7 @@ let package = Package(
         // 5 Tools
         library(
             "ApusSimulator",
-            ["ApusCore", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, nioHTTP1, logging],
+            ["ApusCore", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, nioHTTP1, logging, yams],
         ),
         library(
             "ApusLoadTest",

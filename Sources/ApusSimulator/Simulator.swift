@@ -41,24 +41,26 @@ public final class Simulator: Sendable {
         beside other: Simulator? = nil,
         clock: any WallClock = SystemClock(),
     ) async throws -> Simulator {
-        guard configuration.faults.isValid else {
+        let plan = configuration.script?.plan ?? configuration.faults
+        guard plan.isValid else {
             throw SimulatorError(.invalidFaultPlan, "a probability or delay is out of range")
         }
         precondition(configuration.eventLoops >= 1 && configuration.streamsMax >= 1, "something must run")
         var keys = try other?.keys.withLock { $0 } ?? SimulatorKeys(now: clock.now())
         try keys.register(configuration.apps)
         let world = World(
-            rules: Self.rules(configuration, keys: keys),
-            faults: FaultInjector(configuration.faults),
+            rules: Self.rules(configuration, keys: keys, now: clock.now()),
+            faults: FaultInjector(plan, startedAt: clock.now()),
             ledger: SimulatorLedger(
                 shards: configuration.eventLoops,
                 keepsLongTokens: configuration.keepsLongTokens,
             ),
             clock: clock,
         )
+        for script in configuration.script?.scripts ?? [] { world.faults.add(script) }
         let listeners = SimulatorListeners(configuration: configuration, world: world, authority: keys.authority)
         do {
-            let addresses = try await listeners.start(identity: keys.identity)
+            let addresses = try await listeners.start(keys: keys)
             // Google's client for Python names Google's endpoint, whatever the account's file says.
             let audiences = [addresses.tokenURI, OAuthJudge.googleAudience].compactMap(\.self)
             world.change { $0.oauth.audiences = Set(audiences) }
@@ -69,10 +71,16 @@ public final class Simulator: Sendable {
         }
     }
 
-    private static func rules(_ configuration: SimulatorConfiguration, keys: SimulatorKeys) -> Rules {
+    private static func rules(
+        _ configuration: SimulatorConfiguration,
+        keys: SimulatorKeys,
+        now: UnixMilliseconds,
+    ) -> Rules {
         let tokens = AccessTokens(secret: SecureRandom.bytes(32))
+        var fates = TokenFates(deadShare: configuration.deadShare, deadSince: configuration.deadSince)
+        fates.adopt(configuration.script?.tokens ?? [], start: now)
         return Rules(
-            fates: TokenFates(deadShare: configuration.deadShare, deadSince: configuration.deadSince),
+            fates: fates,
             apns: APNsJudge(
                 keys: keys.registeredKeys,
                 bundleIDs: keys.bundleIDs,
@@ -190,7 +198,7 @@ public final class Simulator: Sendable {
     }
 
     /// Puts a fault plan in force, and numbers requests from 0 again.
-    public func setFaults(_ plan: FaultPlan) { self.world.faults.adopt(plan) }
+    public func setFaults(_ plan: FaultPlan) { self.world.faults.adopt(plan, now: self.world.clock.now()) }
 
     /// Adds a script behind the others. False: too many wait already.
     @discardableResult

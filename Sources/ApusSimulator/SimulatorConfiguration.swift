@@ -64,6 +64,8 @@ public struct SimulatorConfiguration: Sendable {
     public var deadSince: UnixMilliseconds?
     /// What goes wrong.
     public var faults = FaultPlan()
+    /// A story: its faults take the place of `faults`, its tokens are declared beside the lots.
+    public var script: SimulatorScript?
     /// How long Google's access tokens live, in seconds.
     public var accessTokenSeconds: Int64 = 3_600
     /// Whether the ledger keeps tokens of more than 32 bytes, or only their digest.

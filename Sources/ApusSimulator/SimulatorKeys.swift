@@ -32,6 +32,35 @@ struct SimulatorKeys: Sendable {
         }
     }
 
+    /// The certificate of a listener.
+    func identity(_ form: CertificateForm, now: UnixMilliseconds) throws(SimulatorError) -> TLSIdentity {
+        let day: Int64 = 86_400_000
+        var profile = CertificateProfile(
+            .server,
+            commonName: "localhost",
+            dnsNames: ["localhost"],
+            ipAddresses: ["127.0.0.1", "::1"],
+            validity: CertificateValidity(days: Self.days, from: now),
+        )
+        switch form {
+        case .valid: return self.identity
+        case .expired:
+            profile.validity = CertificateValidity(
+                from: now.advanced(byMilliseconds: -30 * day),
+                until: now.advanced(byMilliseconds: -day),
+            )
+        case .wrongName:
+            profile.commonName = "wrong.example"
+            profile.dnsNames = ["wrong.example"]
+            profile.ipAddresses = []
+        }
+        do throws(TLSError) {
+            return try self.authority.issue(profile)
+        } catch {
+            throw SimulatorError(.keys, "no certificate: \(error)")
+        }
+    }
+
     /// Adds apps, and keys for those that have none; an app of a known name is replaced.
     mutating func register(_ added: [SimulatedApp]) throws(SimulatorError) {
         for app in added {

@@ -16,6 +16,8 @@ package struct StrictConnection {
     private var isOpened = false
     private var startedAt: Int64?
     private var saidGoAway = false
+    /// What the last SETTINGS said because of a phase; nil: as ever.
+    private var streamsMax: UInt32?
 
     /// A connection that was just accepted at that listener.
     package init(world: World, shard: LedgerShard, listener: FaultRoute) {
@@ -38,36 +40,60 @@ package struct StrictConnection {
         self.requests += 1
         let isTokenEndpoint = self.listener == .fcm && request.path.split(separator: "?").first == "/token"
         let route = isTokenEndpoint ? FaultRoute.oauth : self.listener
-        let draw = self.world.faults.next(route, path: Array(request.path.utf8).span)
+        let now = UnixMilliseconds(nanoseconds / 1_000_000)
+        let draw = self.world.faults.next(route, path: Array(request.path.utf8).span, now: now)
         let visit = Visit(
             route: route,
             fault: draw.fault,
+            retryAfter: draw.retryAfterSeconds.map { RetryAfterForm.seconds($0) } ?? self.world.faults.plan.retryAfter,
             number: self.number << 32 | self.requests,
-            now: UnixMilliseconds(nanoseconds / 1_000_000),
+            now: now,
             nanoseconds: nanoseconds,
         )
+        let goAway = self.goodbye(visit)
+        guard goAway?.lastStream ?? .this == .this else {
+            // It comes after the last stream: nobody looks at it.
+            self.record(request, visit, address: "", status: 0)
+            var ruling = Ruling(action: .silence)
+            ruling.goAway = goAway
+            return ruling
+        }
         var ruling = self.ruling(request, visit)
         ruling.delayMicroseconds = draw.delayMicroseconds
-        ruling.isLast = self.isLast(draw.fault, nanoseconds)
+        ruling.goAway = goAway
+        self.announceStreams(&ruling, now)
         return ruling
     }
 
     /// A connection says goodbye once.
-    private mutating func isLast(_ fault: Fault?, _ nanoseconds: Int64) -> Bool {
-        let startedAt = self.startedAt ?? nanoseconds
+    private mutating func goodbye(_ visit: Visit) -> GoAwayForm? {
+        let startedAt = self.startedAt ?? visit.nanoseconds
         self.startedAt = startedAt
-        guard !self.saidGoAway else { return false }
-        let age = nanoseconds - startedAt
+        guard !self.saidGoAway else { return nil }
+        let (faults, age) = (self.world.faults, visit.nanoseconds - startedAt)
         self.saidGoAway =
-            fault == .goAway || self.world.faults.isGoAwayDue(self.listener, requests: self.requests, age: age)
-        if self.saidGoAway { self.shard.countGoAway() }
-        return self.saidGoAway
+            visit.fault == .goAway
+            || faults.isGoAwayDue(self.listener, requests: self.requests, age: age, now: visit.now)
+        guard self.saidGoAway else { return nil }
+        self.shard.countGoAway()
+        return faults.goAwayForm(self.listener, now: visit.now)
+    }
+
+    /// A phase's limit is told with the first request in it, and taken back with the first one after it.
+    private mutating func announceStreams(_ ruling: inout Ruling, _ now: UnixMilliseconds) {
+        guard self.listener != .apns || self.isOpened else { return }
+        let limit = self.world.faults.streamsMax(now: now)
+        guard limit != self.streamsMax || ruling.opensStreams else { return }
+        if limit == nil, self.streamsMax != nil { ruling.opensStreams = true }
+        self.streamsMax = limit
+        ruling.streamsMax = limit
     }
 
     /// A request with its circumstances.
     private struct Visit {
         let route: FaultRoute
         let fault: Fault?
+        let retryAfter: RetryAfterForm
         let number: UInt64
         let now: UnixMilliseconds
         let nanoseconds: Int64
@@ -93,6 +119,7 @@ package struct StrictConnection {
         switch visit.fault {
         case .silence: ruling.action = .silence
         case .drop: ruling.action = .drop
+        case .halfBody: if case .answer(let answer) = ruling.action { ruling.action = .half(answer) }
         default: break
         }
         return ruling
@@ -103,7 +130,7 @@ package struct StrictConnection {
         return FaultAnswers.answer(
             fault,
             route: visit.route,
-            retryAfter: self.world.faults.plan.retryAfter,
+            retryAfter: visit.retryAfter,
             id: request.first("apns-id"),
             number: visit.number,
             now: visit.now,

@@ -2,6 +2,7 @@ import ApusCore
 import ApusSimulator
 import ArgumentParser
 import Dispatch
+import Foundation
 import Glibc
 
 /// `apus simulate`: a simulated Apple and Google until the duration is over or a signal comes.
@@ -66,6 +67,12 @@ struct Simulate: AsyncParsableCommand {
     var digests = false
     @Option(help: "Seconds to run; without, until SIGINT or SIGTERM.")
     var duration: Double?
+    @Option(help: "A story of faults as YAML: see --help-script.")
+    var script: String?
+    @Flag(help: "Only check the script: names the line and field that is wrong.")
+    var check = false
+    @Flag(help: "Tell what a script may say, with an example.")
+    var helpScript = false
     @Flag(help: "Print where it listens, and at the end the summary, as JSON.")
     var json = false
 
@@ -83,10 +90,21 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--retry-after is 0 to 86,400")
         }
         guard self.duration.map({ $0 > 0 && $0 < 1e9 }) ?? true else { throw ValidationError("--duration is positive") }
+        guard self.script == nil || (plan.isQuiet && !self.blind) else {
+            throw ValidationError("--script says what goes wrong: leave out --blind and the options for faults")
+        }
+        guard self.script != nil || !self.check else { throw ValidationError("--check needs --script") }
         _ = try self.parsedApps()
     }
 
     func run() async throws {
+        guard !self.helpScript else { return print(SimulatorScript.help) }
+        let script = try self.script.map { file in
+            var script = try SimulatorScript(yaml: String(contentsOfFile: file, encoding: .utf8), name: file)
+            if !script.hasSeed { script.plan.seed = self.seed }
+            return script
+        }
+        if self.check, let script { return print("good: \(script.summary)") }
         var configuration = SimulatorConfiguration()
         configuration.host = self.host
         configuration.apnsPort = self.apnsPort
@@ -98,6 +116,7 @@ struct Simulate: AsyncParsableCommand {
         configuration.eventLoops = self.loops
         configuration.deadShare = DeadShare(self.dead, seed: self.seed)
         configuration.faults = self.plan
+        configuration.script = script
         configuration.keepsLongTokens = !self.digests
         configuration.apps = try self.parsedApps()
         let simulator = try await Simulator.start(configuration)

@@ -56,6 +56,8 @@ package struct HTTP2Response: Sendable {
     package let headers: [HeaderField]
     /// Empty: the stream ends with the headers.
     package let body: [UInt8]
+    /// Whether the stream stays open behind the body, as if more of it came: a fault.
+    package var isUnfinished = false
 
     /// An answer.
     package init(status: Int, headers: [HeaderField] = [], body: [UInt8] = []) {

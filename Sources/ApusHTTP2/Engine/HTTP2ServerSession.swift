@@ -133,6 +133,7 @@ package import NIOCore
         unsafe stream.pointee.isAnswered = true
         unsafe stream.pointee.answer = response.body
         unsafe stream.pointee.answerSent = 0
+        unsafe stream.pointee.isAnswerUnfinished = response.isUnfinished
         let status: (UInt8, UInt8, UInt8) = (
             UInt8(0x30 + response.status / 100), UInt8(0x30 + response.status / 10 % 10),
             UInt8(0x30 + response.status % 10)
@@ -173,7 +174,7 @@ package import NIOCore
                         flags: 0,
                     )
                 }
-                guard !response.body.isEmpty else {
+                guard !response.body.isEmpty || response.isUnfinished else {
                     return unsafe nghttp2_submit_response(raw, streamID, fields.baseAddress, count, nil)
                 }
                 var body = unsafe nghttp2_data_provider(

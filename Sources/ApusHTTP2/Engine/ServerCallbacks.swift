@@ -96,8 +96,10 @@ enum ServerCallbacks {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
         }
         let left = unsafe stream.pointee.answer.count - stream.pointee.answerSent
+        let isUnfinished = unsafe stream.pointee.isAnswerUnfinished
+        guard left > 0 || !isUnfinished else { return Int(NGHTTP2_ERR_DEFERRED.rawValue) }
         let count = min(left, room)
-        let last = count == left ? NGHTTP2_DATA_FLAG_EOF.rawValue : 0
+        let last = count == left && !isUnfinished ? NGHTTP2_DATA_FLAG_EOF.rawValue : 0
         unsafe flags?.pointee = NGHTTP2_DATA_FLAG_NO_COPY.rawValue | last
         return count
     }

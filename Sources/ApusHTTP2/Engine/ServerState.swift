@@ -13,6 +13,8 @@
     var answer: [UInt8] = []
     var answerSent = 0
     var isAnswered = false
+    /// The answer breaks off: its stream never ends.
+    var isAnswerUnfinished = false
 
     mutating func begin(streamID: Int32) {
         self.streamID = streamID

@@ -113,7 +113,7 @@ struct BlindDesk {
     @inline(never)
     private mutating func judgeSlowly(_ request: borrowing BlindRequest, body: Span<UInt8>) -> Verdict {
         let route = request.isTokenEndpoint ? FaultRoute.oauth : self.listener
-        let draw = self.world.faults.next(route, path: request.path.span)
+        let draw = self.world.faults.next(route, path: request.path.span, now: self.now)
         var verdict = Verdict(
             action: .accept,
             delayMicroseconds: draw.delayMicroseconds,
@@ -130,7 +130,8 @@ struct BlindDesk {
         }
         self.record(request, body: body, route: route, token: token, verdict, draw.fault, number)
         switch draw.fault {
-        case .silence: verdict.action = .silence
+        // A half body is none to whoever only counts.
+        case .silence, .halfBody: verdict.action = .silence
         case .drop: verdict.action = .drop
         default: break
         }

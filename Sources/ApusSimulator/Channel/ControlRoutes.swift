@@ -140,7 +140,7 @@ struct ControlRoutes: Sendable {
         do throws(SimulatorError) {
             if path == "/faults" {
                 let order = try FaultOrder(json: body)
-                if let plan = order.plan { self.world.faults.adopt(plan) }
+                if let plan = order.plan { self.world.faults.adopt(plan, now: self.world.clock.now()) }
                 guard order.scripts.allSatisfy(self.world.faults.add) else {
                     return Self.refusal(409, "too many scripts wait")
                 }
@@ -150,7 +150,7 @@ struct ControlRoutes: Sendable {
             }
             return Self.json(200, Array("{}".utf8))
         } catch {
-            return Self.refusal(400, error.message)
+            return Self.refusal(400, error.field.isEmpty ? error.message : "\(error.field): \(error.message)")
         }
     }
 }

@@ -53,9 +53,21 @@ final class HTTP1Driver: ChannelInboundHandler {
             context.eventLoop.assumeIsolated().scheduleTask(in: .microseconds(ruling.delayMicroseconds)) {
                 self.write(answer, keepsAlive: keepsAlive, context)
             }
+        case .half(let answer): self.writeHalf(answer, context)
         case .silence: break
         case .refuse, .drop: context.close(promise: nil)
         }
+    }
+
+    /// Promises the whole body and brings half of it.
+    private func writeHalf(_ answer: ProviderAnswer, _ context: ChannelHandlerContext) {
+        var headers = HTTPHeaders(answer.headers.map { ($0.name, $0.value) })
+        headers.add(name: "content-length", value: String(answer.body.count + 1))
+        let status = HTTPResponseStatus(statusCode: answer.status)
+        let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
+        context.write(self.wrapOutboundOut(.head(head)), promise: nil)
+        let half = ByteBuffer(bytes: answer.half.body)
+        context.writeAndFlush(self.wrapOutboundOut(.body(.byteBuffer(half))), promise: nil)
     }
 
     private func write(_ answer: ProviderAnswer, keepsAlive: Bool, _ context: ChannelHandlerContext) {

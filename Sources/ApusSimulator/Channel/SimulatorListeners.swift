@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusHTTP2
 internal import ApusTLS
 internal import NIOCore
@@ -40,12 +41,13 @@ final class SimulatorListeners: Sendable {
     }
 
     /// Listens wherever the configuration says.
-    func start(identity: TLSIdentity) async throws(SimulatorError) -> SimulatorAddresses {
+    func start(keys: SimulatorKeys) async throws(SimulatorError) -> SimulatorAddresses {
         var ports: [FaultRoute: Int] = [:]
         let wanted = [(FaultRoute.apns, self.configuration.apnsPort), (.fcm, self.configuration.fcmPort)]
         for (route, port) in wanted {
             guard let port else { continue }
-            let context = try self.context(identity, for: route)
+            let form = self.configuration.script?.certificates[route] ?? .valid
+            let context = try self.context(keys.identity(form, now: self.world.clock.now()), for: route)
             let bound = try await self.listen(route, Door(port: port, context: context))
             ports[route] = bound
             self.doors.withLock { $0[route] = Door(port: bound, context: context) }

@@ -27,7 +27,9 @@ final class StrictDriver: HTTP2ServerDelegate {
     }
 
     private func perform(_ ruling: Ruling, on streamID: Int32, _ handler: HTTP2ServerHandler) {
-        if ruling.opensStreams { handler.updateSettings(maxConcurrentStreams: self.streamsMax) }
+        if ruling.streamsMax != nil || ruling.opensStreams {
+            handler.updateSettings(maxConcurrentStreams: ruling.streamsMax ?? self.streamsMax)
+        }
         switch ruling.action {
         case .answer(let answer):
             let response = HTTP2Response(answer)
@@ -36,14 +38,24 @@ final class StrictDriver: HTTP2ServerDelegate {
             } else {
                 handler.respond(to: streamID, response)
             }
+        case .half(let answer):
+            var response = HTTP2Response(answer.half)
+            response.isUnfinished = true
+            handler.respond(to: streamID, response, after: .microseconds(ruling.delayMicroseconds))
         case .silence: break
         case .refuse: handler.reset(streamID, code: .refusedStream)
         case .drop: return handler.close()
         }
-        if ruling.isLast {
-            self.lastStreamID = streamID
-            handler.goAway(lastStreamID: streamID, code: .noError, debug: Array(#"{"reason":"Shutdown"}"#.utf8))
-        }
+        guard let goAway = ruling.goAway else { return }
+        self.lastStreamID =
+            switch goAway.lastStream {
+            case .this: streamID
+            // A client's streams are odd (RFC 9113 §5.1.1).
+            case .before: max(0, streamID - 2)
+            case .none: 0
+            }
+        let debug = JSONValue.object(["reason": .string(goAway.reason)]).bytes
+        handler.goAway(lastStreamID: self.lastStreamID, code: .noError, debug: debug)
     }
 }
 
@@ -55,5 +67,14 @@ extension HTTP2Response {
             headers: answer.headers.compactMap { try? HeaderField($0.name, $0.value) },
             body: answer.body,
         )
+    }
+}
+
+extension ProviderAnswer {
+    /// The answer with half of its body; of an empty one nothing is left but the headers.
+    var half: ProviderAnswer {
+        var answer = self
+        answer.body = Array(self.body.prefix(self.body.count / 2))
+        return answer
     }
 }

@@ -39,8 +39,12 @@ public enum Fault: Hashable, Sendable {
     case drop
     /// It is answered, and GOAWAY with its stream as the last one follows: whatever comes after it is not processed.
     case goAway
+    /// It is answered, but only half of the body comes, and the stream stays open.
+    case halfBody
     /// An answer word for word.
     case answer(status: Int, body: String)
+    /// The answer that a provider has for its word: see ``ReasonRate``.
+    case reason(String)
 
     /// The name in plans, ledgers and summaries.
     public var name: String {
@@ -52,13 +56,15 @@ public enum Fault: Hashable, Sendable {
         case .refusal: "refusal"
         case .drop: "drop"
         case .goAway: "go_away"
+        case .halfBody: "half_body"
         case .answer: "answer"
+        case .reason: "reason"
         }
     }
 
     /// All that a name says enough of.
     static let named: [Fault] = [
-        .tooManyRequests, .unavailable, .internalError, .silence, .refusal, .drop, .goAway,
+        .tooManyRequests, .unavailable, .internalError, .silence, .refusal, .drop, .goAway, .halfBody,
     ]
 
     /// The number in packed ledger entries; 0 is no fault.
@@ -72,12 +78,21 @@ public enum Fault: Hashable, Sendable {
         case .drop: 6
         case .goAway: 7
         case .answer: 8
+        case .halfBody: 9
+        case .reason: 10
         }
     }
 
+    /// The largest of these numbers; a packed entry has room for 31.
+    static let codeMax: UInt8 = 10
+
     /// The name of a packed number.
     static func name(code: UInt8) -> String? {
-        code == 8 ? "answer" : Self.named.first { $0.code == code }?.name
+        switch code {
+        case 8: "answer"
+        case 10: "reason"
+        default: Self.named.first { $0.code == code }?.name
+        }
     }
 }
 

@@ -16,7 +16,13 @@ enum FaultAnswers {
         now: UnixMilliseconds,
     ) -> ProviderAnswer? {
         switch fault {
-        case .silence, .refusal, .drop, .goAway: return nil
+        case .silence, .refusal, .drop, .goAway, .halfBody: return nil
+        case .reason(let word):
+            var answer = FaultReasons.answer(word, route: route, id: id, now: now)
+            if let value = Self.value(of: retryAfter, number: number, now: now), [429, 503].contains(answer?.status) {
+                answer?.headers.append(ProviderHeader("retry-after", value))
+            }
+            return answer
         case .answer(let status, let body):
             let type = body.utf8.first == 0x7b ? "application/json" : "text/html"
             return ProviderAnswer(

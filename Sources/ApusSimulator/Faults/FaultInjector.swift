@@ -1,3 +1,4 @@
+package import ApusCore
 internal import Synchronization
 
 /// One-shot misfortune: the next `count` requests on a route, or only those whose path contains a text, get `fault`.
@@ -28,6 +29,17 @@ package final class FaultInjector: Sendable {
         var scripts: [FaultScript] = []
         /// Requests seen per route since the plan came.
         var numbers: [3 of UInt64] = [0, 0, 0]
+        /// When the plan came into force; nil: it does with the next request.
+        var startedAt: UnixMilliseconds?
+        /// Google's window, and what was taken in it.
+        var window: Int64 = 0
+        var messages = 0
+
+        mutating func elapsed(_ now: UnixMilliseconds) -> Int64 {
+            let start = self.startedAt ?? now
+            self.startedAt = start
+            return max(0, now.milliseconds(since: start))
+        }
     }
 
     private let state: Mutex<State>
@@ -35,9 +47,11 @@ package final class FaultInjector: Sendable {
     private let quiet: Atomic<Bool>
 
     /// Starts with that plan.
-    package init(_ plan: FaultPlan = FaultPlan()) {
+    ///
+    /// - Parameter startedAt: when it comes into force; nil: with the first request.
+    package init(_ plan: FaultPlan = FaultPlan(), startedAt: UnixMilliseconds? = nil) {
         precondition(plan.isValid, "the fault plan says something impossible")
-        self.state = Mutex(State(plan: plan))
+        self.state = Mutex(State(plan: plan, startedAt: startedAt))
         self.quiet = Atomic(plan.isQuiet)
     }
 
@@ -51,11 +65,10 @@ package final class FaultInjector: Sendable {
     package var scripts: [FaultScript] { self.state.withLock { $0.scripts } }
 
     /// Puts a plan in force and numbers requests from 0 again; scripts stay.
-    package func adopt(_ plan: FaultPlan) {
+    package func adopt(_ plan: FaultPlan, now: UnixMilliseconds? = nil) {
         precondition(plan.isValid, "the fault plan says something impossible")
         self.state.withLock { state in
-            state.plan = plan
-            state.numbers = [0, 0, 0]
+            state = State(plan: plan, scripts: state.scripts, startedAt: now)
             self.updateQuiet(state)
         }
     }
@@ -84,13 +97,22 @@ package final class FaultInjector: Sendable {
     }
 
     /// What befalls the next request on that route.
-    package func next(_ route: FaultRoute, path: Span<UInt8>) -> FaultDraw {
+    package func next(
+        _ route: FaultRoute,
+        path: Span<UInt8>,
+        now: UnixMilliseconds = UnixMilliseconds(0),
+    ) -> FaultDraw {
         guard !self.isQuiet else { return .none }
         return self.state.withLock { state in
             let index = Int(route.rawValue) - 1
             let number = state.numbers[index]
             state.numbers[index] += 1
-            var draw = state.plan.draw(route, number: number)
+            let elapsed = state.elapsed(now)
+            var draw = state.plan.draw(route, number: number, at: elapsed)
+            if route == .fcm, let seconds = Self.overQuota(&state, path, elapsed) {
+                draw.fault = .tooManyRequests
+                draw.retryAfterSeconds = seconds
+            }
             if let struck = Self.strike(&state.scripts, route, path) {
                 draw.fault = struck
                 self.updateQuiet(state)
@@ -99,14 +121,42 @@ package final class FaultInjector: Sendable {
         }
     }
 
+    /// Seconds until Google's next window, if this one has no room for another message.
+    private static func overQuota(_ state: inout State, _ path: Span<UInt8>, _ elapsed: Int64) -> Int? {
+        guard let quota = state.plan.quota, path.contains("/messages:send") else { return nil }
+        let window = elapsed / quota.windowMilliseconds
+        if window != state.window { (state.window, state.messages) = (window, 0) }
+        guard state.messages >= quota.messages else {
+            state.messages += 1
+            return nil
+        }
+        return Int(((window + 1) * quota.windowMilliseconds - elapsed + 999) / 1_000)
+    }
+
+    /// How many requests at a time a connection is allowed now; nil: as many as ever.
+    package func streamsMax(now: UnixMilliseconds) -> UInt32? {
+        guard !self.isQuiet else { return nil }
+        return self.state.withLock { $0.plan.streamsMax(at: $0.elapsed(now)) }
+    }
+
+    /// How GOAWAY is said on a route now.
+    package func goAwayForm(_ route: FaultRoute, now: UnixMilliseconds) -> GoAwayForm {
+        self.state.withLock { $0.plan.rates(route, at: $0.elapsed(now)).goAway }
+    }
+
     /// Whether a connection has served for long enough.
     ///
     /// - Parameters:
     ///   - requests: how many it served.
     ///   - age: nanoseconds since its first one.
-    package func isGoAwayDue(_ route: FaultRoute, requests: UInt64, age: Int64) -> Bool {
+    package func isGoAwayDue(
+        _ route: FaultRoute,
+        requests: UInt64,
+        age: Int64,
+        now: UnixMilliseconds = UnixMilliseconds(0),
+    ) -> Bool {
         guard !self.isQuiet else { return false }
-        let rates = self.state.withLock { $0.plan[route] }
+        let rates = self.state.withLock { $0.plan.rates(route, at: $0.elapsed(now)) }
         if let after = rates.goAwayAfterRequests, requests >= UInt64(after) { return true }
         return rates.goAwayEveryMilliseconds.map { age >= $0 * 1_000_000 } ?? false
     }

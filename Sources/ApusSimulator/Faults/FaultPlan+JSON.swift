@@ -13,7 +13,10 @@ package struct FaultOrder: Hashable, Sendable {
     /// {"seed": 7,
     ///  "apns": {"too_many_requests": 0.01, "unavailable": 0, "internal_error": 0, "silence": 0, "refusal": 0,
     ///           "drop": 0, "delay_ms": 5, "jitter_ms": 10, "go_away_after": 1000,
-    ///           "go_away_every_ms": 1000},
+    ///           "go_away_every_ms": 1000, "go_away_reason": "Shutdown", "go_away_last": "this",
+    ///           "half_body": 0, "slow": 0.1, "slow_ms": 10000, "reasons": {"BadDeviceToken": 0.01}},
+    ///  "phases": [{"from_ms": 10000, "until_ms": 20000, "streams": 5, "apns": {"unavailable": 1}}],
+    ///  "quota": {"messages": 600, "window_ms": 60000},
     ///  "fcm": {}, "oauth": {}, "retry_after": {"form": "seconds", "seconds": 17},
     ///  "scripts": [{"route": "oauth", "count": 2, "fault": "unavailable"},
     ///              {"route": "fcm", "path": "p1", "count": 1, "fault": {"status": 502, "body": "<html>"}}]}
@@ -27,87 +30,219 @@ package struct FaultOrder: Hashable, Sendable {
         } catch {
             throw SimulatorError(.malformedJSON, "not JSON: \(error)")
         }
-        guard let members = text.object?.members else { throw Self.invalid("an object is expected") }
+        try self.init(text)
+    }
+
+    /// Reads an order from its values; an error names the field.
+    init(_ order: JSONValue) throws(SimulatorError) {
+        guard let members = order.object?.members else { throw Self.invalid("", "must be an object") }
         var plan = FaultPlan()
         var hasPlan = false
         var scripts: [FaultScript] = []
         for member in members {
             if member.name == "scripts" {
-                guard let elements = member.value.array else { throw Self.invalid("scripts is not an array") }
-                for element in elements { scripts.append(try Self.script(element)) }
+                for (index, element) in try Self.elements(member.value, "scripts").enumerated() {
+                    scripts.append(try Self.script(element, "scripts[\(index)]"))
+                }
                 continue
             }
             hasPlan = true
-            if let route = FaultRoute(name: member.name) {
-                plan[route] = try Self.rates(member.value)
-            } else if member.name == "seed", let seed = member.value.int64, seed >= 0 {
+            switch member.name {
+            case "seed":
+                guard let seed = member.value.int64, seed >= 0 else {
+                    throw Self.invalid("seed", "must be a whole number from 0 on")
+                }
                 plan.seed = UInt64(seed)
-            } else if member.name == "retry_after" {
-                plan.retryAfter = try Self.retryAfter(member.value)
-            } else {
-                throw Self.invalid("\(member.name) is unknown or out of range")
+            case "retry_after": plan.retryAfter = try Self.retryAfter(member.value)
+            case "phases":
+                for (index, element) in try Self.elements(member.value, "phases").enumerated() {
+                    plan.phases.append(try Self.phase(element, "phases[\(index)]"))
+                }
+            case "quota": plan.quota = try Self.quota(member.value)
+            default:
+                guard let route = FaultRoute(name: member.name) else { throw Self.invalid(member.name, "is unknown") }
+                plan[route] = try Self.rates(member.value, of: route, member.name)
             }
         }
-        guard plan.isValid else { throw Self.invalid("a probability or delay is out of range") }
         self.plan = hasPlan ? plan : nil
         self.scripts = scripts
     }
 
-    private static func invalid(_ what: String) -> SimulatorError { SimulatorError(.invalidFaultPlan, what) }
+    private static func invalid(_ field: String, _ what: String) -> SimulatorError {
+        SimulatorError(.invalidFaultPlan, what, field: field)
+    }
 
-    private static func rates(_ value: JSONValue) throws(SimulatorError) -> FaultRates {
-        guard let members = value.object?.members else { throw Self.invalid("a route is not an object") }
+    private static func elements(_ value: JSONValue, _ field: String) throws(SimulatorError) -> [JSONValue] {
+        guard let elements = value.array else { throw Self.invalid(field, "must be a list") }
+        return elements
+    }
+
+    private static func members(_ value: JSONValue, _ field: String) throws(SimulatorError) -> [JSONObject.Member] {
+        guard let members = value.object?.members else { throw Self.invalid(field, "must be an object") }
+        return Array(members)
+    }
+
+    // MARK: Rates
+
+    private static func rates(
+        _ value: JSONValue,
+        of route: FaultRoute,
+        _ field: String,
+    ) throws(SimulatorError) -> FaultRates {
         var rates = FaultRates()
-        for member in members {
-            guard let number = member.value.double else { throw Self.invalid("\(member.name) is not a number") }
+        for member in try Self.members(value, field) {
+            let (place, value) = ("\(field).\(member.name)", member.value)
             switch member.name {
-            case "too_many_requests": rates.tooManyRequests = number
-            case "unavailable": rates.unavailable = number
-            case "internal_error": rates.internalError = number
-            case "silence": rates.silence = number
-            case "refusal": rates.refusal = number
-            case "drop": rates.drop = number
-            case "delay_ms": rates.delayMilliseconds = try Self.whole(member)
-            case "jitter_ms": rates.jitterMilliseconds = try Self.whole(member)
-            case "go_away_after": rates.goAwayAfterRequests = Int(try Self.whole(member))
-            case "go_away_every_ms": rates.goAwayEveryMilliseconds = try Self.whole(member)
-            default: throw Self.invalid("\(member.name) is unknown")
+            case "too_many_requests": rates.tooManyRequests = try Self.share(value, place)
+            case "unavailable": rates.unavailable = try Self.share(value, place)
+            case "internal_error": rates.internalError = try Self.share(value, place)
+            case "silence": rates.silence = try Self.share(value, place)
+            case "refusal": rates.refusal = try Self.share(value, place)
+            case "drop": rates.drop = try Self.share(value, place)
+            case "half_body": rates.halfBody = try Self.share(value, place)
+            case "slow": rates.slow = try Self.share(value, place)
+            case "slow_ms": rates.slowMilliseconds = try Self.milliseconds(value, place)
+            case "delay_ms": rates.delayMilliseconds = try Self.milliseconds(value, place)
+            case "jitter_ms": rates.jitterMilliseconds = try Self.milliseconds(value, place)
+            case "go_away_after": rates.goAwayAfterRequests = Int(try Self.whole(value, place, in: 1...1_000_000_000))
+            case "go_away_every_ms":
+                rates.goAwayEveryMilliseconds = try Self.whole(value, place, in: 1...FaultRates.delayMillisecondsMax)
+            case "go_away_reason": rates.goAway.reason = try Self.goAwayReason(value, place)
+            case "go_away_last":
+                guard let last = value.string.flatMap(GoAwayForm.LastStream.init(rawValue:)) else {
+                    throw Self.invalid(place, "must be this, before or none")
+                }
+                rates.goAway.lastStream = last
+            case "reasons": rates.reasons = try Self.reasons(value, of: route, place)
+            default: throw Self.invalid(place, "is unknown")
             }
+        }
+        guard rates.isValid else { throw Self.invalid(field, "has probabilities of more than 1 together") }
+        return rates
+    }
+
+    private static func reasons(
+        _ value: JSONValue,
+        of route: FaultRoute,
+        _ field: String,
+    ) throws(SimulatorError) -> [ReasonRate] {
+        var rates: [ReasonRate] = []
+        for member in try Self.members(value, field) {
+            let word = try Self.reason(member.name, of: route, "\(field).\(member.name)")
+            rates.append(ReasonRate(word, try Self.share(member.value, "\(field).\(member.name)")))
         }
         return rates
     }
 
-    private static func whole(_ member: JSONObject.Member) throws(SimulatorError) -> Int64 {
-        guard let value = member.value.int64 else { throw Self.invalid("\(member.name) is not a whole number") }
-        return value
+    private static func reason(_ word: String, of route: FaultRoute, _ field: String) throws(SimulatorError) -> String {
+        let known = FaultReasons.words(of: route)
+        guard known.contains(word) else {
+            throw Self.invalid(field, "is no answer of \(route.name); known are \(known.joined(separator: ", "))")
+        }
+        return word
+    }
+
+    private static func goAwayReason(_ value: JSONValue, _ field: String) throws(SimulatorError) -> String {
+        guard let word = value.string, !word.isEmpty, word.utf8.count <= 64,
+            word.utf8.allSatisfy({ (0x41...0x5a).contains($0) || (0x61...0x7a).contains($0) })
+        else { throw Self.invalid(field, "must be a word such as Shutdown or BadCertificateEnvironment") }
+        return word
+    }
+
+    private static func share(_ value: JSONValue, _ field: String) throws(SimulatorError) -> Double {
+        guard let share = value.double, (0...1).contains(share) else { throw Self.invalid(field, "must be 0 to 1") }
+        return share
+    }
+
+    private static func milliseconds(_ value: JSONValue, _ field: String) throws(SimulatorError) -> Int64 {
+        try Self.whole(value, field, in: 0...FaultRates.delayMillisecondsMax)
+    }
+
+    private static func whole(
+        _ value: JSONValue,
+        _ field: String,
+        in range: ClosedRange<Int64>,
+    ) throws(SimulatorError) -> Int64 {
+        guard let number = value.int64, range.contains(number) else {
+            throw Self.invalid(field, "must be a whole number, \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    // MARK: Times
+
+    private static func phase(_ value: JSONValue, _ field: String) throws(SimulatorError) -> FaultPhase {
+        let day = FaultRates.delayMillisecondsMax * 24
+        var phase = FaultPhase(fromMilliseconds: 0)
+        for member in try Self.members(value, field) {
+            let place = "\(field).\(member.name)"
+            switch member.name {
+            case "from_ms": phase.fromMilliseconds = try Self.whole(member.value, place, in: 0...day)
+            case "until_ms": phase.untilMilliseconds = try Self.whole(member.value, place, in: 1...day)
+            case "streams": phase.streamsMax = UInt32(try Self.whole(member.value, place, in: 1...1_000_000))
+            default:
+                guard let route = FaultRoute(name: member.name) else { throw Self.invalid(place, "is unknown") }
+                phase.rates[route] = try Self.rates(member.value, of: route, place)
+            }
+        }
+        guard phase.isValid else { throw Self.invalid("\(field).until_ms", "must be after from_ms") }
+        return phase
+    }
+
+    private static func quota(_ value: JSONValue) throws(SimulatorError) -> MessageQuota {
+        var quota = MessageQuota(messages: 0, windowMilliseconds: 60_000)
+        var isSaid = false
+        for member in try Self.members(value, "quota") {
+            let place = "quota.\(member.name)"
+            switch member.name {
+            case "messages":
+                quota.messages = Int(try Self.whole(member.value, place, in: 0...1_000_000_000))
+                isSaid = true
+            case "window_ms":
+                quota.windowMilliseconds = try Self.whole(member.value, place, in: 1...FaultRates.delayMillisecondsMax)
+            default: throw Self.invalid(place, "is unknown")
+            }
+        }
+        guard isSaid else { throw Self.invalid("quota.messages", "is missing") }
+        return quota
     }
 
     private static func retryAfter(_ value: JSONValue) throws(SimulatorError) -> RetryAfterForm {
-        guard let seconds = value["seconds"]?.int64, (0...86_400).contains(seconds) else {
-            throw Self.invalid("retry_after needs seconds, 0 to 86,400")
+        for member in try Self.members(value, "retry_after") where !["form", "seconds"].contains(member.name) {
+            throw Self.invalid("retry_after.\(member.name)", "is unknown")
         }
+        let seconds = Int(try Self.whole(value["seconds"] ?? .null, "retry_after.seconds", in: 0...86_400))
         switch value["form"]?.string ?? "seconds" {
-        case "seconds": return .seconds(Int(seconds))
-        case "date": return .date(seconds: Int(seconds))
-        case "alternating": return .alternating(seconds: Int(seconds))
-        default: throw Self.invalid("retry_after has the forms seconds, date and alternating")
+        case "seconds": return .seconds(seconds)
+        case "date": return .date(seconds: seconds)
+        case "alternating": return .alternating(seconds: seconds)
+        default: throw Self.invalid("retry_after.form", "must be seconds, date or alternating")
         }
     }
 
-    private static func script(_ value: JSONValue) throws(SimulatorError) -> FaultScript {
-        guard let name = value["route"]?.string, let route = FaultRoute(name: name) else {
-            throw Self.invalid("a script needs a route: apns, fcm or oauth")
+    // MARK: Scripts
+
+    private static func script(_ value: JSONValue, _ field: String) throws(SimulatorError) -> FaultScript {
+        for member in try Self.members(value, field) where !["route", "path", "count", "fault"].contains(member.name) {
+            throw Self.invalid("\(field).\(member.name)", "is unknown")
         }
-        let count = value["count"]?.int64 ?? 1
-        guard (1...1_000_000_000).contains(count) else { throw Self.invalid("a script's count is out of range") }
+        guard let route = value["route"]?.string.flatMap(FaultRoute.init(name:)) else {
+            throw Self.invalid("\(field).route", "must be apns, fcm or oauth")
+        }
+        let count = try value["count"].map { count throws(SimulatorError) in
+            try Self.whole(count, "\(field).count", in: 1...1_000_000_000)
+        }
         let fault: Fault
         if let name = value["fault"]?.string, let named = Fault.named.first(where: { $0.name == name }) {
             fault = named
+        } else if let word = value["fault"]?["reason"]?.string {
+            fault = .reason(try Self.reason(word, of: route, "\(field).fault.reason"))
         } else if let status = value["fault"]?["status"]?.int64, (200...599).contains(status) {
             fault = .answer(status: Int(status), body: value["fault"]?["body"]?.string ?? "")
         } else {
-            throw Self.invalid("a script needs a fault: a name, or status and body")
+            let names = Fault.named.map(\.name).joined(separator: ", ")
+            throw Self.invalid("\(field).fault", "must be one of \(names), or a reason, or status and body")
         }
-        return FaultScript(route: route, pathContains: value["path"]?.string, count: Int(count), fault: fault)
+        return FaultScript(route: route, pathContains: value["path"]?.string, count: Int(count ?? 1), fault: fault)
     }
 }

@@ -14,6 +14,16 @@ public struct FaultRates: Hashable, Sendable {
     public var refusal = 0.0
     /// Of a connection that breaks after taking the request.
     public var drop = 0.0
+    /// Of an answer of which only half comes.
+    public var halfBody = 0.0
+    /// Of answers in the provider's own words.
+    public var reasons: [ReasonRate] = []
+    /// Of an answer that takes ``slowMilliseconds`` longer; beside whatever else goes wrong.
+    public var slow = 0.0
+    /// How much longer that is, in milliseconds.
+    public var slowMilliseconds: Int64 = 10_000
+    /// How GOAWAY is said.
+    public var goAway = GoAwayForm()
     /// How long every answer takes, in milliseconds.
     public var delayMilliseconds: Int64 = 0
     /// How much longer it may take, drawn evenly, in milliseconds.
@@ -31,8 +41,8 @@ public struct FaultRates: Hashable, Sendable {
         [
             (.tooManyRequests, self.tooManyRequests), (.unavailable, self.unavailable),
             (.internalError, self.internalError), (.silence, self.silence), (.refusal, self.refusal),
-            (.drop, self.drop),
-        ]
+            (.drop, self.drop), (.halfBody, self.halfBody),
+        ] + self.reasons.map { (fault: Fault.reason($0.reason), probability: $0.probability) }
     }
 
     /// Whether each number is possible.
@@ -41,6 +51,7 @@ public struct FaultRates: Hashable, Sendable {
         return probabilities.allSatisfy { $0 >= 0 && $0 <= 1 } && probabilities.reduce(0, +) <= 1 + 1e-9
             && (0...Self.delayMillisecondsMax).contains(self.delayMilliseconds)
             && (0...Self.delayMillisecondsMax).contains(self.jitterMilliseconds)
+            && (0...1).contains(self.slow) && (0...Self.delayMillisecondsMax).contains(self.slowMilliseconds)
             && self.goAwayAfterRequests ?? 1 >= 1
             && (1...Self.delayMillisecondsMax).contains(self.goAwayEveryMilliseconds ?? 1)
     }
@@ -61,6 +72,10 @@ public struct FaultPlan: Hashable, Sendable {
     public var oauth = FaultRates()
     /// How `Retry-After` is given.
     public var retryAfter = RetryAfterForm.absent
+    /// Times in which other things go wrong; of those that hold at one time the last one counts.
+    public var phases: [FaultPhase] = []
+    /// How many messages Google takes; nil: as many as come.
+    public var quota: MessageQuota?
 
     /// Nothing goes wrong.
     public init(seed: UInt64 = 0) { self.seed = seed }
@@ -84,16 +99,33 @@ public struct FaultPlan: Hashable, Sendable {
     }
 
     /// Whether every number is possible.
-    public var isValid: Bool { FaultRoute.allCases.allSatisfy { self[$0].isValid } }
+    public var isValid: Bool {
+        FaultRoute.allCases.allSatisfy { self[$0].isValid } && self.phases.allSatisfy(\.isValid)
+            && self.quota?.isValid ?? true
+    }
 
     /// Whether nothing can go wrong.
-    public var isQuiet: Bool { FaultRoute.allCases.allSatisfy { self[$0] == FaultRates() } }
+    public var isQuiet: Bool {
+        FaultRoute.allCases.allSatisfy { self[$0] == FaultRates() } && self.phases.isEmpty && self.quota == nil
+    }
+
+    /// The rates of a route, so many milliseconds after the plan came into force.
+    public func rates(_ route: FaultRoute, at milliseconds: Int64) -> FaultRates {
+        self.phases.last { $0.contains(milliseconds) && $0.rates[route] != nil }?.rates[route] ?? self[route]
+    }
+
+    /// MAX_CONCURRENT_STREAMS at that time; nil: as ever.
+    public func streamsMax(at milliseconds: Int64) -> UInt32? {
+        self.phases.last { $0.contains(milliseconds) && $0.streamsMax != nil }?.streamsMax
+    }
 
     /// What befalls the request of that number, counted from 0 per route over all connections.
     ///
     /// Pure: so a test can say beforehand how many of a thousand requests fail.
-    public func draw(_ route: FaultRoute, number: UInt64) -> FaultDraw {
-        let rates = self[route]
+    ///
+    /// - Parameter milliseconds: since the plan came into force.
+    public func draw(_ route: FaultRoute, number: UInt64, at milliseconds: Int64 = 0) -> FaultDraw {
+        let rates = self.rates(route, at: milliseconds)
         var lots = SeededGenerator(
             seed: self.seed &+ UInt64(route.rawValue) &* 0xd134_2543_de82_ef95 &+ number &* 0xaf25_1af3_b0f0_25b5
         )
@@ -105,7 +137,9 @@ public struct FaultPlan: Hashable, Sendable {
         }
         let jitter = rates.jitterMilliseconds
         let extra = jitter > 0 ? Int64(lots.next() % UInt64(jitter * 1_000 + 1)) : 0
-        return FaultDraw(fault: struck, delayMicroseconds: rates.delayMilliseconds * 1_000 + extra)
+        let isSlow = rates.slow > 0 && Double(lots.next() >> 11) * 0x1p-53 < rates.slow
+        let more = isSlow ? rates.slowMilliseconds * 1_000 : 0
+        return FaultDraw(fault: struck, delayMicroseconds: rates.delayMilliseconds * 1_000 + extra + more)
     }
 }
 
@@ -115,6 +149,15 @@ public struct FaultDraw: Hashable, Sendable {
     public var fault: Fault?
     /// How long its answer waits.
     public var delayMicroseconds: Int64
+    /// What stands in `Retry-After`, in seconds; nil: as the plan says.
+    public var retryAfterSeconds: Int?
+
+    /// What befalls a request.
+    public init(fault: Fault?, delayMicroseconds: Int64, retryAfterSeconds: Int? = nil) {
+        self.fault = fault
+        self.delayMicroseconds = delayMicroseconds
+        self.retryAfterSeconds = retryAfterSeconds
+    }
 
     /// Nothing befalls it.
     public static let none = FaultDraw(fault: nil, delayMicroseconds: 0)

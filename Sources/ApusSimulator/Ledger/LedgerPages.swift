@@ -10,7 +10,7 @@ struct LedgerPages {
     /// Requests by route and status; status 0: not looked at.
     private var statusCounts = [UInt64](repeating: 0, count: 4 * LedgerPages.statuses)
     /// Requests by fault.
-    private var faultCounts = [UInt64](repeating: 0, count: 9)
+    private var faultCounts = [UInt64](repeating: 0, count: Int(Fault.codeMax) + 1)
     private(set) var connections: UInt64 = 0
     private(set) var goAways: UInt64 = 0
     private(set) var timeline = AcceptanceTimeline()

@@ -34,7 +34,7 @@ public struct LedgerSnapshot: Sendable {
     ///
     /// - Parameter body: gets the token's digest, the time, and whether the answer was sent.
     package func visitAccepted(of send: String, _ body: (TokenDigest, Int64, Bool) -> Void) {
-        let unanswered = [Fault.silence.code, Fault.drop.code]
+        let unanswered = [Fault.silence.code, Fault.drop.code, Fault.halfBody.code]
         for shard in self.shards {
             let number = shard.sends.number(named: send)
             for page in shard.pages {

@@ -52,6 +52,14 @@ public struct TokenFates: Sendable {
     public var deadSince: UnixMilliseconds?
 
     private var declared: [TokenDigest: TokenFate] = [:]
+    private var scheduled: [TokenDigest: [Turn]] = [:]
+
+    /// A change of a token's fate.
+    struct Turn: Hashable, Sendable {
+        /// From when on.
+        let at: UnixMilliseconds
+        let fate: TokenFate
+    }
 
     /// Everyone is alive, up to a share.
     public init(deadShare: DeadShare = DeadShare(0, seed: 0), deadSince: UnixMilliseconds? = nil) {
@@ -62,8 +70,14 @@ public struct TokenFates: Sendable {
     /// Declares one token's fate, over the lots and over what was declared before.
     public mutating func declare(_ fate: TokenFate, of token: TokenDigest) { self.declared[token] = fate }
 
-    /// Forgets all declarations.
-    public mutating func forgetDeclared() { self.declared = [:] }
+    /// Lets one token's fate change at times, in their order; what is declared of it counts more.
+    mutating func schedule(_ turns: [Turn], of token: TokenDigest) { self.scheduled[token] = turns }
+
+    /// Forgets all declarations and all that was to come.
+    public mutating func forgetDeclared() {
+        self.declared = [:]
+        self.scheduled = [:]
+    }
 
     /// How many tokens were declared.
     public var declaredCount: Int { self.declared.count }
@@ -71,6 +85,10 @@ public struct TokenFates: Sendable {
     /// What the provider knows; nil: the token is alive.
     public func fate(of token: TokenDigest, now: UnixMilliseconds) -> TokenFate? {
         if !self.declared.isEmpty, let fate = self.declared[token] { return fate == .alive ? nil : fate }
+        if !self.scheduled.isEmpty, let turns = self.scheduled[token] {
+            let fate = turns.last { $0.at <= now }?.fate
+            return fate == .alive ? nil : fate
+        }
         guard self.deadShare.contains(token) else { return nil }
         return .dead(since: self.deadSince ?? now)
     }

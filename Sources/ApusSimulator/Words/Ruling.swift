@@ -4,6 +4,8 @@ package struct Ruling: Sendable {
     package enum Action: Hashable, Sendable {
         /// It is answered.
         case answer(ProviderAnswer)
+        /// Half of the answer's body comes, and then nothing more.
+        case half(ProviderAnswer)
         /// It never is.
         case silence
         /// REFUSED_STREAM.
@@ -16,8 +18,12 @@ package struct Ruling: Sendable {
     package var action: Action
     /// How long an answer waits.
     package var delayMicroseconds: Int64 = 0
-    /// Whether GOAWAY follows, with this stream as the last.
-    package var isLast = false
+    /// How GOAWAY follows; nil: it does not.
+    package var goAway: GoAwayForm?
+    /// Whether GOAWAY follows.
+    package var isLast: Bool { self.goAway != nil }
+    /// How many requests at a time the client may send from now on; nil: nothing changes, or it is opened.
+    package var streamsMax: UInt32?
     /// Whether from now on the client may send several requests at a time.
     package var opensStreams = false
 }

@@ -31,11 +31,14 @@ public struct SimulatorError: Error, Equatable, Sendable, CustomStringConvertibl
     public let code: Code
     /// The sentence for a person.
     public let message: String
+    /// The field that is wrong, such as "phases[0].apns.delay_ms"; empty: the whole, or none.
+    public let field: String
 
     /// An error.
-    public init(_ code: Code, _ message: String) {
+    public init(_ code: Code, _ message: String, field: String = "") {
         self.code = code
         self.message = message
+        self.field = field
     }
 
     /// The sentence.

@@ -1,0 +1,77 @@
+internal import ApusCore
+
+/// Answers by the word that a provider uses for them.
+enum FaultReasons {
+    /// The words of a route that can be asked for.
+    static func words(of route: FaultRoute) -> [String] {
+        switch route {
+        case .apns: APNsRejection.allCases.map(\.rawValue)
+        case .fcm: FCMErrorCode.allCases.map(\.rawValue) + Self.google.keys.sorted()
+        case .oauth: Self.oauth.keys.sorted()
+        }
+    }
+
+    /// The answer of that word; nil: the route has no such word.
+    static func answer(_ word: String, route: FaultRoute, id: String?, now: UnixMilliseconds) -> ProviderAnswer? {
+        switch route {
+        case .apns:
+            guard let rejection = APNsRejection(rawValue: word) else { return nil }
+            return rejection.answer(id: id, timestamp: rejection.status == 410 ? now : nil)
+        case .fcm:
+            if let code = FCMErrorCode(rawValue: word) { return Self.refusal(code).answer }
+            return Self.google[word]
+        case .oauth:
+            guard let status = Self.oauth[word] else { return nil }
+            return ProviderAnswer(
+                status: status,
+                headers: [ProviderHeader("content-type", "application/json; charset=utf-8")],
+                body: JSONValue.object(["error": .string(word)]).bytes,
+            )
+        }
+    }
+
+    /// Google's codes with the details that come along with them.
+    private static func refusal(_ code: FCMErrorCode) -> FCMRefusal {
+        switch code {
+        case .invalidArgument: FCMRefusal(code, "The registration token is not a valid FCM registration token")
+        case .unregistered: FCMRefusal(code, "Requested entity was not found.")
+        case .senderIDMismatch: FCMRefusal(code, "SenderId mismatch")
+        case .quotaExceeded:
+            FCMRefusal(429, "Quota exceeded for quota metric 'Send requests'.", code: code, quota: "project")
+        case .unavailable: FCMRefusal(code, "The service is currently unavailable.")
+        case .internalError: FCMRefusal(code, "Internal error encountered.")
+        case .thirdPartyAuthError:
+            FCMRefusal(
+                401,
+                "Auth error from APNS or Web Push Service",
+                code: code,
+                apns: (403, APNsRejection.invalidProviderToken.rawValue),
+            )
+        }
+    }
+
+    /// Answers of Google's that carry no FcmError.
+    private static let google: [String: ProviderAnswer] = [
+        "UNAUTHENTICATED": FCMRefusal(401, "Request had invalid authentication credentials.").answer,
+        "PERMISSION_DENIED": FCMRefusal(403, "Permission 'cloudmessaging.messages.create' denied.").answer,
+        "NOT_FOUND": FCMRefusal(404, "Requested entity was not found.").answer,
+        "BAD_GATEWAY": Self.page(502),
+        "GATEWAY_TIMEOUT": Self.page(504),
+    ]
+
+    /// What a front end says in place of the service behind it.
+    private static func page(_ status: Int) -> ProviderAnswer {
+        ProviderAnswer(
+            status: status,
+            headers: [ProviderHeader("content-type", "text/html; charset=UTF-8")],
+            body: Array("<!DOCTYPE html><title>Error \(status)</title>".utf8),
+        )
+    }
+
+    /// RFC 6749 §5.2, and Google's own two.
+    private static let oauth: [String: Int] = [
+        "invalid_grant": 400, "invalid_request": 400, "invalid_scope": 400, "unsupported_grant_type": 400,
+        "invalid_client": 401, "unauthorized_client": 401, "access_denied": 403, "internal_failure": 500,
+        "temporarily_unavailable": 503,
+    ]
+}
