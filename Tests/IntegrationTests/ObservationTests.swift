@@ -84,10 +84,28 @@ import Testing
         _ = try await fleet.client.send(command, on: keys.tag)
     }
 
+    /// What apps report of a send: each kind of event.
+    private func report(_ fleet: Fleet, _ devices: some Collection<LaboratoryDevice>, of send: String) async throws {
+        let events = devices.flatMap { device in
+            ClientEvent.Kind.allCases.map { kind in
+                ClientEvent(
+                    id: "\(kind)",
+                    app: Fleet.app,
+                    device: device.id,
+                    send: send,
+                    kind: kind,
+                    at: fleet.clock.now(),
+                )
+            }
+        }
+        #expect(try await fleet.installation.streams.report(events, app: try AppID(Fleet.app), send: send))
+    }
+
     /// Sends to topics and to one, and commands that are a duplicate, a conflict, invalid, too late, or no command at all.
     private func send(_ fleet: Fleet, _ devices: [LaboratoryDevice], round: Int) async throws {
         let sampled = "00-\(Self.trace)-00f067aa0ba902b7-01"
         try await fleet.send(.topic("news"), id: "news-\(round)") { $0.traceparent = sampled }
+        try await self.report(fleet, devices.prefix(20), of: "news-\(round)")
         for (number, device) in devices.prefix(20).enumerated() {
             try await fleet.send(.devices([device.id]), id: "one-\(round)-\(number)", lane: .express) {
                 $0.traceparent = sampled

@@ -128,7 +128,8 @@ extension LoadStage {
 
     /// Every device must be in the store with its token, and the store agree with itself.
     private func compareStore(_ plan: LoadPlan, first: Int, _ result: inout LoadResult) async throws {
-        let check = try await StoreCheck.run(self.laboratory.installation.store, try AppID(Laboratory.app))
+        let store = self.laboratory.installation.store
+        let check = try await StoreCheck.run(store, try AppID(Laboratory.app), keepsDevices: true)
         for index in 0..<plan.count {
             let device = Self.device(first + index)
             guard let stored = check.devices[device.id], Hexadecimal.encode(stored.record.token) == device.token else {
