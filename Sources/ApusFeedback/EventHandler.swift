@@ -40,16 +40,7 @@ struct EventHandler: Sendable {
     }
 
     private func bury(_ entry: StreamEntry, problem: Problem) async throws {
-        var letter = DeadLetter(
-            stream: entry.stream,
-            entry: entry.id,
-            cause: problem.code == "poison" ? .poison : .malformed,
-            problem: problem,
-            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
-            at: self.clock.now(),
-        )
-        letter.deliveries = entry.deliveries
-        letter.service = "feedback"
+        let letter = DeadLetter(unusable: entry, problem, at: self.clock.now())
         self.logger.error("buried a client event", metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"])
         _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
     }

@@ -155,16 +155,7 @@ struct OutcomeHandler: Sendable {
     }
 
     private func bury(_ entry: StreamEntry, problem: Problem) async throws {
-        var letter = DeadLetter(
-            stream: entry.stream,
-            entry: entry.id,
-            cause: problem.code == "poison" ? .poison : .malformed,
-            problem: problem,
-            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
-            at: self.clock.now(),
-        )
-        letter.deliveries = entry.deliveries
-        letter.service = "feedback"
+        let letter = DeadLetter(unusable: entry, problem, at: self.clock.now())
         self.logger.error(
             "buried a batch of outcomes",
             metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]

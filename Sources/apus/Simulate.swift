@@ -100,7 +100,10 @@ struct Simulate: AsyncParsableCommand {
     func run() async throws {
         guard !self.helpScript else { return print(SimulatorScript.help) }
         let script = try self.script.map { file in
-            var script = try SimulatorScript(yaml: String(contentsOfFile: file, encoding: .utf8), name: file)
+            guard let yaml = try? String(contentsOfFile: file, encoding: .utf8) else {
+                throw ValidationError("\(file) cannot be read: is it there, is it UTF-8, and may you read it?")
+            }
+            var script = try SimulatorScript(yaml: yaml, name: file)
             if !script.hasSeed { script.plan.seed = self.seed }
             return script
         }

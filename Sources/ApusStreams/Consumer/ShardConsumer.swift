@@ -7,41 +7,6 @@ internal import Synchronization
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
 /// handling throws stays pending and comes back after a lease.
 package final class ShardConsumer: Sendable {
-    /// Where entries are read and handled.
-    package struct Site: Sendable {
-        /// Runs what handles them.
-        package let executor: any TaskExecutor
-        /// Reads them when there is a backlog: at best over connections that live where the executor runs.
-        package let client: RedisClient
-
-        /// A site.
-        package init(executor: any TaskExecutor, client: RedisClient) {
-            self.executor = executor
-            self.client = client
-        }
-    }
-
-    /// A stream and how much of it may be in hand.
-    package struct Feed: Sendable {
-        /// Its key, of the shard.
-        package var stream: String
-        /// Entries in hand at once.
-        package var inHandMax: Int
-        /// Entries asked for at once.
-        package var countPerRead: Int
-        /// nil: threads that all share, and the consumer's own client.
-        package var site: Site?
-
-        /// A feed.
-        package init(_ stream: String, inHandMax: Int, countPerRead: Int, site: Site? = nil) {
-            precondition(inHandMax > 0 && countPerRead > 0)
-            self.stream = stream
-            self.inHandMax = inHandMax
-            self.countPerRead = countPerRead
-            self.site = site
-        }
-    }
-
     /// Does what an entry asks for, to its acknowledgement.
     package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
 
