@@ -10,7 +10,7 @@ import Testing
     }
 
     @Test func theExampleOfTheHelpIsGoodAndSaysAllOfIt() throws {
-        let script = try self.script(SimulatorScript.example)
+        let script = try self.script(SimulatorScript.help)
         #expect(script.hasSeed && script.plan.seed == 7)
         #expect(script.plan.retryAfter == .seconds(17))
         #expect(
@@ -26,7 +26,7 @@ import Testing
         )
         #expect(script.certificates == [.apns: .valid, .fcm: .valid])
         #expect(script.tokens.map(\.token) == ["00fc13ad", "old", "new"])
-        #expect(SimulatorScript.help.contains("--check"))
+        #expect(SimulatorScript.help.contains("# How to test a client"))
     }
 
     @Test(arguments: [

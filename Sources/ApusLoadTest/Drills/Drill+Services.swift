@@ -107,7 +107,9 @@ extension Drill {
             try await stage.publish()
             try await stage.awaitShare(0.25)
             let frozen = stage.dispatchers[0]
-            stage.report.bound = stage.boundOfOneKill
+            // Frozen, it leaves what a kill leaves. Thawed, it first reads the answers that waited for it: they free its windows once
+            // more before it hears that it owns nothing.
+            stage.report.bound = stage.boundOfOneKill + terms.window * DrillTerms.routes
             let start = ContinuousClock.now
             frozen.freeze()
             try await stage.awaitTakeover(of: frozen, since: start)

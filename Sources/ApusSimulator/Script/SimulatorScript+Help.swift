@@ -55,14 +55,14 @@ extension SimulatorScript {
           - {provider: fcm, token: "old", rotates_ms: 5000, rotates_to: "new"}
         """
 
-    /// The example, and where to go on from it.
+    /// The example and, in comments, where to go on from it: a script as it stands.
     public static let help = """
         \(Self.example)
 
-        How to test a client of APNs or FCM with it: `apus simulate --script FILE --folder DIR` writes ca.pem, a key for APNs and \
-        a service account for FCM, and prints the ports. Point the client there, trust ca.pem, send, and read what arrived at \
-        the control port: GET /ledger, /sends and /summary. Every refusal carries its reason in a header, apus-simulator. \
-        The words and statuses are Apple's and Google's documented ones; the order of checks is the simulator's own, so \
-        rely on none. `apus simulate --script FILE --check` names the line and field that is wrong.
+        # How to test a client of APNs or FCM with it: `apus simulate --script FILE --folder DIR` writes ca.pem, a key for APNs and
+        # a service account for FCM, and prints the ports. Point the client there, trust ca.pem, send, and read what arrived at
+        # the control port: GET /ledger, /sends and /summary. Every refusal carries its reason in a header, apus-simulator.
+        # The words and statuses are Apple's and Google's documented ones; the order of checks is the simulator's own, so
+        # rely on none. `apus simulate --script FILE --check` names the line and field that is wrong.
         """
 }
