@@ -145,7 +145,10 @@ import Testing
             #expect(try await fixture.get("phone-9") == nil)
 
             let report = try await Self.upkeep(fixture)
-            #expect(report.ordinals == 2 && report.hints == 2 && report.left == [], "\(report)")
+            #expect(report.ordinals == 2 && report.left == [], "\(report)")
+            // While its id leads nowhere, phone-9 cannot bear out its token and its user: whether these are dropped before it is
+            // found, and then put back, depends on which partition comes first.
+            #expect((2...3).contains(report.hints), "\(report)")
             try await fixture.expectClean()
             #expect(try await fixture.get("phone-9") != nil)
         }
