@@ -198,6 +198,7 @@ package struct Dispatcher: Service {
         let settings = WorkerSettings(
             flushInterval: .milliseconds(own.flushMilliseconds),
             heartbeat: .milliseconds(own.heartbeatMilliseconds),
+            lease: .milliseconds(own.leaseMilliseconds),
             window: own.window,
         )
         let metrics = self.context.metrics

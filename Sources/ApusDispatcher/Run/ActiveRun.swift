@@ -30,6 +30,8 @@ struct RunPlan: Sendable {
     var ratePerSecond: Double
     /// Whether it tells only of its end: a direct send, which has no journal.
     var reportsAtEnd = false
+    /// When it was asked whether the entry is this process's, which it was.
+    var ownedAt = NIODeadline.now()
 
     /// A run of a send at the rate that its publisher asked for.
     init(send: SendContext, context: RouteContext, lane: Lane, table: RecipientTable) {
@@ -63,6 +65,8 @@ struct WorkerSettings: Sendable {
     var flushInterval: TimeAmount = .milliseconds(10)
     /// How often a run speaks up without progress.
     var heartbeat: TimeAmount = .seconds(1)
+    /// How long an entry whose owner is silent stays its own.
+    var lease: TimeAmount = .seconds(10)
     /// Recipients of a route that may be unwritten at once.
     var window = 2_000
 }
@@ -108,8 +112,10 @@ final class ActiveRun {
     var isParked = false
     var waiter: EventLoopPromise<RunUpdate>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
-    /// Since when nobody waits for what it has to tell: the last report is being written.
-    var writingSince = NIODeadline.now()
+    /// When the last report was taken, to be written.
+    private var reportTakenAt: NIODeadline
+    /// When the entry was this process's for certain: the lease runs from then, or from later.
+    private var ownedAt: NIODeadline
     /// Recipients that were answered and are in no report yet, and those that are in the report being written.
     var answered = 0
     var beingWritten = 0
@@ -123,12 +129,18 @@ final class ActiveRun {
     init(run: RecipientRun, plan: RunPlan) {
         self.run = run
         self.plan = plan
+        self.reportTakenAt = plan.ownedAt
+        self.ownedAt = plan.ownedAt
         self.recordedTrace = plan.send.trace.flatMap { $0.isSampled ? $0.trace : nil }
     }
 
-    /// Whether its last report has been unwritten for so long that it may send nothing more: Redis is away, or another owns it.
-    func isHeldBack(now: NIODeadline) -> Bool {
-        !self.plan.reportsAtEnd && self.waiter == nil && now - self.writingSince > Worker.unwrittenTimeMax
+    /// Whether it may send nothing more before another report is written: the last one has been unwritten for long, because Redis
+    /// is away; or the lease has run out unseen, because this process was frozen, and another may own the entry. A direct send, which
+    /// has no lease, is given back then.
+    func isHeldBack(now: NIODeadline, lease: TimeAmount) -> Bool {
+        if self.plan.reportsAtEnd { return now - self.startedAt >= Worker.directPatience }
+        let isUnwritten = self.waiter == nil && now - self.reportTakenAt > Worker.unwrittenTimeMax
+        return isUnwritten || now - self.ownedAt >= lease
     }
 
     /// Moves what was answered into the report that is being written.
@@ -136,7 +148,13 @@ final class ActiveRun {
         let waitsForCompany = self.run.deferred.count
         self.beingWritten += self.answered - waitsForCompany
         self.answered = waitsForCompany
-        self.writingSince = now
+        self.reportTakenAt = now
+    }
+
+    /// The report that was taken last is written, and the entry is still this process's.
+    func reportWritten() {
+        self.run.reportWritten()
+        self.ownedAt = self.reportTakenAt
     }
 }
 

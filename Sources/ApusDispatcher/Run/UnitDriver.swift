@@ -4,6 +4,7 @@ internal import ApusMetrics
 internal import ApusRedis
 internal import ApusStreams
 internal import Logging
+internal import NIOCore
 
 /// Carries one work unit from its stream entry to its end: asks whether it may go out, starts the run, writes its progress, obeys the
 /// verdict.
@@ -37,8 +38,9 @@ struct UnitDriver {
         plan: RunPlan,
         isStopping: @Sendable () -> Bool,
     ) async throws -> End {
-        let verdict = try await self.tell(entry, unit, journal: nil, next: .begin)
         var plan = plan
+        plan.ownedAt = .now()
+        let verdict = try await self.tell(entry, unit, journal: nil, next: .begin)
         plan.journal = verdict.journal?.bitmap ?? []
         plan.ratePerSecond = Double(verdict.ratePerSecond)
         switch verdict.state {

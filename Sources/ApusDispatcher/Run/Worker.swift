@@ -14,7 +14,7 @@ internal import NIOCore
 final class Worker {
     /// Submissions of one run per turn.
     static let batchMax = 128
-    /// A run whose last report has been unwritten for so long sends nothing more.
+    /// A run whose last report has been unwritten for so long sends nothing more until it is.
     static let unwrittenTimeMax: TimeAmount = .milliseconds(500)
     /// A direct send that could not go out for so long becomes units of its route.
     static let directPatience: TimeAmount = .seconds(1)
@@ -136,7 +136,7 @@ final class Worker {
         precondition(active.waiter == nil, "one waiter per run")
         active.waiter = promise
         active.waitingSince = .now()
-        active.run.reportWritten()
+        active.reportWritten()
         self.expire(active, now: self.clock.now())
         if let route = active.route {
             route.window.settled(active.beingWritten)
@@ -237,7 +237,7 @@ final class Worker {
     private func submitBatch(of active: ActiveRun, _ route: RouteSender) -> Turn {
         let plan = active.plan
         let now = NIODeadline.now()
-        guard !active.isHeldBack(now: now) else { return .parked }
+        guard !active.isHeldBack(now: now, lease: self.settings.lease) else { return .parked }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }
         if let pace = active.pace {
@@ -316,7 +316,9 @@ final class Worker {
         guard let waiter = active.waiter else { return }
         let now = self.clock.now()
         let time = NIODeadline.now()
-        let isOverdue = time - active.waitingSince >= self.settings.heartbeat
+        let isOverdue =
+            time - active.waitingSince >= self.settings.heartbeat
+            || active.isHeldBack(now: time, lease: self.settings.lease)
         guard isFinished || (isFlush && !active.plan.reportsAtEnd && (active.run.isDue(now: now) || isOverdue)) else {
             return
         }

@@ -107,9 +107,8 @@ extension Drill {
             try await stage.publish()
             try await stage.awaitShare(0.25)
             let frozen = stage.dispatchers[0]
-            // Frozen, it leaves what a kill leaves. Thawed, it first reads the answers that waited for it: they free its windows once
-            // more before it hears that it owns nothing.
-            stage.report.bound = stage.boundOfOneKill + terms.window * DrillTerms.routes
+            // Frozen, it leaves what a kill leaves. Thawed, it sends nothing before it has heard whether it still owns its work.
+            stage.report.bound = stage.boundOfOneKill
             let start = ContinuousClock.now
             frozen.freeze()
             try await stage.awaitTakeover(of: frozen, since: start)

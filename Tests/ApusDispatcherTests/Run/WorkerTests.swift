@@ -2,6 +2,7 @@ import ApusCore
 import ApusSimulator
 import ApusStreams
 import ApusTestKit
+import NIOCore
 import Synchronization
 import Testing
 
@@ -74,6 +75,18 @@ import Testing
             #expect(try await stage.follow(other) == [.accepted: 100])
             #expect(stage.accepted == 100)
             #expect(try await stage.follow(stuck) == [.accepted: 100])
+        }
+    }
+
+    @Test func `A run whose lease may have run out unseen sends nothing before a report is written`() async throws {
+        try await WorkerStage.with { stage in
+            var plan = try stage.plan(100)
+            plan.ownedAt = .now() - .seconds(10)
+            let thawed = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(thawed)
+            #expect(update.report.count == 0 && !update.isFinished)
+            #expect(stage.accepted == 0)
+            #expect(try await stage.follow(thawed) == [.accepted: 100])
         }
     }
 
