@@ -48,8 +48,6 @@ package struct DeviceRecordView: Sendable {
     package internal(set) var tagCount: UInt32 = 0
     /// Hours since 1970.
     package internal(set) var seenAtHours: UInt32 = 0
-    /// Where the device's id is. Never empty.
-    package var device: Range<Int> { self.range(self.devicePlace) }
     /// Where the Web Push key is: 65 bytes, or none.
     package var webpushP256DH: Range<Int> { self.range(self.webpushP256DHPlace) }
     /// Where the Web Push secret is: 16 bytes, or none.
@@ -69,6 +67,7 @@ package struct DeviceRecordView: Sendable {
     var appVersionPlace = Place()
     var countryPlace = Place()
     var devicePlace = Place()
+    var deviceForm = DeviceForm.text
     var webpushP256DHPlace = Place()
     var webpushAuthPlace = Place()
     var attributesPlace = Place()
@@ -76,6 +75,13 @@ package struct DeviceRecordView: Sendable {
     var topicRun = Place()
     /// Whether they do not: allowed by the format, and read the slow way.
     var hasScatteredTopics = false
+
+    /// How the device's id stands in the record.
+    enum DeviceForm: Sendable {
+        case text
+        case lowerUUID
+        case upperUUID
+    }
 
     /// Reads the record at `range` of the bytes; nil when it is malformed or beyond the limits.
     package init?(_ bytes: Span<UInt8>, _ range: Range<Int>) {
@@ -96,6 +102,20 @@ package struct DeviceRecordView: Sendable {
 
     func place(_ range: Range<Int>) -> Place {
         Place(start: UInt16(range.lowerBound - self.start), count: UInt16(range.count))
+    }
+
+    /// The device's id. Never empty. The one answer that takes memory.
+    package func device(in bytes: Span<UInt8>) -> String {
+        let place = self.range(self.devicePlace)
+        let stored = place.map { bytes[$0] }
+        switch self.deviceForm {
+        case .text: return String(decoding: stored, as: UTF8.self)
+        case .lowerUUID, .upperUUID:
+            guard let text = PackedUUID.text(stored, inUpperCase: self.deviceForm == .upperUUID) else {
+                preconditionFailure("a UUID of \(place.count) bytes was taken")
+            }
+            return text
+        }
     }
 
     /// Whether the device subscribes the topic of that number.

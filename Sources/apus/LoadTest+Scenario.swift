@@ -8,6 +8,7 @@ extension LoadScenario: ExpressibleByArgument {}
 extension LoadTest {
     /// Performs a scenario on a fleet of its own.
     func perform(_ scenario: LoadScenario) async throws {
+        guard scenario.isLoad else { return try await self.measureMemory() }
         var order = LoadOrder(scenario)
         order.ratePerSecond = self.rate ?? order.ratePerSecond
         order.bulkRatePerSecond = self.bulkRate ?? order.bulkRatePerSecond
@@ -32,6 +33,15 @@ extension LoadTest {
         if result.verdict.refusals.isEmpty { try self.writeDistribution(result.latency) }
         self.output.write(result.json(revision: revision), else: result.lines)
         try Self.judge(result.problems)
+    }
+
+    /// Fills stores of their own with devices, and weighs them.
+    private func measureMemory() async throws {
+        let memory = StoreMemory(devices: self.devices ?? StoreMemory.standardDevices)
+        Console.talk(Console.bold("== memory: \(LoadScenario.memory.abstract)"))
+        let report = try await Interruption.whileWatching { try await memory.run { Console.talk("   \($0)") } }
+        self.output.write(report.json(revision: Console.variable("APUS_REVISION") ?? "unknown"), else: report.lines)
+        try Self.judge(report.problems)
     }
 
     /// Writes latencies where `--hgrm` says.

@@ -90,6 +90,9 @@ struct LoadTest: AsyncParsableCommand {
         let modes = [self.drill != nil, self.bench != nil, self.scenario != nil].count { $0 }
         guard modes <= 1 else { throw ValidationError("one of --drill, --bench and --scenario, not several") }
         guard !self.step || self.scenario != nil else { throw ValidationError("--step needs --scenario") }
+        guard self.scenario?.isLoad ?? true || (self.rate == nil && !self.step && self.hgrm == nil) else {
+            throw ValidationError("--scenario memory has no rate and no latencies: leave out --rate, --step and --hgrm")
+        }
         guard !self.step || (self.rate ?? StepSearch.rateMin) >= StepSearch.rateMin, self.stepLatency > 0 else {
             throw ValidationError("--step begins at a --rate of 1 or more; --step-latency is above 0")
         }

@@ -9,7 +9,7 @@ import Testing
         #expect(drills.allSatisfy { Drill.named($0)?.name == $0 } && Drill.named("none") == nil)
         #expect(
             Benchmark.all.map(\.name)
-                == ["fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills"]
+                == ["fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills", "registration"]
         )
         #expect(Benchmark.named("lanes")?.name == "lanes" && Benchmark.named("none") == nil)
     }

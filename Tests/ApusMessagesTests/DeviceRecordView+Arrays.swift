@@ -7,6 +7,8 @@ extension DeviceRecordView {
 
     init?(_ bytes: [UInt8], _ range: Range<Int>) { self.init(bytes.span, range) }
 
+    func device(in bytes: [UInt8]) -> String { self.device(in: bytes.span) }
+
     func hasTopic(_ number: UInt32, in bytes: [UInt8]) -> Bool { self.hasTopic(number, in: bytes.span) }
 
     func hasTag(_ tag: String, in bytes: [UInt8]) -> Bool {

@@ -33,7 +33,7 @@ enum RecordReaders {
             ("environment", view.environment == record.environment),
             ("tokenKind", view.tokenKind == record.tokenKind),
             ("user", text(view.user) == record.user),
-            ("device", text(view.device) == record.device),
+            ("device", view.device(in: bytes) == record.device),
             ("locale", text(view.locale) == record.attributes.locale),
             ("timeZone", text(view.timeZone) == record.attributes.timeZone),
             ("appVersion", text(view.appVersion) == record.attributes.appVersion),
@@ -120,12 +120,14 @@ enum RecordReaders {
             let text = [UInt8](repeating: 0x61, count: count)
             for bytes in [
                 Wire.bytes(1, text) + Wire.text(8, "d"), Least.record + Wire.bytes(4, text),
-                Wire.bytes(1, [0]) + Wire.bytes(8, text), Least.record + Wire.bytes(9, text),
+                Wire.bytes(1, [0]) + Wire.bytes(8, text), Wire.bytes(1, [0]) + Wire.bytes(14, text),
+                Wire.bytes(1, [0]) + Wire.bytes(15, text), Least.record + Wire.bytes(14, text),
+                Wire.bytes(1, [0]) + Wire.bytes(15, text) + Wire.bytes(14, text), Least.record + Wire.bytes(9, text),
                 Least.record + Wire.bytes(10, text), Least.record + Wire.nested([6, 1], text),
                 Least.record + Wire.nested([6, 2], text), Least.record + Wire.nested([6, 3], text),
                 Least.record + Wire.nested([6, 4], text), Least.record + Wire.nested([6, 5], text),
                 Least.record + Wire.nested([6], Wire.repeating(Wire.text(5, "t"), count)),
-                Least.record + Wire.repeating(Wire.fixed64(14, 1), min(count, 800)),
+                Least.record + Wire.repeating(Wire.fixed64(31, 1), min(count, 800)),
                 Least.record
                     + Wire.repeating(Wire.nested([12], Wire.number(1, 3) + Wire.bytes(2, [0])), min(count, 300)),
                 Least.record + Wire.nested([12], Wire.number(1, 3) + Wire.bytes(2, text)),
@@ -181,8 +183,16 @@ enum RecordReaders {
                 }
             )
         }
+        func uuid() -> String {
+            var random = generator
+            defer { generator = random }
+            let bytes = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let digits = Array(Hexadecimal.encode(bytes))
+            let text = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
+            return Bool.random(using: &random) ? text.uppercased() : text
+        }
         var record = DeviceRecord(
-            device: "d" + text(100),
+            device: Bool.random(using: &generator) ? uuid() : "d" + text(100),
             token: (0..<Int.random(in: 1...200, using: &generator)).map { _ in .random(in: 0...255, using: &generator) },
         )
         record.environment = ProviderEnvironment.allCases.randomElement(using: &generator) ?? .production

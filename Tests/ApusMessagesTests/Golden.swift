@@ -27,9 +27,9 @@ enum Golden {
 
     static let deviceRecord = """
         CiAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHxACGAIiBnVzZXItMSoMAX-AAfCiBP____8PMiwKBWVuLUdCEg1FdXJv\
-        cGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcDie6RxCJDZmMGYyYjQ0LTdhMGEtNGI1My05YTUxLTBiN2MxYzdjMmYxMEpB\
-        AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BSEGRlZmdoaWpr\
-        bG1ub3BxcnNaCQiA0JX_vDEQA2INCAMSAwABAiCA4s-qBmIOCAUSAf8aB21hdGNoLTc
+        cGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcDie6RxKQQABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fICEiIyQl\
+        JicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj9AUhBkZWZnaGlqa2xtbm9wcXJzWgkIgNCV_7wxEANiDQgDEgMAAQIggOLPqgZiDggF\
+        EgH_GgdtYXRjaC03chBvDytEegpLU5pRC3wcfC8Q
         """
 
     static let deviceRegistration = """

@@ -37,6 +37,30 @@ import Testing
         try self.expectRoundTrip(DeviceRecord(device: "d", token: [0]))
     }
 
+    @Test func idsThatAreUUIDsTakeSixteenBytesAndComeBackToTheCharacter() throws {
+        var generator = FuzzSeed.generator()
+        let least = try DeviceRecord(device: String(repeating: "d", count: 36), token: [0]).encode().count
+        for iteration in 0..<5_000 {
+            let digits = Array(Hexadecimal.encode((0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }))
+            var text = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
+            if Bool.random(using: &generator) { text = text.uppercased() }
+            let packed = try DeviceRecord(device: text, token: [0]).encode()
+            #expect(packed.count == least - 20, "seed \(FuzzSeed.value), iteration \(iteration), \(text)")
+            try self.expectRoundTrip(DeviceRecord(device: text, token: [0]))
+            // One character beside a UUID: text as any other, unless it still is one.
+            var almost = Array(text)
+            let place = Int.random(in: 0..<36, using: &generator)
+            almost[place] = Array("aAgG-09zé").randomElement(using: &generator) ?? "z"
+            try self.expectRoundTrip(DeviceRecord(device: String(almost), token: [0]))
+        }
+        for text in [
+            "12345678-1234-1234-1234-123456789012", "6f0f2b44-7a0a-4b53-9a51-0b7c1c7c2f1",
+            "6f0f2b447a0a4b539a510b7c1c7c2f10",
+            "6F0f2b44-7a0a-4b53-9a51-0b7c1c7c2f10", "{6f0f2b44-7a0a-4b53-9a51-0b7c1c7c2f10}",
+            "6f0f2b44-7a0a-4b53-9a51-0b7c1c7c2f10x", "------------------------------------",
+        ] { try self.expectRoundTrip(DeviceRecord(device: text, token: [0])) }
+    }
+
     @Test func deviceRegistration() throws {
         try self.expectRoundTrip(Samples.deviceRegistration)
         var registration = DeviceRegistration(device: "d", provider: .apns, token: "00")

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusLoadTest
 import Testing
 
@@ -39,6 +40,17 @@ import Testing
         let result = try await LoadSession.measure(order)
         self.expectExact(result, planned: 30 + 1_500, measured: 20 + 1_000)
         #expect(result.latency.count == 20 && result.bulk?.latency.count == 1_000)
+    }
+
+    @Test func `Devices of a store are weighed, with the bytes of a subscription`() async throws {
+        let report = try await StoreMemory(devices: 20_000).run { _ in }
+        #expect(report.devices == 20_000)
+        // A store so small has more buckets for each device than a large one; what is asserted is that figures are of the right size.
+        #expect((100...400).contains(report.bytesPerDevice))
+        #expect((100...400).contains(report.bytesPerDeviceShortIDs))
+        #expect(report.bytesPerDeviceFCM > report.bytesPerDevice + 80)
+        #expect((0...60).contains(report.bytesPerSubscription))
+        #expect(report.json(revision: "x")["redis_bytes_per_device"] != nil)
     }
 
     @Test func `Registrations are in the store once, with their tokens`() async throws {

@@ -31,7 +31,9 @@ package struct Benchmark: Sendable {
     }
 
     /// All of them.
-    package static let all: [Benchmark] = [.fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills]
+    package static let all: [Benchmark] = [
+        .fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills, .registration,
+    ]
 
     /// The benchmark of that name.
     package static func named(_ name: String) -> Benchmark? { Self.all.first { $0.name == name } }

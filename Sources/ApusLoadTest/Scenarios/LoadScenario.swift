@@ -8,6 +8,8 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
     case mixed
     /// Devices that register over HTTP.
     case register
+    /// Nothing but a store full of devices: see ``StoreMemory``.
+    case memory
 
     /// What is measured, in a sentence.
     package var abstract: String {
@@ -16,8 +18,12 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
         case .fanout: "Sends to a topic: from when each was due until each of its notifications was accepted."
         case .mixed: "Express sends as in transactional, while a topic is sent to at --bulk-rate."
         case .register: "New devices over HTTP: from when each was due until registration had answered."
+        case .memory: "Redis's memory for each of --devices, with APNs and FCM tokens, and for each subscription."
         }
     }
+
+    /// Whether it has a rate and latencies.
+    package var isLoad: Bool { self != .memory }
 
     /// What `ratePerSecond` counts.
     package var unit: String {
@@ -25,16 +31,18 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
         case .transactional, .mixed: "sends"
         case .fanout: "notifications"
         case .register: "registrations"
+        case .memory: "devices"
         }
     }
 
-    /// The rate when none is given, per second.
+    /// The rate when none is given, per second; of what has no rate it means nothing.
     package var standardRate: Double {
         switch self {
         case .transactional: 1_000
         case .fanout: 20_000
         case .mixed: 200
         case .register: 500
+        case .memory: 1
         }
     }
 }

@@ -30,6 +30,7 @@ struct LoadStage: Sendable {
         say: @escaping @Sendable (String) -> Void,
         _ body: (LoadStage) async throws -> Result,
     ) async throws -> Result {
+        precondition(order.scenario != .memory, "a store alone needs no stage: see StoreMemory")
         let key = "apus_load_" + Hexadecimal.encode(SecureRandom.bytes(16))
         var configuration = LaboratoryConfiguration()
         configuration.simulator.isBlind = true
@@ -153,12 +154,6 @@ struct LoadSpan: Hashable, Sendable {
 extension Laboratory {
     /// Bytes of memory that Redis has allocated.
     package func redisBytes() async throws -> Int64 {
-        let tag = self.installation.keyspace.tag(shard: 0)
-        let text = try await self.client.send(RedisCommand("INFO", "memory"), on: tag).root.string ?? ""
-        let key = "used_memory:"
-        guard let line = text.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(key) }),
-            let bytes = Int64(line.dropFirst(key.count))
-        else { throw LaboratoryError("INFO memory told no used_memory") }
-        return bytes
+        try await self.client.usedBytes(self.installation.keyspace.tag(shard: 0))
     }
 }

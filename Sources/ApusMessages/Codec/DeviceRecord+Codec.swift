@@ -17,7 +17,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
 
     init(unpacking packed: UnsafePointer<Apus__V1__DeviceRecord>) throws(MessageError) {
         let record = unsafe packed.pointee
-        self.init(device: unsafe Unpack.text(record.device), token: unsafe Unpack.bytes(record.token))
+        self.init(device: try unsafe Self.device(unpacking: record), token: unsafe Unpack.bytes(record.token))
         self.environment = try unsafe Unpack.word(record.environment.rawValue, "environment") ?? .production
         self.tokenKind = try unsafe Unpack.word(record.token_kind.rawValue, "token_kind") ?? .device
         self.user = unsafe Unpack.text(record.user)
@@ -43,7 +43,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         unsafe packed.pointee.topics = try unsafe Pack.numbers(self.topics, arena)
         if self.attributes != Attributes() { unsafe packed.pointee.attributes = try self.attributes.packed(arena) }
         unsafe packed.pointee.seen_at_h = self.seenAtHours
-        unsafe packed.pointee.device = try unsafe Pack.text(self.device, arena)
+        try unsafe self.packDevice(into: packed, arena)
         unsafe packed.pointee.webpush_p256dh = try unsafe Pack.bytes(self.webpushP256DH, arena)
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)
         if let suspicion = self.suspicion { unsafe packed.pointee.suspicion = try suspicion.packed(arena) }
@@ -65,6 +65,47 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         try Check.bytes(self.webpushAuth, "webpush_auth", exactly: Limits.webpushAuthBytes)
         if let suspicion = self.suspicion { try within("suspicion", suspicion.check()) }
         try unsafe Check.parts(self.secondary, "secondary", countMax: Limits.secondaryAddressesMax)
+    }
+}
+
+extension DeviceRecord {
+    private static func device(unpacking record: Apus__V1__DeviceRecord) throws(MessageError) -> String {
+        switch unsafe record.id_case {
+        case APUS__V1__DEVICE_RECORD__ID_DEVICE: return unsafe Unpack.text(record.device)
+        case APUS__V1__DEVICE_RECORD__ID_DEVICE_UUID:
+            guard let text = unsafe PackedUUID.text(Unpack.bytes(record.device_uuid), inUpperCase: false) else {
+                throw Self.otherLength("device_uuid")
+            }
+            return text
+        case APUS__V1__DEVICE_RECORD__ID_DEVICE_UUID_UPPER:
+            guard let text = unsafe PackedUUID.text(Unpack.bytes(record.device_uuid_upper), inUpperCase: true) else {
+                throw Self.otherLength("device_uuid_upper")
+            }
+            return text
+        default: throw Check.missing("device")
+        }
+    }
+
+    private static func otherLength(_ field: String) -> MessageError {
+        MessageError(.malformed, field: field, "must have \(PackedUUID.byteCount) bytes")
+    }
+
+    private func packDevice(
+        into packed: UnsafeMutablePointer<Apus__V1__DeviceRecord>,
+        _ arena: borrowing MessageArena,
+    ) throws(MessageError) {
+        guard let (bytes, isInUpperCase) = PackedUUID.pack(self.device) else {
+            unsafe packed.pointee.device = try unsafe Pack.text(self.device, arena)
+            unsafe packed.pointee.id_case = APUS__V1__DEVICE_RECORD__ID_DEVICE
+            return
+        }
+        if isInUpperCase {
+            unsafe packed.pointee.device_uuid_upper = try unsafe Pack.bytes(bytes, arena)
+            unsafe packed.pointee.id_case = APUS__V1__DEVICE_RECORD__ID_DEVICE_UUID_UPPER
+        } else {
+            unsafe packed.pointee.device_uuid = try unsafe Pack.bytes(bytes, arena)
+            unsafe packed.pointee.id_case = APUS__V1__DEVICE_RECORD__ID_DEVICE_UUID
+        }
     }
 }
 

@@ -16,6 +16,11 @@ extension DeviceRecordView {
         static let webpushAuth: UInt32 = 10
         static let suspicion: UInt32 = 11
         static let secondary: UInt32 = 12
+        static let environmentLearned: UInt32 = 13
+        static let deviceUUID: UInt32 = 14
+        static let deviceUUIDUpper: UInt32 = 15
+        /// Of the three that say the device's id one stands alone.
+        static let deviceBits: UInt32 = 1 << Self.device | 1 << Self.deviceUUID | 1 << Self.deviceUUIDUpper
     }
 
     enum AttributeField {
@@ -44,9 +49,12 @@ extension DeviceRecordView {
                 else { return false }
                 self.secondaryCount += 1
                 continue
-            case Field.token...Field.suspicion:
+            case Field.token...Field.suspicion, Field.environmentLearned...Field.deviceUUIDUpper:
                 let bit: UInt32 = 1 << tag.number
-                guard seen & bit == 0, self.parseSingle(tag, bytes, &reader, &unknownFieldsLeft) else { return false }
+                let others = bit & Field.deviceBits == 0 ? bit : Field.deviceBits
+                guard seen & others == 0, self.parseSingle(tag, bytes, &reader, &unknownFieldsLeft) else {
+                    return false
+                }
                 seen |= bit
             default:
                 unknownFieldsLeft -= 1
@@ -71,6 +79,7 @@ extension DeviceRecordView {
             case Field.environment: return Self.read(value, into: &self.environment)
             case Field.tokenKind: return Self.read(value, into: &self.tokenKind)
             case Field.seenAtHours: self.seenAtHours = value
+            case Field.environmentLearned: break
             default: return false
             }
             return true
@@ -89,6 +98,10 @@ extension DeviceRecordView {
         case Field.device:
             self.devicePlace = self.place(place)
             return place.count <= Limits.deviceIDBytesMax
+        case Field.deviceUUID, Field.deviceUUIDUpper:
+            self.devicePlace = self.place(place)
+            self.deviceForm = tag.number == Field.deviceUUID ? .lowerUUID : .upperUUID
+            return place.count == PackedUUID.byteCount
         case Field.webpushP256DH:
             self.webpushP256DHPlace = self.place(place)
             return place.isEmpty || place.count == Limits.webpushP256DHBytes

@@ -168,7 +168,7 @@ import Testing
                 for (read, reply) in slabs {
                     read.forEachRecord(in: reply) { _, value in
                         guard let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count) else { return }
-                        found.insert(String(decoding: (view.device).map { value[$0] }, as: UTF8.self))
+                        found.insert(view.device(in: value))
                     }
                 }
             }

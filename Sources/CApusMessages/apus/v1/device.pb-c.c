@@ -405,7 +405,7 @@ const ProtobufCMessageDescriptor apus__v1__suspicion__descriptor =
   (ProtobufCMessageInit) apus__v1__suspicion__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[13] =
+static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[15] =
 {
   {
     "token",
@@ -496,11 +496,11 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     8,
     PROTOBUF_C_LABEL_NONE,
     PROTOBUF_C_TYPE_STRING,
-    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRecord, id_case),
     offsetof(Apus__V1__DeviceRecord, device),
     NULL,
     &protobuf_c_empty_string,
-    0,             /* flags */
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
   {
@@ -563,10 +563,36 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "device_uuid",
+    14,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Apus__V1__DeviceRecord, id_case),
+    offsetof(Apus__V1__DeviceRecord, device_uuid),
+    NULL,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device_uuid_upper",
+    15,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Apus__V1__DeviceRecord, id_case),
+    offsetof(Apus__V1__DeviceRecord, device_uuid_upper),
+    NULL,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_record__field_indices_by_name[] = {
   5,   /* field[5] = attributes */
   7,   /* field[7] = device */
+  13,   /* field[13] = device_uuid */
+  14,   /* field[14] = device_uuid_upper */
   1,   /* field[1] = environment */
   12,   /* field[12] = environment_learned */
   11,   /* field[11] = secondary */
@@ -582,7 +608,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_record__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 13 }
+  { 0, 15 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
 {
@@ -592,7 +618,7 @@ const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
   "Apus__V1__DeviceRecord",
   "apus.v1",
   sizeof(Apus__V1__DeviceRecord),
-  13,
+  15,
   apus__v1__device_record__field_descriptors,
   apus__v1__device_record__field_indices_by_name,
   1,  apus__v1__device_record__number_ranges,

@@ -81,6 +81,14 @@ struct  Apus__V1__Suspicion
     , 0, APUS__V1__REASON__REASON_UNSPECIFIED }
 
 
+typedef enum {
+  APUS__V1__DEVICE_RECORD__ID__NOT_SET = 0,
+  APUS__V1__DEVICE_RECORD__ID_DEVICE = 8,
+  APUS__V1__DEVICE_RECORD__ID_DEVICE_UUID = 14,
+  APUS__V1__DEVICE_RECORD__ID_DEVICE_UUID_UPPER = 15
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(APUS__V1__DEVICE_RECORD__ID__CASE)
+} Apus__V1__DeviceRecord__IdCase;
+
 struct  Apus__V1__DeviceRecord
 {
   ProtobufCMessage base;
@@ -104,10 +112,6 @@ struct  Apus__V1__DeviceRecord
    * hours since 1970; moves at most daily
    */
   uint32_t seen_at_h;
-  /*
-   * the full id, compared where a digest led
-   */
-  char *device;
   ProtobufCBinaryData webpush_p256dh;
   ProtobufCBinaryData webpush_auth;
   Apus__V1__Suspicion *suspicion;
@@ -117,10 +121,22 @@ struct  Apus__V1__DeviceRecord
    * a provider took the token here, whatever environment the app names
    */
   protobuf_c_boolean environment_learned;
+  Apus__V1__DeviceRecord__IdCase id_case;
+  union {
+    char *device;
+    /*
+     * of an id that is a UUID in lower case, 8-4-4-4-12: its 16 bytes
+     */
+    ProtobufCBinaryData device_uuid;
+    /*
+     * of one in upper case
+     */
+    ProtobufCBinaryData device_uuid_upper;
+  };
 };
 #define APUS__V1__DEVICE_RECORD__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_record__descriptor) \
-    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, (char *)protobuf_c_empty_string, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0 }
+    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
 
 
 /* Apus__V1__Attributes methods */
