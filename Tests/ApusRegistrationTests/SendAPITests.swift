@@ -93,6 +93,8 @@ extension Fixture {
             let status = try await fixture.ask("GET", "\(path)/one", key: Fixture.publishKey)
             #expect(try member(status, "state") == "done")
             #expect(try member(status, "planned") == 1)
+            #expect(try member(status, "events") == ["by_provider": []])
+            #expect(try member(status, "open_rate") == .null)
             #expect(try await fixture.ask("GET", "/v1/apps/news/sends/one", key: Fixture.newsKey).status == 403)
         }
     }

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusStreams
 
 /// The schemas of `/openapi.json`: what bodies look like, with the limits that they are held to.
 enum OpenAPISchemas {
@@ -305,6 +306,30 @@ enum OpenAPISchemas {
             ]),
         ]
         for outcome in Outcome.allCases { properties[outcome.name] = Self.count }
-        return Self.object(properties, required: ["send", "state", "planned", "counts"])
+        properties["events"] = Self.eventCounts
+        properties["open_rate"] = ["type": ["number", "null"], "minimum": 0]
+        return Self.object(
+            properties,
+            required: ["send", "state", "planned", "counts", "events", "open_rate"],
+        )
+    }
+
+    /// What apps reported of a send's notifications: by kind, where there was any, and by provider and kind.
+    private static var eventCounts: JSONValue {
+        let kinds = ClientEvent.Kind.allCases.map(\.name)
+        let providers = Provider.allCases.map { JSONValue.string($0.name) } + [JSONValue.null]
+        var properties: JSONObject = [
+            "by_provider": Self.array(
+                Self.object(
+                    [
+                        "provider": ["enum": .array(providers)],
+                        "kind": Self.words(kinds), "count": Self.count,
+                    ],
+                    required: ["provider", "kind", "count"],
+                )
+            )
+        ]
+        for kind in kinds { properties[kind] = Self.count }
+        return Self.object(properties, required: ["by_provider"])
     }
 }

@@ -47,7 +47,12 @@ struct SendAPI: Sendable {
             guard let status = try await self.streams.status(app: call.app, send: send) else {
                 throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
             }
-            return .json(.ok, status.json)
+            let tally = try await self.streams.tally(app: call.app.text, send: send.text)
+            var json = status.json
+            json["events"] = .object(tally.json)
+            let rate = tally.openRate(accepted: status.total(.accepted))
+            json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
+            return .json(.ok, json)
         } catch let error as RedisError {
             throw Self.problem(error)
         }
