@@ -1,0 +1,121 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusMetrics
+import ApusRedis
+import ApusStore
+import ApusTestKit
+import Logging
+import NIOPosix
+import Testing
+
+@testable import ApusRegistration
+
+/// The janitor's loop over a store that was damaged by hand.
+@Suite struct JanitorTests {
+    private static let devices = 300
+
+    private struct Scene: Sendable {
+        let app: AppID
+        let client: RedisClient
+        let store: DeviceStore
+
+        func janitor(recordsPerSecond: Int, interval: Duration = .seconds(1)) -> Janitor {
+            var catalogue = MetricCatalogue()
+            let metrics = RegistrationMetrics(&catalogue)
+            let app = self.app
+            return Janitor(
+                store: self.store,
+                apps: { [app] },
+                recordsPerSecond: recordsPerSecond,
+                interval: interval,
+                metrics: metrics,
+                shared: MetricRegistry(catalogue).shared,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+        }
+
+        /// Where an id leads, and the bytes of its digest.
+        func place(_ id: String) -> (partition: Int, digest: [UInt8]) {
+            let placement = self.store.keys.keyspace.placement(app: Array(self.app.text.utf8), id: Array(id.utf8))
+            return (placement.partition, (0..<8).map { UInt8(truncatingIfNeeded: placement.digest >> (56 - 8 * $0)) })
+        }
+
+        /// Takes a device's id out of the index, so that nobody finds it by that.
+        func lose(_ id: String) async throws {
+            let place = self.place(id)
+            let tag = self.store.keys.tag(place.partition)
+            let bucket = self.store.keys.bucket(.ids, self.app, .apns, place.partition, 0)
+            let removed = try await self.client.send(RedisCommand("HDEL", .text(bucket), .bytes(place.digest)), on: tag)
+            #expect(removed.root.integer == 1)
+            let meta = self.store.keys.meta(self.app, .apns, place.partition)
+            _ = try await self.client.send(RedisCommand("HINCRBY", .text(meta), "id_count", "-1"), on: tag)
+        }
+
+        func get(_ id: String) async throws -> StoredDevice? { try await self.store.get(self.app, try DeviceID(id)) }
+    }
+
+    /// A store of few partitions with devices in it.
+    private func with(_ body: (Scene) async throws -> Void) async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Fixture.keyspace)
+            let installation = try await Installation(client, clock: SystemClock())
+            let scene = Scene(app: try AppID("shop"), client: client, store: installation.store)
+            for index in 0..<Self.devices {
+                let bytes = (0..<32).map { UInt8(truncatingIfNeeded: index >> (8 * ($0 % 4))) }
+                var registration = DeviceRegistration(
+                    device: "phone-\(index)",
+                    provider: .apns,
+                    token: Hexadecimal.encode(bytes)
+                )
+                registration.user = "user-\(index / 3)"
+                registration.topics = ["all"]
+                _ = try await scene.store.register(scene.app, registration)
+            }
+            try await body(scene)
+            await client.close()
+        }
+    }
+
+    @Test func `It mends a damaged store by itself, again and again`() async throws {
+        try await self.with { scene in
+            let janitor = scene.janitor(recordsPerSecond: 1_000_000)
+            let work = Task { await janitor.run() }
+            for lost in [["phone-7", "phone-8", "phone-9"], ["phone-7", "phone-250"]] {
+                for id in lost { try await scene.lose(id) }
+                try await eventually("everybody is found again") {
+                    for id in lost {
+                        guard try await scene.get(id) != nil else { return false }
+                    }
+                    return true
+                }
+            }
+            try await eventually("the store agrees with itself") {
+                try await StoreCheck.run(scene.store, scene.app).problems.isEmpty
+            }
+            work.cancel()
+            await work.value
+            let check = try await StoreCheck.run(scene.store, scene.app)
+            #expect(check.problems == [] && check.deviceCount == Self.devices)
+        }
+    }
+
+    @Test func `It keeps to its pace, and leaves a partition alone that was looked over lately`() async throws {
+        try await self.with { scene in
+            let janitor = scene.janitor(recordsPerSecond: 300, interval: .seconds(3_600))
+            let clock = ContinuousClock()
+            let start = clock.now
+            let first = try await janitor.lookOver(scene.app)
+            #expect(first == Fixture.keyspace.devicePartitions)
+            // Of each partition all records, and the hints beside them; a pause may be rounded.
+            #expect(clock.now - start >= .milliseconds(900))
+            let second = try await janitor.lookOver(scene.app)
+            #expect(second == 0)
+        }
+    }
+}

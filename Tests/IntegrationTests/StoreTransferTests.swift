@@ -1,0 +1,126 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusTestKit
+import Foundation
+import Logging
+import NIOPosix
+import Testing
+
+/// The operator's program carries devices from one store into an empty one.
+@Suite(.serialized) struct StoreTransferTests {
+    private static let keyspace = Keyspace(queueShards: 2, devicePartitions: 8)
+    private static let devices = 1_000
+
+    private struct Answer {
+        let code: Int32
+        let output: [UInt8]
+
+        var lines: [String] { String(decoding: self.output, as: UTF8.self).split(separator: "\n").map(String.init) }
+        var json: JSONValue? { try? JSONValue(parsing: self.output, bytesMax: 1 << 20) }
+    }
+
+    private static func apus(_ arguments: [String], url: String, input: [UInt8] = []) throws -> Answer {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "apus-transfer-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        // Files on both sides: pipes would have to be read while they are written.
+        let (taken, given) = (folder.appending(path: "in"), folder.appending(path: "out"))
+        try Data(input).write(to: taken)
+        try Data().write(to: given)
+        let process = Process()
+        process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent().appending(path: "apus")
+        process.arguments = arguments + ["--redis", url]
+        process.standardInput = try FileHandle(forReadingFrom: taken)
+        process.standardOutput = try FileHandle(forWritingTo: given)
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        return Answer(code: process.terminationStatus, output: Array(try Data(contentsOf: given)))
+    }
+
+    private static func registration(_ index: Int) -> DeviceRegistration {
+        var random = SeededGenerator(seed: UInt64(index))
+        let provider: Provider = index.isMultiple(of: 2) ? .apns : .fcm
+        let token = provider == .apns ? SampleToken.apple(&random) : SampleToken.google(&random)
+        let id = index.isMultiple(of: 3) ? "00000000-0000-4000-8000-\(100_000_000_000 + index)" : "phone-\(index)"
+        var registration = DeviceRegistration(device: id, provider: provider, token: token)
+        registration.user = index.isMultiple(of: 5) ? "" : "user-\(index / 4)"
+        registration.topics = ["all"] + (index.isMultiple(of: 7) ? ["few-\(index % 3)"] : [])
+        registration.attributes.locale = index.isMultiple(of: 2) ? "en-GB" : "de"
+        registration.attributes.tags = index.isMultiple(of: 11) ? ["vip"] : []
+        return registration
+    }
+
+    @Test func `An export fills an empty store with the same devices, and the store agrees with itself`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            let app = try AppID("shop")
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let store = try await Installation(client, clock: SystemClock()).store
+            for index in 0..<Self.devices { _ = try await store.register(app, Self.registration(index)) }
+            _ = try await store.setBadge(app, try DeviceID("phone-7"), to: 5)
+
+            let export = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
+            #expect(export.code == 0 && export.lines.count == Self.devices)
+            let question = ["audience", "count", "'few-1' in topics && locale == 'de'", "--app", "shop", "--json"]
+            let audience = try Self.apus(question, url: server.url)
+            #expect(audience.code == 0 && audience.json != nil)
+
+            _ = try await client.send(RedisCommand("FLUSHALL"), on: Self.keyspace.tag(shard: 0))
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let nothing = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
+            #expect(nothing.lines.isEmpty)
+
+            let order = ["store", "import", "--app", "shop", "--json"]
+            let first = try Self.apus(order, url: server.url, input: export.output)
+            #expect(first.code == 0)
+            #expect(first.json?["created"]?.int64 == Int64(Self.devices) && first.json?["refused"]?.int64 == 0)
+            let check = try Self.apus(["store", "check", "--app", "shop", "--json"], url: server.url)
+            #expect(check.code == 0, "\(String(decoding: check.output, as: UTF8.self))")
+            let again = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
+            #expect(again.lines.sorted() == export.lines.sorted())
+            let sameAudience = try Self.apus(question, url: server.url)
+            #expect(sameAudience.json == audience.json)
+
+            // Once more: nothing is new, and nothing changes.
+            let second = try Self.apus(order, url: server.url, input: export.output)
+            #expect(second.code == 0 && second.json?["created"]?.int64 == 0)
+            #expect(second.json?["unchanged"]?.int64 == Int64(Self.devices))
+            let last = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
+            #expect(last.lines.sorted() == export.lines.sorted())
+            await client.close()
+        }
+    }
+
+    @Test func `A broken line is refused by its number, and the others are taken`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let lines = [
+                #"{"device":"a","provider":"fcm","token":"t1"}"#, "{", #"{"device":"b","provider":"fcm","token":"t2"}"#,
+            ]
+            let answer = try Self.apus(
+                ["store", "import", "--app", "shop", "--json"],
+                url: server.url,
+                input: Array(lines.joined(separator: "\n").utf8),
+            )
+            #expect(answer.code == 2)
+            #expect(answer.json?["created"]?.int64 == 2 && answer.json?["refused"]?.int64 == 1)
+            #expect(answer.json?["mistakes"]?.array?.first?["line"]?.int64 == 2)
+            await client.close()
+        }
+    }
+}
