@@ -46,9 +46,15 @@ package struct Feedback: Service {
         self.context.registry.addCollector { await census.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
         let gate = QuarantineGate()
+        let history = HistoryWriter(
+            store: installation.store,
+            keepMilliseconds: settings.own.historyMilliseconds,
+            logger: logger,
+        )
         let massFailureGuard = MassFailureGuard(
             streams: installation.streams,
             store: installation.store,
+            history: history,
             rules: settings.own.guardRules,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
@@ -60,6 +66,7 @@ package struct Feedback: Service {
                 streams: installation.streams.observed(by: counts),
                 store: installation.store,
                 massFailureGuard: massFailureGuard,
+                history: history,
                 consumer: consumer,
                 settings: settings.own,
                 metrics: self.context.metrics,

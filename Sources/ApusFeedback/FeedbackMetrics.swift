@@ -43,6 +43,8 @@ package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
 package enum ReceiptLabel: Int, ClosedMetricLabel, Hashable {
     /// Outcomes one by one.
     case recipients
+    /// How far the send is.
+    case progress
     /// The send is complete.
     case final
 

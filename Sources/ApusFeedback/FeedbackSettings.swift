@@ -11,6 +11,10 @@ package struct FeedbackSettings: ServiceSettings {
     package var ledgerMilliseconds: Int64
     /// When suspects are deleted, and when there are too many of them.
     package var guardRules: GuardRules
+    /// How long a device's history is kept after its last event; nil: none is written.
+    package var historyMilliseconds: Int64?
+    /// When a send under way is told of; nil: never.
+    package var progress: ProgressRules?
 
     /// The rules that hold unless others are configured.
     package static let standardGuardRules = GuardRules(
@@ -26,12 +30,16 @@ package struct FeedbackSettings: ServiceSettings {
         batchesInHandMax: Int,
         ledgerMilliseconds: Int64,
         guardRules: GuardRules = Self.standardGuardRules,
+        historyMilliseconds: Int64? = nil,
+        progress: ProgressRules? = nil,
     ) {
         precondition(batchesInHandMax > 0 && ledgerMilliseconds > 0)
         self.leaseMilliseconds = leaseMilliseconds
         self.batchesInHandMax = batchesInHandMax
         self.ledgerMilliseconds = ledgerMilliseconds
         self.guardRules = guardRules
+        self.historyMilliseconds = historyMilliseconds
+        self.progress = progress
     }
 
     /// Reads them from `feedback.…`; mistakes are noted with the reader.
@@ -62,5 +70,21 @@ package struct FeedbackSettings: ServiceSettings {
             suspectsMin: reader.integer("feedback.suspects_min", default: standard.suspectsMin, in: 1...1_000_000),
             percentMax: reader.integer("feedback.suspect_percent", default: standard.percentMax, in: 0...100),
         )
+        let keepsHistory = reader.boolean("feedback.history", default: true)
+        let history = reader.duration(
+            "feedback.keep_history",
+            default: .seconds(7 * 86_400),
+            in: .seconds(60) ... .seconds(90 * 86_400)
+        )
+        self.historyMilliseconds = keepsHistory ? Int64(history / .milliseconds(1)) : nil
+        let tellsProgress = reader.boolean("feedback.progress", default: true)
+        let every = reader.duration(
+            "feedback.progress_every",
+            default: .seconds(10),
+            in: .seconds(1) ... .seconds(3_600)
+        )
+        let percent = reader.integer("feedback.progress_percent", default: 1, in: 1...100)
+        self.progress =
+            tellsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
     }
 }

@@ -15,6 +15,7 @@ struct OutcomeHandler: Sendable {
     let streams: SendStreams
     let store: DeviceStore
     let massFailureGuard: MassFailureGuard
+    let history: HistoryWriter
     let consumer: StreamConsumer
     let settings: FeedbackSettings
     let metrics: FeedbackMetrics
@@ -37,6 +38,7 @@ struct OutcomeHandler: Sendable {
         }
         try await self.judgeTokens(of: batch)
         if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
+        await self.history.noteRecipients(of: batch)
         if batch.isFinal {
             try await self.concludeDirect(batch, entry)
         } else {
@@ -59,6 +61,7 @@ struct OutcomeHandler: Sendable {
                 asOf: verdict.asOf,
             )
             self.shared.add(to: self.metrics.verdicts[batch.provider, VerdictEffect(result, applied: .pruned)])
+            await self.history.note(verdict, result, at: reference, batch, route)
         }
         try await self.massFailureGuard.suspect(batch, on: route)
         if let at = batch.lastAt {
@@ -76,9 +79,13 @@ struct OutcomeHandler: Sendable {
             by: self.consumer,
             tag: self.keys.tag,
             keepMilliseconds: self.settings.ledgerMilliseconds,
+            progress: batch.receiptLevel == .none ? nil : self.settings.progress,
         )
         switch application {
         case .ok: self.count(batch)
+        case .progress(let ledger):
+            self.count(batch)
+            await self.tellProgress(ledger, batch)
         case .lost: return
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
@@ -104,6 +111,26 @@ struct OutcomeHandler: Sendable {
                 by: self.consumer,
                 tag: self.keys.tag
             )
+        }
+    }
+
+    /// Told at most once: the next one says more, and the last of all comes for sure.
+    private func tellProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {
+        let closed = ledger.counts.reduce(0) { $0 + $1.count }
+        var receipt = SendReceipt(
+            id: "progress:\(batch.send):\(closed)",
+            send: batch.send,
+            app: batch.app,
+            kind: .progress,
+        )
+        receipt.planned = ledger.planned
+        receipt.counts = ledger.counts
+        receipt.firstAt = ledger.firstAt
+        receipt.lastAt = ledger.lastAt
+        do {
+            try await self.write(receipt, batch)
+        } catch {
+            self.logger.notice("progress not told", metadata: ["send": "\(batch.send)", "error": "\(error)"])
         }
     }
 
@@ -142,7 +169,7 @@ struct OutcomeHandler: Sendable {
         receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
         receipt.traceparent = batch.traceparent
         try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
-        self.shared.add(to: self.metrics.receipts[.final])
+        self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
 
     /// Once for each batch.

@@ -146,7 +146,7 @@ extension DeviceStore {
             if let objection = objection(current) { return objection }
             attempted = current
             let home = self.home(of: current)
-            if try await self.calls.remove(current, home.owner) {
+            if try await self.calls.remove(current, home.owner, forgetsHistory: false) {
                 try await self.forget(current, home)
                 return .applied(current)
             }

@@ -230,6 +230,7 @@ extension DeviceStore {
                 stamp: stamp,
                 entered: isMove ? record.topics : record.topics.filter { !before.contains($0) },
                 left: isMove ? before : before.filter { !record.topics.contains($0) },
+                event: self.event(of: record, over: current, stamp)?.bytes ?? [],
             ),
         )
         switch answer {

@@ -52,7 +52,7 @@ package struct DeviceStore: Sendable {
         case missing
     }
 
-    /// Forgets a device.
+    /// Forgets a device, and its history.
     ///
     /// - Parameter asOf: when this was true; nil: now. A device registered later stays.
     package func delete(
@@ -68,6 +68,7 @@ package struct DeviceStore: Sendable {
                 // Ours may have been executed although its answer was lost: then the hints are still there.
                 guard let attempted else {
                     try condition.check(nil)
+                    try await self.forgetHistory(home)
                     return .missing
                 }
                 try await self.forget(attempted, home)
@@ -76,7 +77,7 @@ package struct DeviceStore: Sendable {
             if attempted == nil { try condition.check(current) }
             if let asOf, asOf < current.registeredAt { return .ignored(current) }
             attempted = current
-            if try await self.calls.remove(current, home.owner) {
+            if try await self.calls.remove(current, home.owner, forgetsHistory: true) {
                 try await self.forget(current, home)
                 return .deleted(current)
             }

@@ -23,6 +23,8 @@ struct StoreCalls: Sendable {
         var stamp: Stamp
         var entered: [UInt32]
         var left: [UInt32]
+        /// What to tell the device's history, if it has one; empty: nothing.
+        var event: [UInt8] = []
     }
 
     /// What becomes of registered-at.
@@ -122,6 +124,7 @@ struct StoreCalls: Sendable {
             [
                 .bytes(bigEndian(owner.digest)), .bytes(writing.expected), .bytes(writing.record),
                 writing.stamp.argument, .bytes(packed(writing.entered)), .bytes(packed(writing.left)),
+                .bytes(writing.event),
             ],
         )
         switch reply.element(0)?.integer {
@@ -136,13 +139,22 @@ struct StoreCalls: Sendable {
         }
     }
 
+    /// - Parameter forgetsHistory: whether the device's history goes, too.
     /// - Returns: false when something else is stored.
-    func remove(_ device: StoredDevice, _ owner: DeviceOwner) async throws(StoreError) -> Bool {
-        try await self.call(
+    func remove(
+        _ device: StoredDevice,
+        _ owner: DeviceOwner,
+        forgetsHistory: Bool,
+    ) async throws(StoreError) -> Bool {
+        var arguments: [RedisArgument] = [
+            .bytes(bigEndian(owner.digest)), .bytes(device.value), .bytes(packed(device.record.topics)),
+        ]
+        if forgetsHistory { arguments.append("forget") }
+        return try await self.call(
             "apus1_remove",
             owner.partition,
             keys: [self.keys.meta(device.app, device.realm, owner.partition)],
-            [.bytes(bigEndian(owner.digest)), .bytes(device.value), .bytes(packed(device.record.topics))],
+            arguments,
         ).integer == 1
     }
 

@@ -4,6 +4,8 @@ package enum StoreFunctions {
     package static var sources: [[UInt8]] {
         [
             PackageResources.store_shared_lua,
+            PackageResources.store_history_lua,
+            PackageResources.apus1_history_add_lua,
             PackageResources.apus1_put_lua,
             PackageResources.apus1_remove_lua,
             PackageResources.apus1_mend_lua,

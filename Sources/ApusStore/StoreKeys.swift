@@ -14,6 +14,7 @@ package import ApusRedis
 /// | `{t}<app>:<realm>:freed` | list | ordinal and time; they rest an hour |
 /// | `{t}<app>:meta` | hash | buckets and entries of the three below |
 /// | `{t}<app>:upkeep` | string | there while the partition was looked after lately |
+/// | `{t}<app>:hist:<digest>` | list | what became of a device, event by event; only of devices that something happened to |
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
 /// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
@@ -39,6 +40,12 @@ package struct StoreKeys: Sendable, Hashable {
 
     /// Says that an app's part of a partition was looked after lately.
     package func upkeep(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "upkeep") }
+
+    /// The history of a device, by the digest of its id.
+    package func history(_ app: AppID, _ partition: Int, digest: UInt64) -> String {
+        let digits = String(digest, radix: 16)
+        return self.key(app, partition, "hist:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits)
+    }
 
     /// The hash of 64 records.
     package func slab(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {

@@ -31,6 +31,10 @@ package enum StoreLimits {
     package static let loadGatheredMax = 1_000_000
     /// Devices of a load between two writes.
     static let loadStep = 16_384
+    /// Events of one device's history; the oldest go.
+    package static let historyEventsMax = 20
+    /// Bytes of a provider's own word, or its id of a notification, in a history.
+    package static let historyTextBytesMax = 128
     /// How long an unchanged registration is answered without a write, and how often a device's seen-at moves.
     package static let freshHours: UInt32 = 24
 }

@@ -9,6 +9,8 @@ extension SendStreams {
         case ok
         /// The ledger moved and the send is complete: write the final receipt, then acknowledge.
         case final(SendLedger)
+        /// The ledger moved, the batch is acknowledged, and it is time to tell how far the send is.
+        case progress(SendLedger)
         /// Another owns the batch.
         case lost
         /// There is no such send any more; acknowledged.
@@ -16,12 +18,15 @@ extension SendStreams {
     }
 
     /// Moves the ledger of a send by one batch and acknowledges it: both or neither.
+    ///
+    /// - Parameter progress: when to tell of a send that is under way; nil: never.
     package func apply(
         _ batch: OutcomeBatch,
         entry: StreamEntry,
         by consumer: StreamConsumer,
         tag: HashTag,
         keepMilliseconds: Int64,
+        progress: ProgressRules? = nil,
     ) async throws -> Application {
         var arguments: [RedisArgument] = [
             .text(consumer.group), .text(consumer.name), .text(entry.id),
@@ -31,6 +36,9 @@ extension SendStreams {
         for count in batch.counts {
             arguments.append(.text(SendLedger.field(count)))
             arguments.append(.integer(Int64(count.count)))
+        }
+        if let progress {
+            arguments += [.integer(progress.everyMilliseconds), .integer(progress.percent)]
         }
         let keys = StreamKeys(tag: tag)
         let reply = try await self.client.call(
@@ -43,6 +51,10 @@ extension SendStreams {
         case "ok":
             self.observer?.entriesAcknowledged(1, stream: entry.stream)
             return .ok
+        case "progress":
+            self.observer?.entriesAcknowledged(1, stream: entry.stream)
+            guard let ledger = SendLedger(fields: Self.pairs(reply.root[1])) else { return .ok }
+            return .progress(ledger)
         case "lost": return .lost
         case "gone":
             self.observer?.entriesAcknowledged(1, stream: entry.stream)
@@ -75,5 +87,21 @@ extension SendStreams {
             keys: [StreamKeys(tag: tag).receipts],
             arguments: [.bytes(bytes)],
         )
+    }
+}
+
+/// When a send under way is told of: so long after the last time, and only if so much was done since. So a slow send is not told of
+/// again and again without news, and a fast one of a million recipients not a thousand times.
+package struct ProgressRules: Hashable, Sendable {
+    /// Milliseconds between two tellings, at least.
+    package var everyMilliseconds: Int64
+    /// Percent of the recipients found so far that must have ended since the last one.
+    package var percent: Int
+
+    /// Rules.
+    package init(everyMilliseconds: Int64, percent: Int) {
+        precondition(everyMilliseconds >= 0 && (1...100).contains(percent))
+        self.everyMilliseconds = everyMilliseconds
+        self.percent = percent
     }
 }

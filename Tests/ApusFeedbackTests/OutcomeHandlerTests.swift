@@ -1,72 +1,21 @@
 import ApusCore
 import ApusInstallation
 import ApusMessages
-import ApusMetrics
 import ApusRedis
-import ApusService
 import ApusStore
 import ApusStreams
 import ApusTestKit
-import Logging
-import NIOPosix
 import Testing
 
 @testable import ApusFeedback
 
 @Suite struct OutcomeHandlerTests {
-    /// A redis-server with an installation, one registered device, and a handler that is not bound to a service.
     private func with(
         deletingSuspectsAfter delay: Int64 = 600_000,
         _ body: (Installation, RedisClient, OutcomeHandler, StoredDevice) async throws -> Void
     ) async throws {
-        try await RedisServer.with { server in
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: logger,
-            )
-            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
-            let installation = try await Installation(client, clock: SystemClock())
-            let registration = DeviceRegistration(
-                device: "d",
-                provider: .apns,
-                token: String(repeating: "ab", count: 32)
-            )
-            let device = try await installation.store.register(try AppID("shop"), registration).device
-            var catalogue = MetricCatalogue()
-            let build = BuildInformation(service: "test", version: "0", revision: "0", swiftVersion: "6")
-            let common = CommonMetrics(&catalogue, build: build, reading: [.outcomes])
-            let metrics = FeedbackMetrics(&catalogue)
-            let shared = MetricRegistry(catalogue).shared
-            let massFailureGuard = MassFailureGuard(
-                streams: installation.streams,
-                store: installation.store,
-                rules: GuardRules(
-                    windowMilliseconds: 60_000,
-                    delayMilliseconds: delay,
-                    suspectsMin: 20,
-                    percentMax: 10,
-                ),
-                metrics: metrics,
-                shared: shared,
-                logger: logger,
-            )
-            let handler = OutcomeHandler(
-                keys: installation.streams.keys(shard: 0),
-                streams: installation.streams,
-                store: installation.store,
-                massFailureGuard: massFailureGuard,
-                consumer: StreamConsumer(group: StreamGroup.feedback, name: "f"),
-                settings: FeedbackSettings(leaseMilliseconds: 10_000, batchesInHandMax: 4, ledgerMilliseconds: 60_000),
-                metrics: metrics,
-                shared: shared,
-                clock: SystemClock(),
-                logger: logger,
-            )
-            _ = common
-            try await body(installation, client, handler, device)
-            await client.close()
+        try await HandlerFixture.with(deletingSuspectsAfter: delay) { fixture in
+            try await body(fixture.installation, fixture.client, fixture.handler, fixture.device)
         }
     }
 
@@ -87,28 +36,16 @@ import Testing
         return batch
     }
 
-    /// Writes a batch and reads it as the handler's consumer.
     private func deliver(
         _ batch: OutcomeBatch,
         _ client: RedisClient,
         _ handler: OutcomeHandler
     ) async throws -> StreamEntry {
-        let keys = handler.keys
-        let reader = StreamReader(client: client, tag: keys.tag, consumer: handler.consumer)
-        try await reader.ensure([keys.outcomes])
-        _ = try await client.send(
-            .init("XADD", .text(keys.outcomes), "*", "m", .bytes(try batch.encode())),
-            on: keys.tag
-        )
-        let connection = client.blockingConnection(for: keys.tag)
-        let entries = try await reader.read([keys.outcomes], count: 1, blockMilliseconds: 100, on: connection)
-        await connection.close()
-        return try #require(entries.first)
+        try await HandlerFixture.deliver(batch, client, handler)
     }
 
     private func receipts(_ client: RedisClient, _ handler: OutcomeHandler) async throws -> [SendReceipt] {
-        let reply = try await client.send(.init("XRANGE", .text(handler.keys.receipts), "-", "+"), on: handler.keys.tag)
-        return try reply.root.children.map { try SendReceipt.decode($0[1][1].bytes ?? []) }
+        try await HandlerFixture.receipts(client, handler)
     }
 
     @Test func `D16 A token that the provider calls dead is pruned, and its receipt says how many`() async throws {

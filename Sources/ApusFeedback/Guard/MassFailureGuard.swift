@@ -19,6 +19,7 @@ internal import Synchronization
 final class MassFailureGuard: Sendable {
     private let streams: SendStreams
     private let store: DeviceStore
+    private let history: HistoryWriter
     private let rules: GuardRules
     private let metrics: FeedbackMetrics
     private let shared: SharedMetrics
@@ -29,6 +30,7 @@ final class MassFailureGuard: Sendable {
     init(
         streams: SendStreams,
         store: DeviceStore,
+        history: HistoryWriter,
         rules: GuardRules,
         metrics: FeedbackMetrics,
         shared: SharedMetrics,
@@ -36,6 +38,7 @@ final class MassFailureGuard: Sendable {
     ) {
         self.streams = streams
         self.store = store
+        self.history = history
         self.rules = rules
         self.metrics = metrics
         self.shared = shared
@@ -76,7 +79,10 @@ final class MassFailureGuard: Sendable {
                 since: suspect.since,
             )
         }
-        for result in marked { self.count(result, .suspected, batch.provider) }
+        for (suspect, result) in zip(result.taken, marked) {
+            self.count(result, .suspected, batch.provider)
+            await self.history.note(suspect, result, .suspected, on: route, send: batch.send)
+        }
         let refused = suspects.count - result.taken.count
         if refused > 0 { self.shared.add(Int64(refused), to: self.metrics.verdicts[batch.provider, .noRoom]) }
     }
@@ -160,7 +166,9 @@ final class MassFailureGuard: Sendable {
                 try await store.conclude(suspect, on: route)
             }
             for (suspect, result) in zip(due, results) {
-                self.count(result, suspect.isOfOtherEnvironment ? .environmentLearned : .suspectPruned, route.provider)
+                let isMoved = suspect.isOfOtherEnvironment
+                self.count(result, isMoved ? .environmentLearned : .suspectPruned, route.provider)
+                await self.history.note(suspect, result, isMoved ? .environmentLearned : .pruned, on: route)
             }
             try await self.streams.settle(due, of: number)
             self.logger.info("suspects deleted or moved", metadata: ["route": "\(route)", "count": "\(due.count)"])

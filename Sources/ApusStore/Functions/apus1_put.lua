@@ -9,6 +9,7 @@
 -- ARGV[4]  registered-at: "now", "keep", or a time in milliseconds (one to come counts as now)
 -- ARGV[5]  topics to enter, 4 bytes each, big endian. In a move: all
 -- ARGV[6]  topics to leave. In a move: all of the old place
+-- ARGV[7]  what to tell the device's history, if it has one; empty or absent: nothing
 -- returns  {1, ordinal, header of 12 bytes}; {0} when something else is stored, and nothing is written;
 --          {-1} when the place is full
 local function put(keys, args)
@@ -70,6 +71,7 @@ local function put(keys, args)
     redis.call('HSET', slab, field, header .. record)
     for _, topic in ipairs(left) do store.posting_remove(to, topic, ordinal) end
     for _, topic in ipairs(entered) do store.posting_add(to, topic, ordinal) end
+    if (args[7] or '') ~= '' then history.go_on(to, digest, args[7]) end
     return { 1, ordinal, header }
 end
 

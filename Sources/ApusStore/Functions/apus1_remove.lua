@@ -4,6 +4,7 @@
 -- ARGV[1]  digest of the device id, 8 bytes
 -- ARGV[2]  what the writer believes to be stored: header and record, all bytes
 -- ARGV[3]  its topics, 4 bytes each, big endian
+-- ARGV[4]  "forget": its history goes, too; absent: it stays
 -- returns  1; 0 when something else is stored, and nothing is written
 local function remove(keys, args)
     local digest, expected, topics = args[1], args[2], store.topics(args[3])
@@ -13,6 +14,7 @@ local function remove(keys, args)
     local ordinal, current = store.find(keys[1], digest)
     if not current or current ~= expected then return 0 end
     store.evict(keys[1], digest, ordinal, topics, store.now())
+    if args[4] == 'forget' then redis.call('DEL', history.key(keys[1], digest)) end
     return 1
 end
 

@@ -1,9 +1,32 @@
+-- Whether it is time to tell how far a send is; notes that it was told. What was told at a time to come was told now.
+-- total: planning, planned, closed
+local function tells_progress(state, total, every, percent)
+    local now = now_ms()
+    local told = redis.call('HMGET', state, 'told_at', 'told_closed')
+    if not told[1] or tonumber(told[1]) > now then
+        redis.call('HSET', state, 'told_at', digits(now))
+        if every > 0 then
+            return false
+        end
+        told[1] = digits(now)
+    end
+    local planned, closed = tonumber(total[2]), tonumber(total[3])
+    local since = closed - tonumber(told[2] or '0')
+    if now - tonumber(told[1]) < every or since * 100 < planned * percent then
+        return false
+    end
+    redis.call('HSET', state, 'told_at', digits(now), 'told_closed', digits(closed))
+    return true
+end
+
 -- Moves the ledger of a send by one batch of outcomes and acknowledges it: both or neither. The batch that completes the send stays
 -- unacknowledged until its receipt is out (apus1_done), and gives the same answer again until then.
 -- KEYS: 1 {q}outcomes, 2 {q}send:<id>
 -- ARGV: 1 group, 2 consumer, 3 entry, 4 first outcome in ms or '', 5 last outcome in ms or '', 6 ms to keep the ledger of an ended send,
---       7 number of counts, then per count: "<provider>/<outcome>/<reason>", number
--- Returns: {'ok'} · {'final', fields and values of the ledger} · {'lost'} · {'gone'} (no such send; acknowledged)
+--       7 number of counts, then per count: "<provider>/<outcome>/<reason>", number;
+--       then, if the send is told of while it is under way: ms between two tellings, percent of the recipients that must have ended since
+-- Returns: {'ok'} · {'progress', fields and values of the ledger} (acknowledged: not told again if the teller dies) ·
+--          {'final', fields and values of the ledger} · {'lost'} · {'gone'} (no such send; acknowledged)
 redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, callback = function(keys, args)
     local outcomes, state = keys[1], keys[2]
     local group, consumer, entry = args[1], args[2], args[3]
@@ -18,8 +41,8 @@ redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, ca
     if known[2] == entry then
         return {'final', redis.call('HGETALL', state)}
     end
-    local closed = 0
-    for index = 0, tonumber(args[7]) - 1 do
+    local closed, counts = 0, tonumber(args[7])
+    for index = 0, counts - 1 do
         local count = tonumber(args[9 + index * 2])
         redis.call('HINCRBY', state, args[8 + index * 2], args[9 + index * 2])
         closed = closed + count
@@ -40,5 +63,9 @@ redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, ca
         return {'final', redis.call('HGETALL', state)}
     end
     done(outcomes, group, entry)
+    local every, percent = args[8 + counts * 2], args[9 + counts * 2]
+    if every and tells_progress(state, total, tonumber(every), tonumber(percent)) then
+        return {'progress', redis.call('HGETALL', state)}
+    end
     return {'ok'}
 end}

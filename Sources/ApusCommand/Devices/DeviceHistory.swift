@@ -1,0 +1,65 @@
+package import ApusCore
+package import ApusStore
+
+/// What became of a device, for the screen and as JSON: its events, and what its record says of its registration.
+package struct DeviceHistory: Sendable {
+    /// What the timeline leaves out, in a sentence.
+    package static let omissions =
+        "not recorded: what was accepted of sends to an audience, or of any send without receipts per recipient"
+
+    private let id: String
+    private let device: StoredDevice?
+    private let events: [HistoryEvent]
+
+    /// A history.
+    ///
+    /// - Parameters:
+    ///   - device: as it is stored now; nil: it is gone.
+    ///   - events: the oldest first.
+    package init(id: String, device: StoredDevice?, events: [HistoryEvent]) {
+        self.id = id
+        self.device = device
+        self.events = events
+    }
+
+    /// In the order of their times, with the last registration that the record tells.
+    private var timeline: [HistoryEvent] {
+        var events = self.events
+        if let device {
+            let registered = HistoryEvent(.registered, at: device.registeredAt, provider: device.realm.provider)
+            // The history of a device that has one says the same, give or take what an answer took.
+            let isTold = events.contains { event in
+                [.registered, .tokenReplaced].contains(event.kind)
+                    && abs(event.at.milliseconds(since: registered.at)) < 2_000
+            }
+            if !isTold { events.append(registered) }
+        }
+        return events.enumerated()
+            .sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }
+            .map(\.element)
+    }
+
+    /// As JSON.
+    package var json: JSONObject {
+        [
+            "device": .string(self.id), "is_registered": .bool(self.device != nil),
+            "events": .array(self.timeline.map { .object($0.json) }), "omissions": .string(Self.omissions),
+        ]
+    }
+
+    /// For the screen.
+    package var lines: [String] {
+        let lines = self.timeline.map { event in
+            let words = [
+                event.kind.rawValue, event.provider?.name, event.kind == .ended ? event.outcome?.name : nil,
+                event.kind == .accepted ? nil : event.reason?.name,
+                event.providerReason.isEmpty ? nil : "\"\(event.providerReason)\"",
+                event.providerID.isEmpty ? nil : "id \(event.providerID)",
+                event.send.isEmpty ? nil : "send \(event.send)",
+            ]
+            return "\(CalendarTime.text(event.at))  " + words.compactMap(\.self).joined(separator: "  ")
+        }
+        let state = self.device == nil ? ["\(self.id) is not registered now"] : []
+        return lines + state + [Self.omissions]
+    }
+}

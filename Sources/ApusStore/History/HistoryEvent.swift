@@ -1,0 +1,82 @@
+package import ApusCore
+
+/// Something that happened to a device, as its history has it.
+package struct HistoryEvent: Hashable, Sendable {
+    /// What happened.
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// The app registered it, for the first time or again.
+        case registered
+        /// The app gave it another token.
+        case tokenReplaced = "token_replaced"
+        /// It passed to another user, or to nobody.
+        case userChanged = "user_changed"
+        /// The provider took a notification for it.
+        case accepted
+        /// A notification for it ended otherwise: the outcome and the reason say how.
+        case ended
+        /// The provider called its token dead, and it was removed.
+        case pruned
+        /// The provider called its token dead, and it was kept: registered again since, or with another token.
+        case kept
+        /// The provider called its token bad: nothing is sent to it until that is settled.
+        case suspected
+        /// It was moved to the environment in which its token is taken.
+        case environmentLearned = "environment_learned"
+    }
+
+    /// When.
+    package var at: UnixMilliseconds
+    /// What happened.
+    package var kind: Kind
+    /// Through whom.
+    package var provider: Provider?
+    /// How a notification ended.
+    package var outcome: Outcome?
+    /// Why.
+    package var reason: Reason?
+    /// The provider's own word.
+    package var providerReason = ""
+    /// The provider's id of the notification.
+    package var providerID = ""
+    /// The send; empty: it was none.
+    package var send = ""
+
+    /// An event.
+    package init(_ kind: Kind, at: UnixMilliseconds, provider: Provider? = nil) {
+        self.kind = kind
+        self.at = at
+        self.provider = provider
+    }
+
+    /// As it stands in Redis, and as commands print it. The same event always has the same bytes.
+    package var json: JSONObject {
+        var json: JSONObject = ["at_ms": .integer(self.at.value), "event": .string(self.kind.rawValue)]
+        if let provider { json["provider"] = .string(provider.name) }
+        if let outcome { json["outcome"] = .string(outcome.name) }
+        if let reason { json["reason"] = .string(reason.name) }
+        let bytesMax = StoreLimits.historyTextBytesMax
+        for (name, text) in [
+            ("provider_reason", self.providerReason), ("provider_id", self.providerID), ("send", self.send),
+        ] where !text.isEmpty { json[name] = .string(text.clipped(toBytes: bytesMax)) }
+        return json
+    }
+
+    /// Bytes of one event: three texts, each character of which may be escaped, and the words around them.
+    static let bytesMax = 3 * 6 * StoreLimits.historyTextBytesMax + 512
+
+    var bytes: [UInt8] { JSONValue.object(self.json).bytes }
+
+    /// From Redis; nil when a later version wrote it.
+    init?(_ bytes: [UInt8]) {
+        guard let json = try? JSONValue(parsing: bytes, bytesMax: Self.bytesMax), let at = json["at_ms"]?.int64,
+            let kind = json["event"]?.string.flatMap({ Kind(rawValue: $0) })
+        else { return nil }
+        self.init(kind, at: UnixMilliseconds(at), provider: json["provider"]?.string.flatMap { Provider(name: $0) })
+        let (outcome, reason) = (json["outcome"]?.string, json["reason"]?.string)
+        self.outcome = Outcome.allCases.first { $0.name == outcome }
+        self.reason = Reason.allCases.first { $0.name == reason }
+        self.providerReason = json["provider_reason"]?.string ?? ""
+        self.providerID = json["provider_id"]?.string ?? ""
+        self.send = json["send"]?.string ?? ""
+    }
+}

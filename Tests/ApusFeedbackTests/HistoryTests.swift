@@ -1,0 +1,191 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Testing
+
+@testable import ApusFeedback
+
+/// What feedback tells of devices and of sends under way, in a real Redis.
+@Suite struct HistoryTests {
+    private let app: AppID
+    private let device: DeviceID
+
+    init() throws {
+        self.app = try AppID("shop")
+        self.device = try DeviceID("d")
+    }
+
+    private func verdict(_ device: StoredDevice, asOf: UnixMilliseconds) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+        batch.counts = [OutcomeCount(provider: .apns, outcome: .unregistered, reason: .unregistered, count: 1)]
+        batch.unregistered = [
+            TokenVerdict(
+                place: .device(device.reference),
+                tokenDigest: DeviceToken.digest(device.record.token),
+                asOf: asOf,
+                reason: .unregistered,
+                providerReason: "Unregistered",
+            )
+        ]
+        batch.isFinal = true
+        batch.planned = 1
+        return batch
+    }
+
+    private func again() -> DeviceRegistration {
+        DeviceRegistration(device: "d", provider: .apns, token: String(repeating: "cd", count: 32))
+    }
+
+    @Test func `A pruned device has a history, once each event, until the app deletes it`() async throws {
+        try await HandlerFixture.with { fixture in
+            let (store, device) = (fixture.installation.store, fixture.device)
+            #expect(try await store.history(self.app, self.device) == [])
+            let asOf = device.registeredAt.advanced(byMilliseconds: 1)
+            for _ in 0..<3 { try await fixture.apply(self.verdict(device, asOf: asOf)) }
+            let events = try await store.history(self.app, self.device)
+            #expect(events.map(\.kind) == [.pruned])
+            let event = try #require(events.first)
+            #expect(event.at == asOf && event.reason == .unregistered && event.providerReason == "Unregistered")
+            #expect(event.send == "s" && event.provider == .apns)
+
+            try await store.note(events, of: device, keepMilliseconds: 60_000)
+            #expect(try await store.history(self.app, self.device) == events)
+
+            _ = try await store.register(self.app, self.again())
+            _ = try await store.bindUser(self.app, self.device, try UserID("ada"))
+            let kinds = try await store.history(self.app, self.device).map(\.kind)
+            #expect(kinds == [.pruned, .registered, .userChanged])
+            _ = try await store.delete(self.app, self.device)
+            #expect(try await store.history(self.app, self.device) == [])
+        }
+    }
+
+    @Test func `Deleting a device that was pruned forgets its history, too`() async throws {
+        try await HandlerFixture.with { fixture in
+            let store = fixture.installation.store
+            let asOf = fixture.device.registeredAt.advanced(byMilliseconds: 1)
+            try await fixture.apply(self.verdict(fixture.device, asOf: asOf))
+            #expect(try await store.history(self.app, self.device).count == 1)
+            #expect(try await store.delete(self.app, self.device) == .missing)
+            #expect(try await store.history(self.app, self.device) == [])
+        }
+    }
+
+    @Test func `A device that was registered again since is kept, and its history says so`() async throws {
+        try await HandlerFixture.with { fixture in
+            let asOf = fixture.device.registeredAt.advanced(byMilliseconds: -1)
+            try await fixture.apply(self.verdict(fixture.device, asOf: asOf))
+            let events = try await fixture.installation.store.history(self.app, self.device)
+            #expect(events.map(\.kind) == [.kept])
+        }
+    }
+
+    @Test func `A history keeps its last events, and ends some time after the last`() async throws {
+        try await HandlerFixture.with { fixture in
+            let store = fixture.installation.store
+            let most = StoreLimits.historyEventsMax
+            for number in 0..<(most + 5) {
+                var event = HistoryEvent(.ended, at: UnixMilliseconds(Int64(number)), provider: .apns)
+                event.providerReason = String(repeating: "x", count: 1_000)
+                try await store.note([event], of: fixture.device, keepMilliseconds: 60_000)
+            }
+            let events = try await store.history(self.app, self.device)
+            #expect(events.map(\.at.value) == (5..<(most + 5)).map { Int64($0) })
+            #expect(events.allSatisfy { $0.providerReason.utf8.count <= StoreLimits.historyTextBytesMax })
+            try await store.note([HistoryEvent(.ended, at: .init(99))], of: fixture.device, keepMilliseconds: 1)
+            try await eventually("the history is gone") {
+                try await store.history(self.app, self.device).isEmpty
+            }
+        }
+    }
+
+    private func outcome(_ outcome: Outcome, _ device: StoredDevice) -> RecipientOutcome {
+        var told = RecipientOutcome(
+            place: .device(device.reference),
+            outcome: outcome,
+            reason: outcome == .accepted ? .none : .payload,
+            at: UnixMilliseconds(1_700_000_000_000),
+        )
+        told.providerID = outcome == .accepted ? "0f0e0d0c-0000-8000-8000-000000000001" : ""
+        told.providerReason = outcome == .accepted ? "" : "PayloadTooLarge"
+        return told
+    }
+
+    @Test(arguments: [true, false])
+    func `Outcomes one by one are told: all of a direct send, of others what was not accepted`(
+        isDirect: Bool
+    ) async throws {
+        try await HandlerFixture.with { fixture in
+            try await fixture.makeLedger(of: "s", planned: 100)
+            for kind in [Outcome.accepted, .rejected] {
+                var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+                batch.receiptLevel = .recipients
+                batch.recipients = [self.outcome(kind, fixture.device)]
+                batch.isFinal = isDirect
+                batch.planned = 1
+                try await fixture.apply(batch)
+            }
+            let events = try await fixture.installation.store.history(self.app, self.device)
+            #expect(events.map(\.kind) == (isDirect ? [.accepted, .ended] : [.ended]))
+            #expect(events.last?.providerReason == "PayloadTooLarge" && events.last?.outcome == .rejected)
+            if isDirect { #expect(events.first?.providerID == "0f0e0d0c-0000-8000-8000-000000000001") }
+        }
+    }
+
+    @Test func `Nothing of it costs a device without a history a key`() async throws {
+        try await HandlerFixture.with { fixture in
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+            batch.isFinal = true
+            batch.planned = 1
+            try await fixture.apply(batch)
+            _ = try await fixture.installation.store.register(self.app, self.again())
+            let keys = try await fixture.client.send(RedisCommand("KEYS", "*hist*"), on: fixture.handler.keys.tag)
+            #expect(keys.root.count == 0)
+        }
+    }
+
+    // MARK: Progress
+
+    @Test(arguments: [SendCommand.ReceiptLevel.summary, .none])
+    func `A send under way is told of as often as a share of it is done`(
+        level: SendCommand.ReceiptLevel
+    ) async throws {
+        try await HandlerFixture.with { fixture in
+            try await fixture.makeLedger(of: "s", planned: 8)
+            for _ in 0..<8 {
+                var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                batch.receiptLevel = level
+                try await fixture.apply(batch)
+            }
+            let receipts = try await fixture.receipts()
+            guard level != .none else {
+                #expect(receipts == [])
+                return
+            }
+            // The rule of the fixture: a quarter must be done since, whatever the time.
+            #expect(receipts.map(\.kind) == [.progress, .progress, .progress, .final])
+            #expect(receipts.map(\.id) == ["progress:s:2", "progress:s:4", "progress:s:6", "final:s"])
+            #expect(receipts.map { $0.counts.reduce(0) { $0 + $1.count } } == [2, 4, 6, 8])
+            #expect(receipts.allSatisfy { $0.planned == 8 })
+        }
+    }
+
+    @Test func `A send is told of no more often than the rule says`() async throws {
+        let hourly = ProgressRules(everyMilliseconds: 3_600_000, percent: 1)
+        try await HandlerFixture.with(progress: hourly) { fixture in
+            try await fixture.makeLedger(of: "s", planned: 5)
+            for _ in 0..<5 {
+                var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                try await fixture.apply(batch)
+            }
+            #expect(try await fixture.receipts().map(\.kind) == [.final])
+        }
+    }
+}
