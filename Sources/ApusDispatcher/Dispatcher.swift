@@ -59,6 +59,7 @@ package struct Dispatcher: Service {
             clock: clock,
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
+            minted: instruments.minted,
         )
         try gateways.adopt(common.apps, routes)
         self.context.registry.addCollector { self.tellExpiries(gateways) }
@@ -100,6 +101,7 @@ package struct Dispatcher: Service {
             streams: bulkInstallation.streams,
             store: bulkInstallation.store,
             routes: routes,
+            instruments: instruments,
             clock: clock,
         )
         let shards = (0..<installation.keyspace.queueShards).map { shard in

@@ -1,166 +1,6 @@
 package import ApusCore
 package import ApusMetrics
-
-/// What became of a command at intake.
-package enum CommandResult: Int, ClosedMetricLabel, Hashable {
-    /// Taken.
-    case accepted
-    /// Its key named the same send already.
-    case duplicate
-    /// It breaks a rule.
-    case invalid
-    /// Its key named another send.
-    case conflict
-    /// Its expiry had passed.
-    case expired
-    /// It asked what it would do.
-    case dryRun
-
-    /// `result`.
-    package static let labelNames = ["result"]
-}
-
-/// Why a provider's answer was what it was: the status class a dashboard groups by.
-package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
-    case ok, badRequest, forbidden, notFound, gone, tooLarge, tooManyRequests, otherClient, unavailable, otherServer,
-        none
-
-    /// `code`.
-    package static let labelNames = ["code"]
-
-    /// As in the metric.
-    package var labelValues: [String] {
-        switch self {
-        case .ok: ["2xx"]
-        case .badRequest: ["400"]
-        case .forbidden: ["403"]
-        case .notFound: ["404"]
-        case .gone: ["410"]
-        case .tooLarge: ["413"]
-        case .tooManyRequests: ["429"]
-        case .otherClient: ["4xx"]
-        case .unavailable: ["503"]
-        case .otherServer: ["5xx"]
-        case .none: ["error"]
-        }
-    }
-
-    /// Of an HTTP status; 0: there was no answer.
-    package init(status: Int) {
-        switch status {
-        case 200..<300: self = .ok
-        case 400: self = .badRequest
-        case 403: self = .forbidden
-        case 404: self = .notFound
-        case 410: self = .gone
-        case 413: self = .tooLarge
-        case 429: self = .tooManyRequests
-        case 503: self = .unavailable
-        case 300..<500: self = .otherClient
-        case 500...: self = .otherServer
-        default: self = .none
-        }
-    }
-}
-
-/// How an attempt to connect ended.
-package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
-    /// With a finished handshake.
-    case ok
-    /// Without.
-    case failed
-
-    /// `outcome`.
-    package static let labelNames = ["outcome"]
-}
-
-/// Where a connection is in its life.
-package enum ConnectionState: Int, ClosedMetricLabel, Hashable {
-    /// It is being made.
-    case connecting
-    /// Requests go out on it.
-    case open
-    /// It takes no more and waits for the answers that are due.
-    case draining
-
-    /// `state`.
-    package static let labelNames = ["state"]
-}
-
-/// Why a route sends nothing though something waits.
-package enum ThrottleCause: Int, ClosedMetricLabel, Hashable {
-    /// The rate is used up.
-    case rateLimit
-    /// Too much is on the wire or not yet written down.
-    case window
-    /// The provider has asked everybody to wait.
-    case retryAfter
-    /// An operator has stopped the route.
-    case paused
-    /// The provider is in trouble.
-    case circuit
-    /// Redis has not been heard for too long.
-    case redis
-
-    /// `cause`.
-    package static let labelNames = ["cause"]
-}
-
-/// Where a route's circuit is.
-package enum CircuitLabel: Int, ClosedMetricLabel, Hashable {
-    /// Everything goes out.
-    case closed
-    /// Nothing goes out.
-    case open
-    /// A few requests are tried.
-    case halfOpen
-
-    /// `state`.
-    package static let labelNames = ["state"]
-}
-
-/// What a new credential came to.
-package enum ReloadLabel: Int, ClosedMetricLabel, Hashable {
-    /// It is in use.
-    case taken
-    /// The provider does not take it.
-    case refused
-    /// The provider could not be asked.
-    case unanswered
-    /// Its file is no key or account.
-    case unusable
-
-    /// `result`.
-    package static let labelNames = ["result"]
-}
-
-/// What a provider is shown.
-package enum CredentialKind: Int, ClosedMetricLabel, Hashable {
-    /// A signed provider token.
-    case jwt
-    /// An access token.
-    case oauth
-
-    /// `kind`.
-    package static let labelNames = ["kind"]
-}
-
-/// Where the time of a send or of a work unit goes, one after the other.
-package enum DispatchStage: Int, ClosedMetricLabel, Hashable {
-    /// Its context is found: the command read, written out for each route and variant.
-    case render
-    /// Recipients are looked up in the store.
-    case resolve
-    /// They wait for their turn: rate, circuit, window, room on a connection.
-    case queue
-    /// From the first request to the last answer.
-    case send
-    /// Outcomes are written to Redis.
-    case write
-
-    /// `stage`.
-    package static let labelNames = ["stage"]
-}
+package import ApusProviders
 
 /// The metrics of the dispatcher.
 package struct DispatcherMetrics: MetricSet {
@@ -178,6 +18,10 @@ package struct DispatcherMetrics: MetricSet {
     package let stageDuration: HistogramBy<DispatchStage>
     /// Name look-up, TCP and TLS, of connections that were made.
     package let connectDuration: HistogramBy<Provider>
+    /// TLS alone, of those.
+    package let handshakeDuration: HistogramBy<Provider>
+    /// PING to its answer.
+    package let pingDuration: HistogramBy<Provider>
     /// Recipients on the wire.
     package let inFlight: GaugeBy<Provider>
     /// Recipients that are tried again.
@@ -194,14 +38,20 @@ package struct DispatcherMetrics: MetricSet {
     package let appDeliveries: CounterBy2<LabelSlot, Outcome>
     /// The apps: slots of `appDeliveries`.
     package let apps: ConfiguredLabel
-    /// Bytes of the bodies of requests.
-    package let payloadBytes: CounterBy<Provider>
+    /// Bytes of the body of a request.
+    package let payloadBytes: HistogramBy<Provider>
+    /// Bytes of the bodies of all requests.
+    package let payloadTotal: CounterBy<Provider>
+    /// Bytes of HTTP/2.
+    package let bytes: CounterBy2<Provider, ByteDirection>
+    /// Tokens made for providers.
+    package let tokenMints: CounterBy2<Provider, TokenMint>
     /// Connections by state.
     package let connections: GaugeBy2<Provider, ConnectionState>
     /// Attempts to connect that ended.
     package let connectionAttempts: CounterBy2<Provider, ConnectionAttempt>
     /// GOAWAY frames.
-    package let goAways: CounterBy<Provider>
+    package let goAways: CounterBy2<Provider, GoAwayCode>
     /// Recipients on the wire, or answered and not yet written down.
     package let unwritten: GaugeBy<Provider>
     /// Time in which a route sent nothing though something waited.
@@ -271,6 +121,18 @@ package struct DispatcherMetrics: MetricSet {
             by: .all,
             buckets: .roundTrip,
         )
+        self.handshakeDuration = catalogue.histogram(
+            "apus_provider_tls_handshake_seconds",
+            "Time that TLS handshakes took, of the connections that were made.",
+            by: .all,
+            buckets: .roundTrip,
+        )
+        self.pingDuration = catalogue.histogram(
+            "apus_provider_ping_seconds",
+            "Time from an HTTP/2 PING to its answer: one on every new connection, more on silent ones.",
+            by: .all,
+            buckets: .roundTrip,
+        )
         self.inFlight = catalogue.gauge(
             "apus_dispatcher_inflight_deliveries",
             "Recipients whose request awaits its answer.",
@@ -311,7 +173,13 @@ package struct DispatcherMetrics: MetricSet {
             by: .configured(self.apps),
             .only(Outcome.final),
         )
-        self.payloadBytes = catalogue.counter(
+        self.payloadBytes = catalogue.histogram(
+            "apus_dispatcher_payload_bytes",
+            "Bytes of a request's body, token not counted: once for each send, route and variant, not for each recipient.",
+            by: .all,
+            buckets: .payloadBytes,
+        )
+        self.payloadTotal = catalogue.counter(
             "apus_provider_payload_bytes_total",
             "Bytes of the bodies of requests, tokens not counted.",
             by: .all,
@@ -328,7 +196,24 @@ package struct DispatcherMetrics: MetricSet {
             by: .all,
             .all,
         )
-        self.goAways = catalogue.counter("apus_provider_goaway_total", "Connections that the provider ended.", by: .all)
+        self.bytes = catalogue.counter(
+            "apus_provider_bytes_total",
+            "Bytes of HTTP/2 to and from the provider, before TLS.",
+            by: .all,
+            .all,
+        )
+        self.tokenMints = catalogue.counter(
+            "apus_provider_token_mints_total",
+            "Tokens made to send with: APNs tokens signed here, access tokens asked for at Google.",
+            by: .all,
+            .all,
+        )
+        self.goAways = catalogue.counter(
+            "apus_provider_goaway_total",
+            "Connections that the provider ended, by the code of its GOAWAY.",
+            by: .all,
+            .all,
+        )
         self.streamsLimit = catalogue.gauge(
             "apus_provider_streams_limit",
             "Requests that the providers allow at once, over all connections.",

@@ -52,6 +52,7 @@ package struct Registration: Service {
         let shards = self.shards(installation, settings.own)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)
+        let devices = self.deviceCensus(installation)
         let updates = self.context.settings.updates()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
         let stop: @Sendable () -> Void = { for shard in shards { shard.stop() } }
@@ -66,6 +67,7 @@ package struct Registration: Service {
                         await cancelWhenGracefulShutdown { await self.credentials.follow(keys, logger: logger) }
                     }
                     group.addTask { await cancelWhenGracefulShutdown { await janitor.run() } }
+                    group.addTask { await cancelWhenGracefulShutdown { await devices.run() } }
                     group.addTask { try await server.run() }
                     do {
                         while try await group.next() != nil {}
@@ -126,6 +128,17 @@ package struct Registration: Service {
             apps: { credentials.authenticator.appIDs },
             recordsPerSecond: settings.janitorRate,
             interval: settings.janitorInterval,
+            metrics: self.context.metrics,
+            shared: self.context.registry.shared,
+            logger: self.context.logger,
+        )
+    }
+
+    private func deviceCensus(_ installation: Installation) -> DeviceCensus {
+        let credentials = self.credentials
+        return DeviceCensus(
+            store: installation.store,
+            apps: { credentials.authenticator.appIDs },
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             logger: self.context.logger,

@@ -15,6 +15,8 @@ package struct RegistrationMetrics: MetricSet {
     package let connectionsCut: Counter
     /// What became of devices.
     package let changes: CounterBy2<Provider, DeviceChange>
+    /// Devices in the store.
+    package let devices: GaugeBy<Provider>
     /// Credentials that were not good enough.
     package let authenticationFailures: CounterBy<AuthenticationCause>
     /// Requests that were understood, but not granted.
@@ -54,6 +56,12 @@ package struct RegistrationMetrics: MetricSet {
             "What became of devices, by what asked for it.",
             by: .all,
             .all,
+        )
+        self.devices = catalogue.gauge(
+            "apus_registration_devices",
+            "Devices in the store, of all apps; counted once a minute. The same number on every replica.",
+            by: .all,
+            startsAbsent: true,
         )
         self.authenticationFailures = catalogue.counter(
             "apus_registration_auth_failures_total",

@@ -62,6 +62,14 @@ extension DeviceStore {
         )
     }
 
+    /// How many devices a route has, by the store's own counters: one read for each partition.
+    package func deviceCount(_ route: Route) async throws(StoreError) -> Int {
+        let metas = try await forEachConcurrently(Array(0..<self.keys.keyspace.devicePartitions)) { partition in
+            try await self.meta(route, partition)
+        }
+        return metas.reduce(0) { $0 + $1.live }
+    }
+
     /// Who is meant by an expression, chunk by chunk.
     ///
     /// - Returns: one set for each chunk of the range.

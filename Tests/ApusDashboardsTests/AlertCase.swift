@@ -221,16 +221,22 @@ extension AlertCase {
             [
                 provider("provider_connections", "state=\"open\"", "0x11 1x20"),
                 provider("provider_connections", "state=\"connecting\"", "1x40"),
-                provider("provider_connection_attempts_total", "outcome=\"failed\"", "0+3x40"),
+                provider("provider_connection_attempts_total", "outcome=\"tcp\"", "0+3x40"),
             ],
             silent: [
                 provider("provider_connections", "state=\"open\"", "1x40"),
-                provider("provider_connection_attempts_total", "outcome=\"failed\"", "0+3x40"),
+                provider("provider_connection_attempts_total", "outcome=\"tcp\"", "0+3x40"),
             ],
             // Idle, and nobody has tried.
             [
                 provider("provider_connections", "state=\"open\"", "0x40"),
-                provider("provider_connection_attempts_total", "outcome=\"failed\"", "3x40"),
+                provider("provider_connection_attempts_total", "outcome=\"tcp\"", "3x40"),
+            ],
+            // The last connection has just ended, as its provider asked, and the next ones are made.
+            [
+                provider("provider_connections", "state=\"open\"", "0x40"),
+                provider("provider_connection_attempts_total", "outcome=\"ok\"", "0+3x40"),
+                provider("provider_connection_attempts_total", "outcome=\"tcp\"", "3x40"),
             ],
         ),
         AlertCase(
@@ -370,6 +376,16 @@ extension AlertCase {
                 up("apus-registration", "1x40") + up("apus-dispatcher", "0x11 1x20") + up("apus-feedback", "1x40"),
                 silent: up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "1x40")
                     + [(#"up{job="apus-dispatcher", instance="b"}"#, "0x40")],
+            ),
+            // Prometheus does not know that it should look for it.
+            AlertCase(
+                "ApusTargetMissing",
+                .critical,
+                [("job", "apus-feedback")],
+                fires: 10,
+                resolved: 15,
+                up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "_x12 1x20"),
+                silent: up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "1x40"),
             ),
         ]
 

@@ -89,6 +89,14 @@ private let promtool = "/usr/bin/promtool"
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             let (registration, _) = try await fleet.startRegistration()
+            // Nothing was sent yet, so nobody was found dead.
+            for provider in [Provider.apns, .fcm] {
+                let series = "apus_registration_devices{provider=\"\(provider.name)\"}"
+                let count = devices.count { $0.provider == provider }
+                try await eventually("\(series) says \(count)") {
+                    try await Samples(registration.get("metrics").body)[series] == Double(count)
+                }
+            }
             for stream in [\StreamKeys.bulkMailbox, \.outcomes, \.register] {
                 try await self.write([0xff, 0x00, 0x01], to: stream, fleet)
             }
@@ -120,7 +128,25 @@ private let promtool = "/usr/bin/promtool"
             // What has sent has all its answers; each has told of it once.
             #expect(samples.stage("queue") == samples.stage("send"))
             for provider in ["apns", "fcm"] {
-                #expect((samples["apus_provider_connect_duration_seconds_count{provider=\"\(provider)\"}"] ?? 0) >= 1)
+                func own(_ name: String, _ more: String = "") -> Double {
+                    samples["apus_\(name){provider=\"\(provider)\"\(more)}"] ?? -1
+                }
+                let connects = own("provider_connect_duration_seconds_count")
+                #expect(connects >= 1)
+                #expect(own("provider_tls_handshake_seconds_count") == connects)
+                #expect(own("provider_connection_attempts_total", ",outcome=\"ok\"") == connects)
+                for cause in ["dns", "tcp", "tls", "alpn", "timeout"] {
+                    #expect(own("provider_connection_attempts_total", ",outcome=\"\(cause)\"") == 0)
+                }
+                #expect((1...connects).contains(own("provider_ping_seconds_count")))
+                let body = own("provider_payload_bytes_total")
+                #expect(body > 0 && own("provider_bytes_total", ",direction=\"sent\"") > body)
+                #expect(own("provider_bytes_total", ",direction=\"received\"") > 0)
+                #expect(own("provider_token_mints_total", ",outcome=\"ok\"") == 1)
+                #expect(own("provider_token_mints_total", ",outcome=\"failed\"") == 0)
+                // One send, written out once for the route.
+                #expect(own("dispatcher_payload_bytes_count") >= 1)
+                #expect(own("dispatcher_payload_bytes_sum") > 50 && own("dispatcher_payload_bytes_sum") < 5_000)
             }
             #expect(samples.stream("apus_stream_length_entries", "due") == 2)
             #expect(samples.stream("apus_stream_backlog_entries", "due") == 0)

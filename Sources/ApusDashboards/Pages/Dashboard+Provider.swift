@@ -12,10 +12,21 @@ extension Dashboard {
         description: "Connections, answers and the brakes of one provider or all.",
         variables: [Variable(label: "provider", family: W.dispatcher[\.requests])],
         rows: [
-            PanelRow("Answers", answers, roundTrips, roundTripMap, retries, reasons, payload),
-            PanelRow("Connections", connections, attempts, connecting, goodbyes, streamUse, unwritten),
+            PanelRow("Answers", answers, roundTrips, roundTripMap, retries, reasons, payloadSize),
+            PanelRow(
+                "Connections",
+                connections,
+                attempts,
+                connecting,
+                goodbyes,
+                pings,
+                bytes,
+                streamUse,
+                unwritten,
+                payload
+            ),
             PanelRow("Brakes", throttled, circuits, levels),
-            PanelRow("Credentials", expiry, reloads),
+            PanelRow("Credentials", expiry, mints, reloads),
         ],
     )
 
@@ -68,7 +79,32 @@ extension Dashboard {
         "Payload",
         "Bytes of the bodies of requests.",
         .bytesPerSecond,
-        PanelQuery(W.dispatcher[\.payloadBytes].rate(chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(W.dispatcher[\.payloadTotal].rate(chosen, by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let payloadSize = Panel.lines(
+        "Payload size",
+        "Bytes of a request's body, of the messages that were written out: the providers refuse what is beyond 4 KiB.",
+        .bytes,
+        PanelQuery(W.dispatcher[\.payloadBytes].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(W.dispatcher[\.payloadBytes].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
+    )
+
+    private static let pings = Panel.lines(
+        "Distance",
+        "From an HTTP/2 PING to its answer, without the provider's own work on a request: p99.",
+        .seconds,
+        PanelQuery(W.dispatcher[\.pingDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}}"),
+    )
+
+    private static let bytes = Panel.lines(
+        "Bytes",
+        "HTTP/2 to and from the provider, before TLS.",
+        .bytesPerSecond,
+        PanelQuery(
+            W.dispatcher[\.bytes].rate(chosen, by: ["provider", "direction"]),
+            "{{provider}} {{direction}}",
+        ),
     )
 
     private static let connections = Panel.lines(
@@ -95,21 +131,21 @@ extension Dashboard {
         "Time to connect",
         "Name look-up, TCP and TLS of the connections that were made: p99.",
         .seconds,
-        PanelQuery(W.dispatcher[\.connectDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(W.dispatcher[\.connectDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} all"),
+        PanelQuery(W.dispatcher[\.handshakeDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} TLS"),
     )
 
     private static let goodbyes = Panel.lines(
         "Goodbyes",
-        "Connections that the provider ended with GOAWAY.",
+        "Connections that the provider ended with GOAWAY, by its code.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.goAways].rate(chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(W.dispatcher[\.goAways].rate(chosen, by: ["provider", "code"]), "{{provider}} {{code}}"),
     )
 
     private static let streamUse = Panel.lines(
         "Streams",
         "Requests on the wire, and how many the provider allows at once.",
         .count,
-        width: 12,
         PanelQuery(W.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
         PanelQuery(W.dispatcher[\.streamsLimit].sum(chosen, by: ["provider"]), "{{provider}} allowed"),
     )
@@ -118,7 +154,6 @@ extension Dashboard {
         "Unwritten",
         "On the wire, or answered and not written down: what a crash at this moment would send again.",
         .count,
-        width: 12,
         PanelQuery(W.dispatcher[\.unwritten].sum(chosen, by: ["provider"]), "{{provider}}"),
     )
 
@@ -156,10 +191,19 @@ extension Dashboard {
         "Valid for",
         "Time until the first of the tokens in use expires; they are renewed before.",
         .seconds,
-        width: 12,
         PanelQuery(
             "min by (provider, kind) (\(W.dispatcher[\.credentialExpiry].shown([chosen])) - time())",
             "{{provider}} {{kind}}",
+        ),
+    )
+
+    private static let mints = Panel.lines(
+        "Tokens made",
+        "Tokens signed here for APNs and granted by Google for FCM, and those that were not to be had.",
+        .perSecond,
+        PanelQuery(
+            W.dispatcher[\.tokenMints].rate(chosen, by: ["provider", "outcome"]),
+            "{{provider}} {{outcome}}",
         ),
     )
 
@@ -167,7 +211,6 @@ extension Dashboard {
         "New credentials",
         "Keys and accounts that changed while the service ran, by what they came to.",
         .perSecond,
-        width: 12,
         PanelQuery(
             W.dispatcher[\.credentialReloads].rate(chosen, by: ["provider", "result"]),
             "{{provider}} {{result}}",

@@ -12,7 +12,7 @@ extension Dashboard {
         rows: [
             PanelRow("At a glance", errorRate, requestRate, slowest, inFlight, openConnections, unread),
             PanelRow("Requests", byRoute, byCode, duration, durationMap, load, cut),
-            PanelRow("Devices", changes, sources, authentication, rejected, looked, repaired),
+            PanelRow("Devices", devices, changes, sources, authentication, rejected, looked, repaired),
         ],
     )
 
@@ -106,11 +106,17 @@ extension Dashboard {
         PanelQuery(W.registration[\.connectionsCut].rate(), "cut"),
     )
 
+    private static let devices = Panel.lines(
+        "Devices",
+        "Devices in the store, of all apps.",
+        .count,
+        PanelQuery(W.registration[\.devices].max(by: ["provider"]), "{{provider}}"),
+    )
+
     private static let changes = Panel.lines(
         "Changes",
         "What became of devices.",
         .perSecond,
-        width: 6,
         PanelQuery(W.registration[\.changes].rate(by: ["change"]), "{{change}}"),
     )
 
@@ -118,7 +124,6 @@ extension Dashboard {
         "Sources",
         "What asked for the changes, by provider.",
         .perSecond,
-        width: 6,
         PanelQuery(W.registration[\.changes].rate(by: ["provider", "source"]), "{{provider}} {{source}}"),
     )
 
@@ -142,7 +147,7 @@ extension Dashboard {
         "Looked over",
         "Devices that the janitor looked at.",
         .perSecond,
-        width: 12,
+        width: 6,
         PanelQuery(W.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
     )
 
@@ -150,7 +155,7 @@ extension Dashboard {
         "Put right",
         "What the janitor put right. Tokens and users are what crashes leave; records and hints should never be.",
         .perSecond,
-        width: 12,
+        width: 6,
         PanelQuery(W.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),
     )
 }

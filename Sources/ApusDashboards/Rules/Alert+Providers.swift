@@ -103,7 +103,7 @@ extension Alert {
     ]
 
     private static let open = W.dispatcher[\.connections].series([.is("state", "open")])
-    private static let failed = W.dispatcher[\.connectionAttempts].series([.is("outcome", "failed")])
+    private static let failed = W.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])
 
     private static func requests(_ matchers: [Matcher]) -> String { W.dispatcher[\.requests].series(matchers) }
 }

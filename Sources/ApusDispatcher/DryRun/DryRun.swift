@@ -56,20 +56,22 @@ package struct DryRun: Sendable {
     ) async throws {
         self.apps = settings.common.apps
         self.routes = try await RouteBook(settings.common.apps, streams: installation.streams)
+        var catalogue = MetricCatalogue()
+        let metrics = DispatcherMetrics(&catalogue)
+        let instruments = DispatcherInstruments(metrics: metrics, shared: MetricRegistry(catalogue).shared)
         self.book = SendBook(
             streams: installation.streams,
             store: installation.store,
             routes: self.routes,
+            instruments: instruments,
             clock: clock
         )
-        var catalogue = MetricCatalogue()
-        let metrics = DispatcherMetrics(&catalogue)
         self.planner = Planner(
             streams: installation.streams,
             store: installation.store,
             consumer: StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher),
             settings: settings.own,
-            instruments: DispatcherInstruments(metrics: metrics, shared: MetricRegistry(catalogue).shared),
+            instruments: instruments,
             clock: clock,
             logger: logger,
         )

@@ -14,14 +14,24 @@ final class GatewayFactory: Sendable {
     private let clock: any WallClock
     private let eventLoopGroup: any EventLoopGroup
     private let logger: Logger
+    private let minted: @Sendable (Provider, Bool) -> Void
 
     /// Knows no route yet.
-    init(tokens: SharedTokens, clock: any WallClock, eventLoopGroup: any EventLoopGroup, logger: Logger) {
+    ///
+    /// - Parameter minted: told of each token that was made (true), or asked for in vain.
+    init(
+        tokens: SharedTokens,
+        clock: any WallClock,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+        minted: @escaping @Sendable (Provider, Bool) -> Void = { _, _ in },
+    ) {
         self.recipes = Mutex([:])
         self.tokens = tokens
         self.clock = clock
         self.eventLoopGroup = eventLoopGroup
         self.logger = logger
+        self.minted = minted
     }
 
     /// Reads the keys and accounts of all routes.
@@ -112,7 +122,13 @@ final class GatewayFactory: Sendable {
                 ?? Self.using("\(key).key_file", settings.keyFile) {
                     let key = try APNsProviderKey(keyID: settings.keyID, teamID: settings.teamID, pem: bytes)
                     _ = try key.sign(issuedAt: self.clock.now())
-                    return APNsCredential(key: key, store: self.tokens, clock: self.clock, logger: self.logger)
+                    return APNsCredential(
+                        key: key,
+                        store: self.tokens,
+                        clock: self.clock,
+                        logger: self.logger,
+                        minted: { [minted] in minted(.apns, $0) }
+                    )
                 }
             let configuration = ProviderGatewayConfiguration(
                 provider: .apns,
@@ -168,7 +184,13 @@ final class GatewayFactory: Sendable {
             tls: tls,
             logger: self.logger,
         )
-        return FCMCredential(account: account, source: source, clock: self.clock, logger: self.logger)
+        return FCMCredential(
+            account: account,
+            source: source,
+            clock: self.clock,
+            logger: self.logger,
+            minted: { [minted] in minted(.fcm, $0) }
+        )
     }
 
     private static func using(

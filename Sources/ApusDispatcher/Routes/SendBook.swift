@@ -18,15 +18,23 @@ actor SendBook {
 
     private let streams: SendStreams
     private let store: DeviceStore
+    private let instruments: DispatcherInstruments
     private let clock: any WallClock
     private var routes: RouteBook
     private var pages: [String: Page] = [:]
     private var uses: UInt64 = 0
 
-    init(streams: SendStreams, store: DeviceStore, routes: RouteBook, clock: any WallClock) {
+    init(
+        streams: SendStreams,
+        store: DeviceStore,
+        routes: RouteBook,
+        instruments: DispatcherInstruments,
+        clock: any WallClock,
+    ) {
         self.streams = streams
         self.store = store
         self.routes = routes
+        self.instruments = instruments
         self.clock = clock
     }
 
@@ -63,6 +71,7 @@ actor SendBook {
             app: app,
             context: RenderContext(send: try SendID(send), publishedAt: publishedAt, now: now),
         )
+        for route in contexts.values { self.instruments.note(route) }
         return SendContext(
             send: send,
             command: command,

@@ -166,15 +166,19 @@ final class RouteSender {
 /// What the gateways of a route have done, those that are gone among them.
 struct GatewayPast {
     private(set) var payloadBytes: UInt64 = 0
-    private(set) var goAways: UInt64 = 0
+    private(set) var bytesSent: UInt64 = 0
+    private(set) var bytesReceived: UInt64 = 0
+    private(set) var goAways: [GoAwayCode: UInt64] = [:]
     private(set) var handshakes: UInt64 = 0
-    private(set) var attemptsFailed: UInt64 = 0
+    private(set) var failures: [ConnectFailure: UInt64] = [:]
 
     mutating func add(_ counts: ProviderGatewayCounts) {
         self.payloadBytes += counts.payloadBytes
-        self.goAways += counts.goAways
+        self.bytesSent += counts.bytesSent
+        self.bytesReceived += counts.bytesReceived
+        self.goAways.merge(counts.goAways, uniquingKeysWith: +)
         self.handshakes += counts.handshakes
-        self.attemptsFailed += counts.attemptsFailed
+        self.failures.merge(counts.failures, uniquingKeysWith: +)
     }
 }
 

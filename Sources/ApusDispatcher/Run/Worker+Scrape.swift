@@ -11,31 +11,47 @@ extension Worker {
             let routes = self.routes.values.filter { $0.gateway.configuration.provider == provider }
             self.collect(provider, routes)
             let statuses = routes.flatMap(\.statuses)
-            for state in ConnectionState.allCases {
-                self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) {
-                    $0 + Int64($1.connections.count(state))
-                }
-            }
-            self.shard[self.metrics.inFlight[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.inFlight) }
-            self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
-                $0 + Int64($1.connections.streamsLimit)
-            }
-            let counts = routes.map(\.counts)
-            self.shard[self.metrics.payloadBytes[provider]] = counts.reduce(0) {
-                $0 + Int64(clamping: $1.payloadBytes)
-            }
-            self.shard[self.metrics.goAways[provider]] = counts.reduce(0) { $0 + Int64(clamping: $1.goAways) }
-            self.shard[self.metrics.connectionAttempts[provider, .ok]] = counts.reduce(0) {
-                $0 + Int64(clamping: $1.handshakes)
-            }
-            self.shard[self.metrics.connectionAttempts[provider, .failed]] = counts.reduce(0) {
-                $0 + Int64(clamping: $1.attemptsFailed)
+            self.collect(provider, statuses)
+            self.collect(provider, routes.map(\.counts))
+        }
+    }
+
+    /// How the gateways stand.
+    private func collect(_ provider: Provider, _ statuses: [ProviderGatewayStatus]) {
+        for state in ConnectionState.allCases {
+            self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) { $0 + Int64($1.count(state)) }
+        }
+        self.shard[self.metrics.inFlight[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.inFlight) }
+        self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
+            $0 + Int64($1.connections.streamsLimit)
+        }
+    }
+
+    /// What the gateways have done.
+    private func collect(_ provider: Provider, _ counts: [GatewayPast]) {
+        func total(_ count: (GatewayPast) -> UInt64) -> Int64 { counts.reduce(0) { $0 + Int64(clamping: count($1)) } }
+        self.shard[self.metrics.payloadTotal[provider]] = total(\.payloadBytes)
+        self.shard[self.metrics.bytes[provider, .sent]] = total(\.bytesSent)
+        self.shard[self.metrics.bytes[provider, .received]] = total(\.bytesReceived)
+        for code in GoAwayCode.allCases {
+            self.shard[self.metrics.goAways[provider, code]] = total { $0.goAways[code] ?? 0 }
+        }
+        self.shard[self.metrics.connectionAttempts[provider, .ok]] = total(\.handshakes)
+        for failure in ConnectFailure.allCases {
+            self.shard[self.metrics.connectionAttempts[provider, ConnectionAttempt(failure)]] = total {
+                $0.failures[failure] ?? 0
             }
         }
     }
 
-    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64) {
-        self.shard.observe(nanoseconds, in: self.metrics.connectDuration[gateway.configuration.provider])
+    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
+        let provider = gateway.configuration.provider
+        self.shard.observe(nanoseconds, in: self.metrics.connectDuration[provider])
+        self.shard.observe(handshake, in: self.metrics.handshakeDuration[provider])
+    }
+
+    func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) {
+        self.shard.observe(nanoseconds, in: self.metrics.pingDuration[gateway.configuration.provider])
     }
 
     /// A run waited for its first request until now.
@@ -71,12 +87,13 @@ extension Worker {
     }
 }
 
-extension ConnectionPool.Census {
+extension ProviderGatewayStatus {
     fileprivate func count(_ state: ConnectionState) -> Int {
         switch state {
-        case .connecting: self.connecting
-        case .open: self.open
-        case .draining: self.draining
+        case .connecting: self.connections.connecting
+        case .open: self.connections.open
+        case .draining: self.connections.draining
+        case .backoff: self.isBackingOff ? 1 : 0
         }
     }
 }

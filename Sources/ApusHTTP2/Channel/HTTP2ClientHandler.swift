@@ -39,6 +39,9 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     private var timerDeadline = UInt64.max
     /// When the bytes came that were read last: nanoseconds of the monotonic clock. One reading serves all answers in them.
     package private(set) var readAt: UInt64 = 0
+    /// Bytes written to the channel, and read from it.
+    package private(set) var bytesSent: UInt64 = 0
+    package private(set) var bytesReceived: UInt64 = 0
 
     /// A handler that tells `delegate` everything; it is held until `closed` was delivered.
     package init(
@@ -177,6 +180,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
         self.isReading = true
         let bytes = self.unwrapInboundIn(data)
         self.readAt = Self.now()
+        self.bytesReceived += UInt64(bytes.readableBytes)
         self.session.receive(bytes.readableBytesUInt8Span, now: self.readAt)
         self.deliver()
     }
@@ -237,6 +241,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
             self.outbound.clear()
             hasMore = self.session.drainOutbound(into: &self.outbound, limit: Self.writeBytesMax)
             guard self.outbound.readableBytes > 0 else { break }
+            self.bytesSent += UInt64(self.outbound.readableBytes)
             context.write(self.wrapOutboundOut(self.outbound), promise: nil)
             isWritten = true
             writes += 1

@@ -31,6 +31,8 @@ package final class APNsCredential: ProviderCredential {
     private let store: (any SharedTokenStore)?
     private let clock: any WallClock
     private let logger: Logger
+    /// Told of each token that was made (true), or asked for in vain.
+    private let minted: @Sendable (Bool) -> Void
     private let state = Mutex(State())
 
     /// How long a refused key or a wrong clock is left alone before one more try: as long as between two tokens.
@@ -39,11 +41,18 @@ package final class APNsCredential: ProviderCredential {
     static let askAgainMillisecondsMin: Int64 = 1_000
 
     /// The credential of a key; `store` is where other dispatchers find the token, nil when there are none.
-    package init(key: APNsProviderKey, store: (any SharedTokenStore)?, clock: any WallClock, logger: Logger) {
+    package init(
+        key: APNsProviderKey,
+        store: (any SharedTokenStore)?,
+        clock: any WallClock,
+        logger: Logger,
+        minted: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) {
         self.key = key
         self.store = store
         self.clock = clock
         self.logger = logger
+        self.minted = minted
     }
 
     /// Under what the token is shared.
@@ -166,9 +175,11 @@ package final class APNsCredential: ProviderCredential {
                 let header = try HeaderValue(token.authorization)
                 state.token = token
                 state.header = header
+                self.minted(true)
                 self.logger.info("signed a provider token", metadata: ["key": "\(self.key.keyID)"])
                 return (Self.usable(header, issuedAt), token)
             } catch {
+                self.minted(false)
                 self.logger.error("no provider token", metadata: ["key": "\(self.key.keyID)", "error": "\(error)"])
                 state.policy.keyRefused()
                 state.pausedAt = now

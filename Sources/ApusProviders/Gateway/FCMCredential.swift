@@ -31,6 +31,8 @@ package final class FCMCredential: ProviderCredential {
     private let source: any AccessTokenSource
     private let clock: any WallClock
     private let logger: Logger
+    /// Told of each token that was made (true), or asked for in vain.
+    private let minted: @Sendable (Bool) -> Void
     private let state = Mutex(State())
 
     /// How long a refused account is left alone before one more try.
@@ -39,11 +41,18 @@ package final class FCMCredential: ProviderCredential {
     private static let askAgainMilliseconds: Int64 = 5_000
 
     /// The credential of an account, whose tokens come from `source`.
-    package init(account: ServiceAccount, source: any AccessTokenSource, clock: any WallClock, logger: Logger) {
+    package init(
+        account: ServiceAccount,
+        source: any AccessTokenSource,
+        clock: any WallClock,
+        logger: Logger,
+        minted: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) {
         self.account = account
         self.source = source
         self.clock = clock
         self.logger = logger
+        self.minted = minted
     }
 
     package func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
@@ -159,6 +168,7 @@ package final class FCMCredential: ProviderCredential {
             defer { state.waiters = [] }
             return (grant, step.fetches, state.waiters)
         }
+        if case .granted? = answer { self.minted(true) } else { self.minted(false) }
         self.log(answer)
         if let grant { for waiter in waiters { waiter.succeed(grant) } }
         if fetches { self.fetch() }

@@ -9,7 +9,8 @@ enum HTTP2Connector {
     /// Bytes that may wait in a channel before it stops being writable, and from which on it is again.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1_024, high: 512 * 1_024)
 
-    /// Connects and shakes hands. `handler` is in the pipeline when the future succeeds.
+    /// Connects and shakes hands. `handler` is in the pipeline when the future succeeds: with how long the handshake took, in
+    /// nanoseconds.
     static func connect(
         host: String,
         port: Int,
@@ -17,9 +18,9 @@ enum HTTP2Connector {
         handler: HTTP2ClientHandler,
         timeout: TimeAmount,
         on eventLoop: any EventLoop,
-    ) -> EventLoopFuture<any Channel> {
+    ) -> EventLoopFuture<Int64> {
         eventLoop.preconditionInEventLoop()
-        let established = eventLoop.makePromise(of: (any Channel).self)
+        let established = eventLoop.makePromise(of: Int64.self)
         let box = NIOLoopBound(handler, eventLoop: eventLoop)
         var limits = TLSHandler.Limits()
         limits.handshakeTimeout = timeout
@@ -45,11 +46,17 @@ private final class HandshakeWatcher: ChannelInboundHandler, RemovableChannelHan
     typealias InboundIn = ByteBuffer
 
     private let next: HTTP2ClientHandler
-    private let established: EventLoopPromise<any Channel>
+    private let established: EventLoopPromise<Int64>
+    private var startedAt = NIODeadline.now()
 
-    init(next: HTTP2ClientHandler, established: EventLoopPromise<any Channel>) {
+    init(next: HTTP2ClientHandler, established: EventLoopPromise<Int64>) {
         self.next = next
         self.established = established
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        self.startedAt = .now()
+        context.fireChannelActive()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -58,7 +65,7 @@ private final class HandshakeWatcher: ChannelInboundHandler, RemovableChannelHan
             // In this very call: the server's first bytes may come right behind it.
             try context.pipeline.syncOperations.addHandler(self.next, position: .after(context.handler))
             context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
-            self.established.succeed(context.channel)
+            self.established.succeed((NIODeadline.now() - self.startedAt).nanoseconds)
         } catch {
             self.established.fail(error)
             context.close(promise: nil)

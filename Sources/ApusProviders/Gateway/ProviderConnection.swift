@@ -71,12 +71,13 @@ final class ProviderConnection: HTTP2ClientDelegate {
             self.gateway.lost(self.slots.release(slot), .timeout, self)
         case .goAway(let code, _, let debug): self.gateway.goAwayReceived(code, debug, self)
         case .settingsChanged: self.gateway.streamsChanged(self, max: handler.streamsMax)
-        case .pingAcknowledged: break
+        case .pingAcknowledged(let nanoseconds): self.gateway.pingAnswered(within: nanoseconds)
         case .closed(let reason):
             precondition(self.slots.count == 0, "every request has had its end")
             // It may end before the gateway knows that it began; then the attempt has failed.
             guard self.handler != nil else { return }
             self.handler = nil
+            self.gateway.counts.add(handler)
             self.gateway.closed(self, reason)
         }
     }

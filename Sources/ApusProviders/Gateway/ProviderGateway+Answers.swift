@@ -131,7 +131,7 @@ extension ProviderGateway {
 
     /// The provider takes no more requests on a connection.
     func goAwayReceived(_ code: HTTP2ErrorCode, _ debug: [UInt8], _ connection: ProviderConnection) {
-        self.counts.goAways += 1
+        self.counts.goAways[GoAwayCode(code), default: 0] += 1
         switch APNsAnswer.goAway(debug: debug) {
         case .reconnect(let word):
             self.logger.info(
@@ -145,6 +145,11 @@ extension ProviderGateway {
         }
         self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
         self.openConnections()
+    }
+
+    /// The peer answered our PING.
+    func pingAnswered(within nanoseconds: UInt64) {
+        self.delegate?.gateway(self, pingAnsweredWithin: Int64(clamping: nanoseconds))
     }
 
     /// The peer allows more or fewer requests at a time.

@@ -42,10 +42,20 @@ extension ProviderGateway {
     package var status: ProviderGatewayStatus {
         ProviderGatewayStatus(
             connections: self.pool.census,
+            isBackingOff: self.phase == .running && self.attemptTimerAt != .max,
             hasCredential: self.authorization != nil,
             isHeldOff: self.heldUntil != nil,
-            counts: self.counts,
+            counts: self.countsSoFar,
         )
+    }
+
+    /// The counts, with what the connections of the moment have carried.
+    private var countsSoFar: ProviderGatewayCounts {
+        var counts = self.counts
+        for connection in self.connections {
+            if let handler = connection?.handler { counts.add(handler) }
+        }
+        return counts
     }
 
     // MARK: Opening
@@ -91,17 +101,22 @@ extension ProviderGateway {
             on: self.eventLoop,
         ).assumeIsolated().whenComplete { result in
             switch result {
-            case .success: self.connected(connection, handler, since: start)
+            case .success(let handshake): self.connected(connection, handler, since: start, handshake: handshake)
             case .failure(let error): self.connectFailed(connection, error)
             }
         }
     }
 
-    private func connected(_ connection: ProviderConnection, _ handler: HTTP2ClientHandler, since start: UInt64) {
+    private func connected(
+        _ connection: ProviderConnection,
+        _ handler: HTTP2ClientHandler,
+        since start: UInt64,
+        handshake: Int64,
+    ) {
         guard handler.isOpen else { return self.connectFailed(connection, ChannelError.ioOnClosedChannel) }
         let now = Self.now()
         self.counts.handshakes += 1
-        self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start))
+        self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start), handshake: handshake)
         connection.attach(handler, now: now)
         self.pool.connected(connection.place, streamsMax: handler.streamsMax, now: now)
         guard self.phase == .running else {
@@ -109,12 +124,14 @@ extension ProviderGateway {
             return handler.close()
         }
         self.logger.debug("connected to the provider", metadata: ["host": "\(self.configuration.host)"])
+        // How far away the provider is, without its own work on a request.
+        self.ping(connection)
         self.openConnections()
         self.roomMayHaveChanged()
     }
 
     private func connectFailed(_ connection: ProviderConnection, _ error: any Error) {
-        self.counts.attemptsFailed += 1
+        self.counts.failures[ConnectFailure(error), default: 0] += 1
         self.connections[connection.place] = nil
         self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
         self.logger.warning(

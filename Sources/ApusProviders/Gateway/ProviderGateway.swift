@@ -15,13 +15,17 @@ package protocol ProviderGatewayDelegate: AnyObject {
     )
     /// There is room after it was denied, or after a request was handed back that may go again at once.
     func gatewayHasRoom(_ gateway: ProviderGateway)
-    /// A connection was made: how long name look-up, TCP and TLS took, in nanoseconds.
-    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64)
+    /// A connection was made: how long name look-up, TCP and TLS took together, and TLS alone, in nanoseconds.
+    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64)
+    /// The provider answered a PING: after how long, in nanoseconds.
+    func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64)
 }
 
 extension ProviderGatewayDelegate {
     /// Not looked at.
-    package func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64) {}
+    package func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {}
+    /// Not looked at.
+    package func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) {}
 }
 
 /// Carries the requests of one route from one event loop: to its provider, over HTTP/2 and TLS.

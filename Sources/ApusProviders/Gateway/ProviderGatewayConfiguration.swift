@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusHTTP2
 package import NIOCore
 
 /// Where a route's requests go, and how.
@@ -82,6 +83,8 @@ package struct ProviderGatewayConfiguration: Sendable {
 package struct ProviderGatewayStatus: Hashable, Sendable {
     /// Connections and requests of the moment.
     package var connections = ConnectionPool.Census()
+    /// Whether a connection is wanted, and not tried for before a while is over.
+    package var isBackingOff = false
     /// Whether there is a credential to send with.
     package var hasCredential = false
     /// Whether everything is answered with `misconfigured` now.
@@ -115,8 +118,20 @@ package struct ProviderGatewayCounts: Hashable, Sendable {
     package var attempts: UInt64 = 0
     /// Of those, with a finished handshake.
     package var handshakes: UInt64 = 0
-    /// Of those, failed.
-    package var attemptsFailed: UInt64 = 0
-    /// GOAWAY frames that came.
-    package var goAways: UInt64 = 0
+    /// Of those, failed; by why.
+    package var failures: [ConnectFailure: UInt64] = [:]
+    /// GOAWAY frames that came; by what they say.
+    package var goAways: [GoAwayCode: UInt64] = [:]
+    /// Bytes of HTTP/2 that went out and came in, headers and frames of all kinds among them, TLS not.
+    package var bytesSent: UInt64 = 0
+    package var bytesReceived: UInt64 = 0
+
+    /// Attempts that failed.
+    package var attemptsFailed: UInt64 { self.failures.values.reduce(0, +) }
+
+    /// A connection's bytes.
+    mutating func add(_ handler: HTTP2ClientHandler) {
+        self.bytesSent += handler.bytesSent
+        self.bytesReceived += handler.bytesReceived
+    }
 }

@@ -27,6 +27,7 @@ final class FakeProvider: Sendable {
 
     static func start(
         _ configuration: HTTP2ServerConfiguration = HTTP2ServerConfiguration(),
+        alpn: [String] = ["h2"],
         answer: @escaping Answer,
     ) async throws -> FakeProvider {
         let now = UnixMilliseconds(Int64(Date().timeIntervalSince1970 * 1_000))
@@ -40,7 +41,7 @@ final class FakeProvider: Sendable {
                 validity: CertificateValidity(from: now),
             )
         )
-        let server = try TLSContext.server(identity: identity, alpn: ["h2"])
+        let server = try TLSContext.server(identity: identity, alpn: alpn)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let book = try await loop.submit { NIOLoopBound(FakeProviderBook(), eventLoop: loop) }.get()
         let channel = try await ServerBootstrap(group: loop)

@@ -28,6 +28,9 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var answers = 0
     private(set) var freeDeferrals = 0
     private(set) var inFlightMax = 0
+    /// What it was told of its connections, in nanoseconds.
+    private(set) var connects: [(all: Int64, handshake: Int64)] = []
+    private(set) var pings: [Int64] = []
     /// Tags that wait for their answers: one that is not among them is answered twice.
     private var open: Set<UInt64> = []
     private(set) var strays = 0
@@ -100,6 +103,12 @@ final class Traffic: ProviderGatewayDelegate {
         self.ids[tag] = answer.id()
         if self.outcomes.count == self.total { self.finished.succeed(()) }
     }
+
+    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
+        self.connects.append((nanoseconds, handshake))
+    }
+
+    func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) { self.pings.append(nanoseconds) }
 
     func gatewayHasRoom(_ gateway: ProviderGateway) {
         if self.isSubmitting { self.isReentrant = true }

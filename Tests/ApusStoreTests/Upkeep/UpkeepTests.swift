@@ -58,6 +58,23 @@ import Testing
         }
     }
 
+    @Test func `The store's own count of a route follows who comes, goes and moves`() async throws {
+        try await StoreFixture.with { fixture in
+            let sandbox = Route(app: fixture.app, provider: .apns, environment: .sandbox)
+            func counts() async throws -> [Int] {
+                [try await fixture.store.deviceCount(fixture.route), try await fixture.store.deviceCount(sandbox)]
+            }
+            #expect(try await counts() == [0, 0])
+            try await Self.populate(fixture, 50)
+            #expect(try await counts() == [50, 0])
+            try await fixture.register("phone-1", environment: .sandbox)
+            try await fixture.register("phone-2", topics: ["other"])
+            #expect(try await counts() == [49, 1])
+            for index in 0..<10 { _ = try await fixture.store.delete(fixture.app, try DeviceID("phone-\(index)")) }
+            #expect(try await counts() == [40, 0])
+        }
+    }
+
     @Test func `Each way in which a posting, an id or a hint can be wrong is found, and put right from the record`()
         async throws
     {

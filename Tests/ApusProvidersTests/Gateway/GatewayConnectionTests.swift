@@ -1,0 +1,86 @@
+import ApusHTTP2
+import ApusProviders
+import NIOCore
+import NIOPosix
+import Testing
+
+/// What a gateway tells of its connections: why there are none, how far away the provider is, what went over them.
+@Suite(.timeLimit(.minutes(2))) struct GatewayConnectionTests {
+    /// Tries to connect three times, and says why it could not.
+    private func failures(
+        _ provider: FakeProvider,
+        _ change: (inout ProviderGatewayConfiguration) -> Void = { _ in },
+    ) async throws -> Set<ConnectFailure> {
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 1) {
+            $0.backoff = ConnectBackoff(base: 1_000_000, cap: 2_000_000, stableAfter: 1_000_000_000)
+            change(&$0)
+        }
+        try await gateway.until { $0.gateway.status.counts.attemptsFailed >= 3 }
+        let counts = try await gateway.look { $0.gateway.status.counts }
+        #expect(counts.handshakes == 0)
+        try await gateway.drain()
+        return Set(counts.failures.keys)
+    }
+
+    /// Somebody who takes connections and does that with them.
+    private func listener(_ body: @escaping @Sendable (any Channel) -> Void) async throws -> any Channel {
+        try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                body(channel)
+                return channel.eventLoop.makeSucceededVoidFuture()
+            }
+            .bind(host: "127.0.0.1", port: 0)
+            .get()
+    }
+
+    @Test func `A name without an address, an address without a listener and a listener without HTTP-2 are told apart`()
+        async throws
+    {
+        let provider = try await FakeProvider.start(alpn: ["http/1.1"]) { _, _ in }
+        // No part of a name is longer than 63 characters: nobody has to be asked.
+        let name = String(repeating: "x", count: 64) + ".invalid"
+        #expect(try await self.failures(provider) { $0.host = name } == [.dns])
+        #expect(try await self.failures(provider) == [.alpn])
+        try await provider.stop()
+        #expect(try await self.failures(provider) == [.tcp])
+    }
+
+    @Test func `A peer that hangs up instead of a handshake, and one that says nothing, are told apart`() async throws {
+        let provider = try await FakeProvider.start { _, _ in }
+        let hangingUp = try await self.listener { channel in
+            channel.eventLoop.execute { channel.close(promise: nil) }
+        }
+        #expect(try await self.failures(provider) { $0.port = hangingUp.localAddress?.port ?? 0 } == [.tls])
+        try await hangingUp.close()
+        let silent = try await self.listener { _ in }
+        #expect(
+            try await self.failures(provider) {
+                $0.port = silent.localAddress?.port ?? 0
+                $0.connectTimeout = .milliseconds(100)
+            } == [.timeout]
+        )
+        try await silent.close()
+        try await provider.stop()
+    }
+
+    @Test func `Each new connection is pinged once, and all its bytes are counted, also when it is gone`() async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 200) }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 500)
+        try await gateway.finished.get()
+        // One for express and one for bulk.
+        try await gateway.until { $0.pings.count == 2 && $0.connects.count == 2 }
+        let counts = try await gateway.look { traffic in
+            #expect(traffic.pings.allSatisfy { $0 > 0 })
+            #expect(traffic.connects.allSatisfy { $0.handshake > 0 && $0.handshake <= $0.all })
+            return traffic.gateway.status.counts
+        }
+        // More than the bodies went out; each answer has at least a frame's header.
+        #expect(counts.bytesSent > counts.payloadBytes && counts.payloadBytes > 0)
+        #expect(counts.bytesReceived > 500 * 9)
+        try await gateway.drain()
+        let last = try await gateway.look { $0.gateway.status.counts }
+        #expect(last.bytesSent >= counts.bytesSent && last.bytesReceived >= counts.bytesReceived)
+        try await provider.stop()
+    }
+}
