@@ -39,4 +39,44 @@ private let analyzer = "/usr/bin/systemd-analyze"
             }
         }
     }
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: SourceTree.root.appending(path: path), encoding: .utf8)
+    }
+
+    private static func exists(_ path: String) -> Bool {
+        FileManager.default.fileExists(atPath: SourceTree.root.appending(path: path).standardizedFileURL.path())
+    }
+
+    @Test func `The image copies what there is, and builds every program that the package offers`() throws {
+        let lines = try Self.text("Scripts/deploy/Containerfile").split(separator: "\n")
+        let sources = lines.filter { $0.hasPrefix("COPY ") && !$0.hasPrefix("COPY --from") }
+            .flatMap { $0.split(separator: " ").dropFirst().dropLast() }
+        #expect(Set(sources) == ["Package.swift", "Sources", "Tests"])
+        for source in sources { #expect(Self.exists(String(source)), "\(source) is not there") }
+        let loop = try #require(lines.first { $0.hasPrefix("RUN for product in ") })
+        let built = loop.dropFirst("RUN for product in ".count).prefix { $0 != ";" }.split(separator: " ").map(
+            String.init
+        )
+        let offered = try Self.text("Package.swift").matches(of: /\.executable\(name: "([^"]+)"/).map { String($0.1) }
+        #expect(built.sorted() == offered.sorted() && built.count == 4)
+    }
+
+    @Test func `The set mounts what there is, and Prometheus looks where its services answer`() throws {
+        let compose = try Self.text("Scripts/deploy/compose.yaml")
+        // ./config is the operator's own.
+        let mounts = compose.matches(of: /(\.\.?\/[^:"\s]+):\//).map { String($0.1) }.filter { $0 != "./config" }
+        #expect(Set(mounts) == ["./prometheus.yml", "../../Dashboards"])
+        for mount in mounts { #expect(Self.exists("Scripts/deploy/\(mount)"), "\(mount) is not there") }
+        #expect(compose.contains("dockerfile: Scripts/deploy/Containerfile"))
+        let prometheus = try Self.text("Scripts/deploy/prometheus.yml")
+        for (service, port) in [("registration", 9_101), ("dispatcher", 9_102), ("feedback", 9_103)] {
+            #expect(compose.contains("APUS_ADMIN_LISTEN: \"0.0.0.0:\(port)\""), "\(service)")
+            #expect(compose.contains("\n  \(service):\n"))
+            #expect(prometheus.contains("names: [\(service)], type: A, port: \(port)"), "nobody scrapes \(service)")
+        }
+        for rules in prometheus.matches(of: /\/dashboards\/([^\s"\],]+)/) {
+            #expect(Self.exists("Dashboards/\(rules.1)"), "\(rules.1) is not there")
+        }
+    }
 }
