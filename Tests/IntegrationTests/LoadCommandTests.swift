@@ -1,0 +1,69 @@
+import ApusCore
+import ApusTestKit
+import Foundation
+import Testing
+
+/// `apus loadtest` as a script meets it: by its exit code, its JSON and what it says.
+@Suite(.serialized) struct LoadCommandTests {
+    private struct Run {
+        var code: Int32
+        var output: String
+        var talk: String
+    }
+
+    private func loadtest(_ arguments: [String]) throws -> Run {
+        let process = Process()
+        process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent().appending(path: "apus")
+        process.arguments = ["loadtest"] + arguments
+        // Read while it runs, one after the other: what is said meanwhile goes to a file.
+        let file = FileManager.default.temporaryDirectory.appending(path: "apus-loadtest-\(UUID().uuidString)")
+        _ = FileManager.default.createFile(atPath: file.path(), contents: nil)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let talk = try FileHandle(forWritingTo: file)
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = talk
+        try process.run()
+        let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return Run(
+            code: process.terminationStatus,
+            output: String(decoding: bytes, as: UTF8.self),
+            talk: try String(contentsOf: file, encoding: .utf8)
+        )
+    }
+
+    @Test func `A rate that is not reached is refused: exit code 1, a sentence with the cure, and no latencies`() throws
+    {
+        // Ten thousand single sends within a tenth of a second: no debug program does that.
+        let run = try self.loadtest(
+            ["--scenario", "transactional", "--rate", "100000", "--duration", "0.1", "--warm-up", "0"]
+                + ["--devices", "500", "--json"]
+        )
+        #expect(run.code == 1)
+        #expect(run.talk.contains("the target rate was not reached: "))
+        #expect(run.talk.contains(" instead of 100000 ") && run.talk.contains("; ask for less"))
+        let json = try JSONValue(parsing: run.output, bytesMax: 1 << 20)
+        #expect(json["planned"] == 10_000 && json["lost"] == 0 && json["repeated"] == 0)
+        #expect(json["refused"]?.array?.contains("target_not_reached") == true)
+        #expect(json["latency_ms"] == .null)
+        #expect(json["dispatcher_cpu_seconds_per_million"] == .null && json["redis_cpu_seconds_per_million"] == .null)
+    }
+
+    @Test(arguments: [
+        (["--rate", "0"], "--rate is 0.1 to 1,000,000"),
+        (["--scenario", "fanout", "--drill", "all"], "one of --drill, --bench and --scenario, not several"),
+        (["--step"], "--step needs --scenario"),
+        (["--scenario", "nothing"], "'nothing' is invalid"),
+        (["--duration", "0"], "--duration is 0.1 to 86,400 seconds"),
+    ])
+    func `What cannot be meant is refused before anything starts, with exit code 64`(
+        _ arguments: [String],
+        _ words: String,
+    ) throws {
+        let run = try self.loadtest(arguments)
+        #expect(run.code == 64)
+        #expect(run.talk.contains(words), "\(run.talk)")
+    }
+}
