@@ -174,7 +174,7 @@ let package = Package(
         ),
         library(
             "ApusTestKit",
-            ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, logging],
+            ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1, logging],
         ),
 
         library(

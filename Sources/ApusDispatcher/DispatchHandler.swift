@@ -42,6 +42,7 @@ struct DispatchHandler: Sendable {
 
     private func command(_ entry: StreamEntry) async throws {
         let now = self.clock.now()
+        let start = self.clock.nanosecondsSince1970()
         switch IntakeDecision(message: entry.message, now: now, isFirstDelivery: entry.deliveries == 1) {
         case .refuse(let cause, let problem, let app, let send):
             try await self.refuse(entry, cause, problem, command: nil, app: app, send: send, now: now)
@@ -54,14 +55,22 @@ struct DispatchHandler: Sendable {
             let identity = SendIdentity(of: command, origin: entry.origin)
             guard let context = try await self.context(of: command, identity, entry, now) else { return }
             let direct = DirectSend(handler: self, entry: entry, identity: identity, context: context)
-            guard try await direct.perform() == .needsPlan else { return }
-            try await self.accept(context, identity, entry, due: nil, now)
+            if try await direct.perform() == .needsPlan {
+                try await self.accept(context, identity, entry, due: nil, now)
+            }
+            self.processed(context, since: start)
         case .plan(let command, let due):
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin)
             guard let context = try await self.context(of: command, identity, entry, now) else { return }
             try await self.accept(context, identity, entry, due: due, now)
+            self.processed(context, since: start)
         }
+    }
+
+    private func processed(_ context: SendContext, since start: Int64) {
+        let end = self.clock.nanosecondsSince1970()
+        self.instruments.ended("process apus:send", of: context, from: start, to: end)
     }
 
     /// The command written out for its routes; nil: it broke a rule and was refused.
@@ -137,7 +146,7 @@ struct DispatchHandler: Sendable {
             detail: "the same command was taken before as \(send)"
         )
         receipt.duplicateOf = send
-        receipt.traceparent = SendContext.trace(of: command, send: identity.send)?.traceparent ?? ""
+        receipt.carry(command, send: identity.send)
         try await self.reply(receipt, command)
         _ = try await self.streams.done(
             stream: entry.stream,
@@ -239,7 +248,7 @@ struct DispatchHandler: Sendable {
         command: SendCommand?,
     ) async throws {
         var receipt = receipt
-        receipt.traceparent = command.flatMap { SendContext.trace(of: $0, send: receipt.send) }?.traceparent ?? ""
+        if let command { receipt.carry(command, send: receipt.send) }
         receipt.idempotencyKey = command?.idempotencyKey ?? ""
         receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
         var ownReceipt: SendReceipt? = receipt
@@ -440,6 +449,7 @@ struct DispatchHandler: Sendable {
         batch.replyTo = context.command.replyTo
         batch.receiptLevel = context.command.receiptLevel
         batch.traceparent = context.trace?.traceparent ?? ""
+        batch.tracestate = context.tracestate
         batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
         return batch
     }
@@ -454,5 +464,14 @@ struct DispatchHandler: Sendable {
         guard command.publishedAtNanoseconds > 0 else { return }
         let waited = self.clock.nanosecondsSince1970() - command.publishedAtNanoseconds
         self.instruments.shared.observe(waited, in: self.instruments.metrics.queueWait)
+    }
+}
+
+extension SendReceipt {
+    /// Goes on with the trace of its command.
+    fileprivate mutating func carry(_ command: SendCommand, send: String) {
+        guard let trace = SendContext.trace(of: command, send: send) else { return }
+        self.traceparent = trace.traceparent
+        self.tracestate = command.tracestate
     }
 }

@@ -52,6 +52,7 @@ package struct Dispatcher: Service {
         let instruments = DispatcherInstruments(
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
+            spans: self.context.spans,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
         let gateways = GatewayFactory(
@@ -203,7 +204,7 @@ package struct Dispatcher: Service {
             lease: .milliseconds(own.leaseMilliseconds),
             window: own.window,
         )
-        let metrics = self.context.metrics
+        let (metrics, spans) = (self.context.metrics, self.context.spans)
         func worker(_ name: String, on eventLoop: any EventLoop, _ streams: SendStreams) async throws -> WorkerHandle {
             let shard = self.context.registry.makeShard(on: eventLoop)
             let leases = RedisLeases(streams: streams, member: "\(consumer.name)/\(name)")
@@ -215,6 +216,7 @@ package struct Dispatcher: Service {
                     leases: leases,
                     metrics: metrics,
                     shard: shard.value,
+                    spans: spans,
                 )
                 for entry in routes.apps.values.joined() {
                     worker.add(gateways.make(entry, on: eventLoop), for: entry.number, pace: entry.pace)

@@ -71,6 +71,7 @@ package struct Feedback: Service {
                 settings: settings.own,
                 metrics: self.context.metrics,
                 shared: self.context.registry.shared,
+                spans: self.context.spans,
                 clock: clock,
                 logger: logger,
             )

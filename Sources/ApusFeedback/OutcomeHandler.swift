@@ -20,6 +20,8 @@ struct OutcomeHandler: Sendable {
     let settings: FeedbackSettings
     let metrics: FeedbackMetrics
     let shared: SharedMetrics
+    /// Takes the spans of recorded traces; nil: nobody wants them.
+    var spans: SpanRecorder?
     let clock: any WallClock
     let logger: Logger
 
@@ -101,6 +103,7 @@ struct OutcomeHandler: Sendable {
             }
             try await self.write(receipt, batch)
             let trace = TraceContext(traceparent: batch.traceparent)?.child("feedback", of: batch.send)
+            self.record(batch, ledger, trace)
             self.logger.traced(trace).info(
                 "send complete",
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
@@ -134,6 +137,31 @@ struct OutcomeHandler: Sendable {
         }
     }
 
+    /// A planned send as a whole: from the first outcome to the last.
+    private func record(_ batch: OutcomeBatch, _ ledger: SendLedger, _ trace: TraceContext?) {
+        guard let spans, let trace, let first = ledger.firstAt, let last = ledger.lastAt else { return }
+        var attributes: [String: TraceSpan.Value] = [
+            "apus.send": .text(batch.send), "apus.app": .text(batch.app),
+            "apus.recipients": .integer(Int64(clamping: ledger.planned)),
+        ]
+        for outcome in Outcome.final {
+            let count = ledger.total(outcome)
+            if count > 0 { attributes["apus.\(outcome.name)"] = .integer(Int64(clamping: count)) }
+        }
+        spans.record(
+            TraceSpan(
+                "send apus:send",
+                .internal,
+                trace,
+                parent: TraceContext(traceparent: batch.traceparent)?.span,
+                tracestate: batch.tracestate,
+                from: first.value * 1_000_000,
+                to: last.value * 1_000_000,
+                attributes: attributes,
+            )
+        )
+    }
+
     /// A direct send has no ledger: its batch is all there is to tell.
     private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
         var receipt = SendReceipt(id: "final:\(batch.send)", send: batch.send, app: batch.app, kind: .final)
@@ -159,6 +187,7 @@ struct OutcomeHandler: Sendable {
         receipt.recipients = batch.recipients
         receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
         receipt.traceparent = batch.traceparent
+        receipt.tracestate = batch.tracestate
         try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
         self.shared.add(to: self.metrics.receipts[.recipients])
     }
@@ -168,6 +197,7 @@ struct OutcomeHandler: Sendable {
         var receipt = receipt
         receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
         receipt.traceparent = batch.traceparent
+        receipt.tracestate = batch.tracestate
         try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }

@@ -117,6 +117,8 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var receiptLevel: SendCommand.ReceiptLevel = .summary
     /// W3C trace context.
     public var traceparent: String = ""
+    /// What other systems carry along with the trace (W3C `tracestate`); unread.
+    public var tracestate: String = ""
     /// A direct send: how many recipients it had in all.
     public var planned: UInt64 = 0
     /// Nanoseconds since 1970; 0: unknown.

@@ -89,6 +89,8 @@ public struct SendReceipt: Hashable, Sendable {
     public var lastAt: UnixMilliseconds?
     /// W3C trace context.
     public var traceparent: String = ""
+    /// What other systems carry along with the trace (W3C `tracestate`); unread.
+    public var tracestate: String = ""
     /// The command's.
     public var idempotencyKey: String = ""
     /// The send that the same key named before.

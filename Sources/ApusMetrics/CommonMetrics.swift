@@ -32,6 +32,8 @@ public struct CommonMetrics: Sendable {
     public let logMessages: CounterBy<LogLevelLabel>
     /// Log lines dropped because the writer could not keep up.
     public let logMessagesDropped: CounterBy<LogLevelLabel>
+    /// Spans of traces, by what became of them.
+    public let spans: CounterBy<SpanOutcomeLabel>
     /// How late a 100 ms timer fired, in nanoseconds.
     public let eventLoopLag: Histogram
     /// Processor time of each event loop's thread, in nanoseconds.
@@ -80,6 +82,11 @@ public struct CommonMetrics: Sendable {
         self.logMessagesDropped = catalogue.counter(
             "apus_log_messages_dropped_total",
             "Log lines dropped because the output could not keep up.",
+            by: .all,
+        )
+        self.spans = catalogue.counter(
+            "apus_trace_spans_total",
+            "Spans of recorded traces, by what became of them; none without a collector in the configuration.",
             by: .all,
         )
         self.eventLoopLag = catalogue.histogram(

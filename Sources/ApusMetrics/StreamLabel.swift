@@ -132,3 +132,16 @@ public enum LogLevelLabel: Int, ClosedMetricLabel, Hashable {
     /// `level`.
     public static let labelNames = ["level"]
 }
+
+/// What became of a span.
+public enum SpanOutcomeLabel: Int, ClosedMetricLabel, Hashable {
+    /// The collector has it.
+    case exported
+    /// The collector did not take it.
+    case failed
+    /// Too many waited.
+    case dropped
+
+    /// `outcome`.
+    public static let labelNames = ["outcome"]
+}

@@ -41,6 +41,7 @@ extension Samples {
         receipt.firstAt = UnixMilliseconds(1_700_000_000_600)
         receipt.lastAt = UnixMilliseconds(1_700_000_000_900)
         receipt.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        receipt.tracestate = "rojo=00f067aa0ba902b7"
         receipt.idempotencyKey = "key-1"
         receipt.duplicateOf = "send-0"
         return receipt

@@ -191,6 +191,7 @@ enum Samples {
         batch.replyTo = "apus:receipts:shop"
         batch.receiptLevel = .recipients
         batch.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        batch.tracestate = "rojo=00f067aa0ba902b7"
         batch.planned = 500
         batch.publishedAtNanoseconds = 1_700_000_000_123_456_789
         return batch

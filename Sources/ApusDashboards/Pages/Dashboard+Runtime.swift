@@ -11,7 +11,7 @@ extension Dashboard {
         rows: [
             PanelRow("Processes", processor, memory, virtualMemory, threads, descriptors, starts),
             PanelRow("Event loops", busy, lag),
-            PanelRow("Logs and configuration", logs, dropped, reloads, phases),
+            PanelRow("Logs, traces and configuration", logs, dropped, spans, reloads, phases),
             PanelRow("Builds", builds),
         ],
     )
@@ -91,7 +91,6 @@ extension Dashboard {
         "Log lines",
         "By level, from notice on.",
         .perSecond,
-        width: 6,
         PanelQuery(
             W.every[common: \.logMessages]
                 .rate(.isOne("level", of: ["notice", "warning", "error", "critical"]), by: ["job", "level"]),
@@ -103,15 +102,21 @@ extension Dashboard {
         "Log lines dropped",
         "Because the output could not keep up.",
         .perSecond,
-        width: 6,
         PanelQuery(W.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
+    )
+
+    private static let spans = Panel.lines(
+        "Spans",
+        "Steps of recorded traces, by what became of them.",
+        .perSecond,
+        PanelQuery(W.every[common: \.spans].rate(by: ["job", "outcome"]), "{{job}} {{outcome}}"),
     )
 
     private static let reloads = Panel.lines(
         "Configuration",
         "Time since a valid configuration was last read, and instances whose last reload failed.",
         .seconds,
-        width: 6,
+        width: 12,
         PanelQuery(
             "max by (job) (time() - \(W.every[common: \.configurationReloadSuccess].shown()))",
             "{{job}} last valid",
@@ -126,7 +131,7 @@ extension Dashboard {
         "Ready and draining",
         "Instances that say that they are ready, and those on their way to stop.",
         .count,
-        width: 6,
+        width: 12,
         PanelQuery(W.every[common: \.ready].sum(by: ["job"]), "{{job}} ready"),
         PanelQuery(W.every[common: \.draining].sum(by: ["job"]), "{{job}} draining"),
     )

@@ -228,6 +228,7 @@ struct DirectSend: Sendable {
         batch.replyTo = command.replyTo
         batch.receiptLevel = command.receiptLevel
         batch.traceparent = self.context.trace?.traceparent ?? ""
+        batch.tracestate = self.context.tracestate
         batch.publishedAtNanoseconds = command.publishedAtNanoseconds
         return batch
     }

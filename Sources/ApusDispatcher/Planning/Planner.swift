@@ -30,6 +30,8 @@ struct Planner: Sendable {
         let entry: StreamEntry
         let tag: HashTag
         let isStopping: @Sendable () -> Bool
+        /// When this process began with it, in nanoseconds since 1970.
+        let startedAt: Int64
     }
 
     /// Plans a route's part of a send to its end, or until another takes over, the send is held or the process stops.
@@ -61,7 +63,14 @@ struct Planner: Sendable {
         guard var cursor = PlanCursor(text: state.cursor, isList: isList) else {
             throw PlanningError.badCursor(state.cursor)
         }
-        let work = Work(context: context, route: route, entry: entry, tag: tag, isStopping: isStopping)
+        let work = Work(
+            context: context,
+            route: route,
+            entry: entry,
+            tag: tag,
+            isStopping: isStopping,
+            startedAt: self.clock.nanosecondsSince1970(),
+        )
         while true {
             guard !isStopping() else { return try await self.handBack(work) }
             let find = try await self.find(source, after: cursor, context)
@@ -152,11 +161,19 @@ struct Planner: Sendable {
         batch.replyTo = context.command.replyTo
         batch.receiptLevel = context.command.receiptLevel
         batch.traceparent = context.trace?.traceparent ?? ""
+        batch.tracestate = context.tracestate
         batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
         return batch
     }
 
     private func observe(_ work: Work) async throws {
+        self.instruments.ended(
+            "plan apus:send",
+            step: "plan/\(work.route)",
+            of: work.context,
+            from: work.startedAt,
+            to: self.clock.nanosecondsSince1970()
+        )
         let key = StreamKeys(tag: work.tag).send(work.context.send)
         guard let ledger = try await self.streams.ledger(key, tag: work.tag), !ledger.isPlanning else { return }
         self.instruments.shared.observe(Int64(clamping: ledger.planned), in: self.instruments.metrics.fanOut)

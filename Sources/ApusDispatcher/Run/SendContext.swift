@@ -61,6 +61,9 @@ final class SendContext: Sendable {
         TraceContext(traceparent: command.traceparent)?.child("dispatch", of: send)
     }
 
+    /// What other systems carry along with the trace; nothing without one.
+    var tracestate: String { self.trace == nil ? "" : self.command.tracestate }
+
     /// The context of a route by the route itself.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
 

@@ -195,6 +195,7 @@ struct UnitDriver {
         batch.replyTo = plan.send.command.replyTo
         batch.receiptLevel = plan.send.command.receiptLevel
         batch.traceparent = plan.send.trace?.traceparent ?? ""
+        batch.tracestate = plan.send.tracestate
         batch.publishedAtNanoseconds = plan.publishedAtNanoseconds
         return batch
     }

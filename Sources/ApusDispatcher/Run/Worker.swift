@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusProviders
+internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import NIOCore
@@ -25,6 +26,7 @@ final class Worker {
     private let leases: any LeaseSource
     let metrics: DispatcherMetrics
     let shard: MetricShard
+    private let spans: SpanRecorder?
     private(set) var routes: [RouteNumber: RouteSender] = [:]
     var paces: [String: SendPace] = [:]
     private var runs: [ActiveRun?] = []
@@ -43,6 +45,7 @@ final class Worker {
         leases: any LeaseSource,
         metrics: DispatcherMetrics,
         shard: MetricShard,
+        spans: SpanRecorder? = nil,
     ) {
         self.eventLoop = eventLoop
         self.clock = clock
@@ -50,6 +53,7 @@ final class Worker {
         self.leases = leases
         self.metrics = metrics
         self.shard = shard
+        self.spans = spans
     }
 
     // MARK: Gateways
@@ -358,6 +362,7 @@ extension Worker: ProviderGatewayDelegate {
             let elapsed = Int64(answer.endedAt) - Int64(answer.startedAt)
             self.observe(elapsed, active, in: self.metrics.requestDuration[provider], now: now)
         }
+        if let spans, active.plan.reportsAtEnd { spans.record(active, index, outcome, answer, endedAt: time) }
         guard let route = active.route else {
             preconditionFailure("an answer of a route that is not there")
         }

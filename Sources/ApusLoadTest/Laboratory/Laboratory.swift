@@ -195,6 +195,7 @@ package final class Laboratory: Sendable {
         services.eventLoops = self.configuration.eventLoops
         services.logLevel = self.configuration.logLevel
         services.keyDigest = self.configuration.keyDigest
+        services.traceEndpoint = self.configuration.traceEndpoint
         services.apple = apple
         services.sandboxPort = sandboxPort
         services.credentials.apps.removeAll { missing.contains($0.app.name) }

@@ -20,6 +20,8 @@ package struct LaboratoryConfiguration: Sendable {
     package var logLevel = "info"
     /// Whether admin endpoints have their standard ports; else any that are free.
     package var usesStandardPorts = false
+    /// Where the services bring their spans; nil: nowhere.
+    package var traceEndpoint: String?
     /// SHA-256 of an API key that may register, in hexadecimal.
     package var keyDigest: String?
     /// How fast the dispatchers may go.
@@ -71,6 +73,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var addresses: SimulatorAddresses
     /// SHA-256 of an API key that may register.
     package var keyDigest: String?
+    /// Where the services bring their spans; nil: nowhere.
+    package var traceEndpoint: String?
     /// In Apple's place.
     package var apple: AppleStandIn?
     /// The port of Apple's sandbox; nil: the apps are in production only.
@@ -93,6 +97,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
             "log: {level: \(self.logLevel), format: json}",
             "drain_timeout: 10s",
         ]
+        if let traceEndpoint { lines.append("tracing: {endpoint: \(Self.quoted(traceEndpoint))}") }
         if !settings.isEmpty {
             lines.append("\(service):")
             for (name, value) in settings.sorted(by: { $0.key < $1.key }) {

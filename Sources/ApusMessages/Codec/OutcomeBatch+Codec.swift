@@ -36,6 +36,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         self.replyTo = unsafe Unpack.text(batch.reply_to)
         self.receiptLevel = try unsafe Unpack.word(batch.detail.rawValue, "detail") ?? .summary
         self.traceparent = unsafe Unpack.text(batch.traceparent)
+        self.tracestate = unsafe Unpack.text(batch.tracestate)
         self.planned = unsafe batch.planned
         self.publishedAtNanoseconds = unsafe batch.published_at_ns
     }
@@ -65,6 +66,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         unsafe packed.pointee.reply_to = try unsafe Pack.text(self.replyTo, arena)
         unsafe packed.pointee.detail = Apus__V1__ReceiptDetail(UInt32(self.receiptLevel.rawValue))
         unsafe packed.pointee.traceparent = try unsafe Pack.text(self.traceparent, arena)
+        unsafe packed.pointee.tracestate = try unsafe Pack.text(self.tracestate, arena)
         unsafe packed.pointee.planned = self.planned
         unsafe packed.pointee.published_at_ns = self.publishedAtNanoseconds
     }
@@ -82,6 +84,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         try Check.optionalTime(self.lastAt, "last_at_ms")
         try Check.text(self.replyTo, "reply_to", bytesMax: Limits.replyToBytesMax)
         try Check.text(self.traceparent, "traceparent", bytesMax: Limits.traceparentBytesMax)
+        try Check.text(self.tracestate, "tracestate", bytesMax: Limits.tracestateBytesMax)
         try Check.nanoseconds(self.publishedAtNanoseconds, "published_at_ns")
     }
 }

@@ -31,6 +31,7 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         self.firstAt = unsafe Unpack.time(receipt.first_at_ms)
         self.lastAt = unsafe Unpack.time(receipt.last_at_ms)
         self.traceparent = unsafe Unpack.text(receipt.traceparent)
+        self.tracestate = unsafe Unpack.text(receipt.tracestate)
         self.idempotencyKey = unsafe Unpack.text(receipt.idempotency_key)
         self.duplicateOf = unsafe Unpack.text(receipt.duplicate_of)
         self.renderings = try unsafe Unpack.parts(receipt.renderings, receipt.n_renderings, "renderings")
@@ -55,6 +56,7 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         unsafe packed.pointee.first_at_ms = self.firstAt?.value ?? 0
         unsafe packed.pointee.last_at_ms = self.lastAt?.value ?? 0
         unsafe packed.pointee.traceparent = try unsafe Pack.text(self.traceparent, arena)
+        unsafe packed.pointee.tracestate = try unsafe Pack.text(self.tracestate, arena)
         unsafe packed.pointee.idempotency_key = try unsafe Pack.text(self.idempotencyKey, arena)
         unsafe packed.pointee.duplicate_of = try unsafe Pack.text(self.duplicateOf, arena)
         unsafe packed.pointee.n_renderings = self.renderings.count
@@ -75,6 +77,7 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         try Check.optionalTime(self.firstAt, "first_at_ms")
         try Check.optionalTime(self.lastAt, "last_at_ms")
         try Check.text(self.traceparent, "traceparent", bytesMax: Limits.traceparentBytesMax)
+        try Check.text(self.tracestate, "tracestate", bytesMax: Limits.tracestateBytesMax)
         try Check.text(self.idempotencyKey, "idempotency_key", bytesMax: Limits.idempotencyKeyBytesMax)
         try Check.text(self.duplicateOf, "duplicate_of", bytesMax: Limits.sendIDBytesMax)
         try unsafe Check.parts(self.renderings, "renderings", countMax: Limits.dryRunPartsMax)

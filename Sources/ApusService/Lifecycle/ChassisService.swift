@@ -1,5 +1,6 @@
 internal import ApusCore
 public import ApusMetrics
+internal import ApusTLS
 internal import Logging
 public import NIOCore
 public import ServiceLifecycle
@@ -52,6 +53,8 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             commonMetrics: common,
             registry: registry,
             readiness: Readiness(),
+            spans: settings.current.common.tracing.endpoint == nil
+                ? nil : SpanRecorder(common.spans, shared: registry.shared),
             logger: logger,
             eventLoopGroup: eventLoopGroup,
         )
@@ -86,8 +89,9 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         context.registry.addCollector {
             shared.set(common.ready, to: await context.readiness.report().isReady ? 1 : 0)
         }
-        let own = try await self.assemble(context)
         let settings = context.settings.current.common
+        let exporter = try self.exporter(settings.tracing)
+        let own = try await self.assemble(context)
         let admin = AdminServer(
             programName: context.name.programName,
             settings: settings.admin,
@@ -113,7 +117,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             metrics: common,
             logger: context.logger
         )
-        let services: [any Service] = watchdog + [admin, probe, self.watcher] + own + [marker]
+        let services: [any Service] = watchdog + [admin, probe, self.watcher] + exporter + own + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)
@@ -122,6 +126,26 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         )
         configuration.maximumGracefulShutdownDuration = settings.drainTimeout
         try await ServiceGroup(configuration: configuration).run()
+    }
+
+    /// What brings the spans to their collector; nothing when there is none.
+    private func exporter(_ settings: TracingSettings) throws -> [any Service] {
+        let context = self.context
+        guard let recorder = context.spans, let collector = settings.endpoint.flatMap({ TraceCollector($0) }) else {
+            return []
+        }
+        let tls = try collector.isSecure ? TLSContext.client(trust: settings.caFile.map { .file($0) } ?? .system) : nil
+        return [
+            SpanExporter(
+                recorder: recorder,
+                collector: collector,
+                tls: tls,
+                serviceName: context.name.programName,
+                version: BuildInformation.packageVersion,
+                eventLoopGroup: context.eventLoopGroup,
+                logger: context.logger,
+            )
+        ]
     }
 }
 

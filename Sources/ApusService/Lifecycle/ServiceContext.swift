@@ -16,6 +16,8 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     public let registry: MetricRegistry
     /// Checks of `/readyz`: `readiness.add("redis") { … }`.
     public let readiness: Readiness
+    /// Takes the spans of recorded traces; nil: nobody wants them.
+    public let spans: SpanRecorder?
     /// The service's logger.
     public let logger: Logger
     /// The threads that drive sockets.

@@ -9,6 +9,8 @@ public struct CommonSettings: Hashable, Sendable {
     public var admin: AdminSettings
     /// The log.
     public var log: LogSettings
+    /// Where traces go.
+    public var tracing: TracingSettings
     /// How long finishing may take after SIGTERM.
     public var drainTimeout: Duration
     /// Threads that drive sockets; 0: one for each core.
@@ -20,6 +22,7 @@ public struct CommonSettings: Hashable, Sendable {
         self.redis = RedisSettings(reader)
         self.admin = AdminSettings(reader, standardPort: standardPort)
         self.log = LogSettings(reader)
+        self.tracing = TracingSettings(reader)
         self.drainTimeout = reader.duration(
             "drain_timeout",
             default: .seconds(25),
@@ -80,6 +83,26 @@ public struct AdminSettings: Hashable, Sendable {
         self.listen = reader.address("admin.listen", default: ListenAddress(host: "127.0.0.1", port: standardPort))
         self.portFile = reader.string("admin.port_file")
     }
+}
+
+/// Where the spans of recorded traces go: off without an endpoint.
+public struct TracingSettings: Hashable, Sendable {
+    /// The collector's address for OTLP over HTTP.
+    public var endpoint: String?
+    /// The authority that its certificate must come from; nil: the system's.
+    public var caFile: String?
+
+    init(_ reader: SettingsReader) {
+        self.endpoint = reader.string("tracing.endpoint", Self.endpointRule)
+        self.caFile = reader.filePath("tracing.ca_file")
+        if self.caFile != nil, self.endpoint?.hasPrefix("https://") != true {
+            reader.issue("tracing.ca_file", "needs a tracing.endpoint beside it that begins with https://")
+        }
+    }
+
+    private static let endpointRule = SettingRule(
+        "must be the address of an OTLP collector, such as http://127.0.0.1:4318 or https://collector:4318/v1/traces"
+    ) { TraceCollector($0) != nil }
 }
 
 /// The log.

@@ -20,7 +20,8 @@ public struct SettingRule: Sendable {
 /// Reads settings by key and gathers every mistake, so that all are told at once.
 ///
 /// A value comes from the environment (`APUS_REDIS_URL`) before the file (`redis.url`) before the default. The keys of
-/// `admin`, `log`, `redis`, `drain_timeout` and `event_loops` may also stand in the service's own section, and win there.
+/// `admin`, `log`, `redis`, `tracing`, `drain_timeout` and `event_loops` may also stand in the service's own section, and win
+/// there.
 /// Every key that is asked for is known by that; a key that nobody asked for is a mistake. A value that breaks its rule is
 /// noted and stood in for by a default, so reading goes on; nobody sees such settings.
 public final class SettingsReader {
@@ -43,7 +44,7 @@ public final class SettingsReader {
     public static let fileVariable = "APUS_CONFIG"
     /// Sections of services: each skips the others'.
     static let sections = ServiceName.allCases.map(\.section)
-    private static let overridable: Set<String> = ["admin", "log", "redis", "drain_timeout", "event_loops"]
+    private static let overridable: Set<String> = ["admin", "log", "redis", "tracing", "drain_timeout", "event_loops"]
 
     init(file: SettingsFile, environment: [String: String], section: String?) {
         self.file = file

@@ -77,6 +77,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         if before.redis != after.redis { names.append("redis") }
         if before.admin != after.admin { names.append("admin") }
         if before.log.format != after.log.format { names.append("log.format") }
+        if before.tracing != after.tracing { names.append("tracing") }
         if before.drainTimeout != after.drainTimeout { names.append("drain_timeout") }
         if before.eventLoops != after.eventLoops { names.append("event_loops") }
         return names

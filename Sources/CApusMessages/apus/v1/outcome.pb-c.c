@@ -457,7 +457,7 @@ const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
   (ProtobufCMessageInit) apus__v1__recipient_outcome__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[19] =
+static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[20] =
 {
   {
     "send",
@@ -687,6 +687,18 @@ static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "tracestate",
+    20,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__OutcomeBatch, tracestate),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   1,   /* field[1] = app */
@@ -706,13 +718,14 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   6,   /* field[6] = sequence */
   9,   /* field[9] = suspects */
   16,   /* field[16] = traceparent */
+  19,   /* field[19] = tracestate */
   5,   /* field[5] = unit */
   8,   /* field[8] = unregistered */
 };
 static const ProtobufCIntRange apus__v1__outcome_batch__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 19 }
+  { 0, 20 }
 };
 const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
 {
@@ -722,7 +735,7 @@ const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
   "Apus__V1__OutcomeBatch",
   "apus.v1",
   sizeof(Apus__V1__OutcomeBatch),
-  19,
+  20,
   apus__v1__outcome_batch__field_descriptors,
   apus__v1__outcome_batch__field_indices_by_name,
   1,  apus__v1__outcome_batch__number_ranges,

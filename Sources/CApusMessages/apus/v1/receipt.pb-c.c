@@ -296,7 +296,7 @@ const ProtobufCMessageDescriptor apus__v1__problem__descriptor =
   (ProtobufCMessageInit) apus__v1__problem__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__send_receipt__field_descriptors[16] =
+static const ProtobufCFieldDescriptor apus__v1__send_receipt__field_descriptors[17] =
 {
   {
     "id",
@@ -490,6 +490,18 @@ static const ProtobufCFieldDescriptor apus__v1__send_receipt__field_descriptors[
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "tracestate",
+    17,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__SendReceipt, tracestate),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__send_receipt__field_indices_by_name[] = {
   2,   /* field[2] = app */
@@ -508,11 +520,12 @@ static const unsigned apus__v1__send_receipt__field_indices_by_name[] = {
   14,   /* field[14] = renderings */
   1,   /* field[1] = send */
   11,   /* field[11] = traceparent */
+  16,   /* field[16] = tracestate */
 };
 static const ProtobufCIntRange apus__v1__send_receipt__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 16 }
+  { 0, 17 }
 };
 const ProtobufCMessageDescriptor apus__v1__send_receipt__descriptor =
 {
@@ -522,7 +535,7 @@ const ProtobufCMessageDescriptor apus__v1__send_receipt__descriptor =
   "Apus__V1__SendReceipt",
   "apus.v1",
   sizeof(Apus__V1__SendReceipt),
-  16,
+  17,
   apus__v1__send_receipt__field_descriptors,
   apus__v1__send_receipt__field_indices_by_name,
   1,  apus__v1__send_receipt__number_ranges,

@@ -130,10 +130,11 @@ struct  Apus__V1__SendReceipt
    */
   size_t n_lints;
   Apus__V1__Problem **lints;
+  char *tracestate;
 };
 #define APUS__V1__SEND_RECEIPT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__send_receipt__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_KIND__RECEIPT_KIND_UNSPECIFIED, NULL, 0, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, 0,NULL }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_KIND__RECEIPT_KIND_UNSPECIFIED, NULL, 0, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, 0,NULL, (char *)protobuf_c_empty_string }
 
 
 /* Apus__V1__DryRunRendering methods */

@@ -1,0 +1,98 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusTLS
+internal import Logging
+internal import NIOCore
+internal import ServiceLifecycle
+
+/// Sends the spans of a process to a collector: OTLP over HTTP, in JSON, some at a time and away from everything that sends.
+///
+/// Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
+struct SpanExporter: Service {
+    /// How often spans are exported.
+    static let interval = Duration.seconds(1)
+    /// Spans of one request.
+    static let batchMax = 512
+    /// How often a batch is tried while the collector is away or busy; then it is given up and counted.
+    static let attemptsMax = 3
+    /// Between two tries of a batch.
+    static let pause = Duration.seconds(1)
+
+    let recorder: SpanRecorder
+    let collector: TraceCollector
+    let tls: TLSContext?
+    let serviceName: String
+    let version: String
+    let eventLoopGroup: any EventLoopGroup
+    let logger: Logger
+
+    /// Exports until a graceful shutdown, and then what is left.
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                try? await Task.sleep(for: Self.interval)
+                await self.exportAll(attemptsMax: Self.attemptsMax)
+            }
+        }
+        await self.exportAll(attemptsMax: 1)
+    }
+
+    private func exportAll(attemptsMax: Int) async {
+        while true {
+            let batch = self.recorder.take(Self.batchMax)
+            guard !batch.isEmpty else { return }
+            let isTaken = await self.export(self.document(batch).bytes, attemptsMax: attemptsMax)
+            self.recorder.count(batch.count, isTaken ? .exported : .failed)
+            // The next one would wait as long for nothing.
+            guard isTaken else { return }
+        }
+    }
+
+    /// Whether the collector took it.
+    private func export(_ body: [UInt8], attemptsMax: Int) async -> Bool {
+        for attempt in 1...attemptsMax {
+            var word = ""
+            do {
+                let status = try await self.collector.post(body, tls: self.tls, on: self.eventLoopGroup.next())
+                if (200..<300).contains(status) { return true }
+                word = "status \(status)"
+                // All others would be the same again (OTLP, "Retryable Response Codes").
+                if ![429, 502, 503, 504].contains(status) { return self.giveUp(word) }
+            } catch {
+                word = "\(error)"
+            }
+            guard attempt < attemptsMax else { return self.giveUp(word) }
+            try? await Task.sleep(for: Self.pause)
+        }
+        return false
+    }
+
+    private func giveUp(_ word: String) -> Bool {
+        self.logger.warning(
+            "spans are not taken by the collector",
+            metadata: ["host": "\(self.collector.host)", "port": "\(self.collector.port)", "reason": "\(word)"],
+        )
+        return false
+    }
+
+    /// An `ExportTraceServiceRequest`.
+    func document(_ spans: [TraceSpan]) -> JSONValue {
+        let resource = [
+            TraceSpan.json("service.name", .text(self.serviceName)),
+            TraceSpan.json("service.version", .text(self.version)),
+        ]
+        return [
+            "resourceSpans": [
+                [
+                    "resource": ["attributes": .array(resource.map { .object($0) })],
+                    "scopeSpans": [
+                        [
+                            "scope": ["name": "apus", "version": .string(self.version)],
+                            "spans": .array(spans.map { .object($0.json) }),
+                        ]
+                    ],
+                ]
+            ]
+        ]
+    }
+}

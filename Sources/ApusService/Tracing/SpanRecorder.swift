@@ -1,0 +1,43 @@
+internal import ApusCore
+public import ApusMetrics
+internal import Synchronization
+
+/// Takes the spans of a process until they are exported. What nobody records (the flag `sampled` of W3C) is not kept.
+public final class SpanRecorder: Sendable {
+    /// Spans that may wait. One more is dropped and counted: whoever sends never waits for whoever watches.
+    public static let waitingMax = 4_096
+
+    private let waiting = Mutex<[TraceSpan]>([])
+    private let metrics: CounterBy<SpanOutcomeLabel>
+    private let shared: SharedMetrics
+
+    /// An empty one.
+    public init(_ metrics: CounterBy<SpanOutcomeLabel>, shared: SharedMetrics) {
+        self.metrics = metrics
+        self.shared = shared
+    }
+
+    /// Keeps a span, if its trace is recorded and there is room.
+    public func record(_ span: TraceSpan) {
+        guard span.context.isSampled else { return }
+        let isKept = self.waiting.withLock { waiting in
+            guard waiting.count < Self.waitingMax else { return false }
+            waiting.append(span)
+            return true
+        }
+        if !isKept { self.count(1, .dropped) }
+    }
+
+    /// The oldest ones, no more than that many.
+    func take(_ countMax: Int) -> [TraceSpan] {
+        self.waiting.withLock { waiting in
+            let taken = Array(waiting.prefix(countMax))
+            waiting.removeFirst(taken.count)
+            return taken
+        }
+    }
+
+    func count(_ spans: Int, _ outcome: SpanOutcomeLabel) {
+        self.shared.add(Int64(spans), to: self.metrics[outcome])
+    }
+}

@@ -1,0 +1,113 @@
+internal import ApusCore
+internal import ApusTLS
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+
+/// Where spans go: an address that takes OTLP over HTTP.
+struct TraceCollector: Sendable {
+    /// How long connecting, and then the answer, may take.
+    static let timeout = TimeAmount.seconds(5)
+
+    let host: String
+    let port: Int
+    let path: String
+    let isSecure: Bool
+
+    /// Takes `http://host:port/path` or `https://…` apart; nil for anything else. Without a path: `/v1/traces`.
+    init?(_ text: String) {
+        guard let scheme = ["http://", "https://"].first(where: { text.hasPrefix($0) }) else { return nil }
+        let rest = text.dropFirst(scheme.count)
+        guard rest.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x40 && $0 != 0x23 }) else { return nil }
+        let end = rest.firstIndex(of: "/") ?? rest.endIndex
+        self.isSecure = scheme == "https://"
+        let authority = rest[..<end]
+        if let colon = authority.lastIndex(of: ":"), !authority.hasSuffix("]") {
+            guard let port = Int(authority[authority.index(after: colon)...]), (1...65_535).contains(port) else {
+                return nil
+            }
+            self.host = String(authority[..<colon])
+            self.port = port
+        } else {
+            self.host = String(authority)
+            self.port = self.isSecure ? 443 : 80
+        }
+        guard !self.host.isEmpty else { return nil }
+        self.path = rest[end...].count > 1 ? String(rest[end...]) : "/v1/traces"
+    }
+
+    /// Posts a document on a connection of its own; the status of the answer.
+    ///
+    /// - Throws: whatever kept the answer from coming.
+    func post(_ body: [UInt8], tls: TLSContext?, on eventLoop: any EventLoop) async throws -> Int {
+        let answer = eventLoop.makePromise(of: Int.self)
+        let late = eventLoop.scheduleTask(in: Self.timeout) { answer.fail(TraceCollectorFailure.tooLate) }
+        defer { late.cancel() }
+        let host = self.host
+        ClientBootstrap(group: eventLoop)
+            .connectTimeout(Self.timeout)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    if let tls { try pipeline.addHandler(TLSHandler(client: tls, serverName: host)) }
+                    try pipeline.addHTTPClientHandlers()
+                    try pipeline.addHandler(StatusReader(answer))
+                }
+            }
+            .connect(host: self.host, port: self.port)
+            .whenComplete { result in
+                switch result {
+                case .failure(let error): answer.fail(error)
+                case .success(let channel):
+                    answer.futureResult.whenComplete { _ in channel.close(promise: nil) }
+                    self.write(body, to: channel)
+                }
+            }
+        return try await answer.futureResult.get()
+    }
+
+    private func write(_ body: [UInt8], to channel: any Channel) {
+        var head = HTTPRequestHead(version: .http1_1, method: .POST, uri: self.path)
+        head.headers.add(name: "host", value: "\(self.host):\(self.port)")
+        head.headers.add(name: "content-type", value: "application/json")
+        head.headers.add(name: "content-length", value: String(body.count))
+        head.headers.add(name: "connection", value: "close")
+        channel.write(HTTPClientRequestPart.head(head), promise: nil)
+        channel.write(HTTPClientRequestPart.body(.byteBuffer(ByteBuffer(bytes: body))), promise: nil)
+        channel.writeAndFlush(HTTPClientRequestPart.end(nil), promise: nil)
+    }
+}
+
+/// Why there was no answer.
+enum TraceCollectorFailure: Error {
+    case tooLate
+    case hungUp
+}
+
+/// Waits for the end of an answer.
+private final class StatusReader: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+
+    private let answer: EventLoopPromise<Int>
+    private var status = 0
+
+    init(_ answer: EventLoopPromise<Int>) { self.answer = answer }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch self.unwrapInboundIn(data) {
+        case .head(let head): self.status = Int(head.status.code)
+        case .body: break
+        case .end: self.answer.succeed(self.status)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.answer.fail(TraceCollectorFailure.hungUp)
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.answer.fail(error)
+        context.close(promise: nil)
+    }
+}

@@ -1,0 +1,110 @@
+package import ApusCore
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+internal import Synchronization
+
+/// A collector of spans on a free port of this machine: keeps what is posted, and answers as it is told.
+package final class TraceListener: Sendable {
+    /// A request that came.
+    package struct Request: Sendable {
+        /// Its path.
+        package var path = ""
+        /// What it says that it carries.
+        package var contentType = ""
+        /// What it carries; nil: no JSON.
+        package var body: JSONValue?
+        /// The status of its answer.
+        package var status = 200
+
+        /// The spans in it.
+        package var spans: [JSONValue] {
+            (self.body?["resourceSpans"]?.array ?? []).flatMap { $0["scopeSpans"]?.array ?? [] }
+                .flatMap { $0["spans"]?.array ?? [] }
+        }
+    }
+
+    private let channel: any Channel
+    private let state: TraceListenerState
+
+    private init(channel: any Channel, state: TraceListenerState) {
+        self.channel = channel
+        self.state = state
+    }
+
+    /// Listens.
+    ///
+    /// - Parameter answers: the statuses of the first answers; after them 200.
+    package static func start(answers: [Int] = []) async throws -> TraceListener {
+        let state = TraceListenerState(answers: answers)
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                    try channel.pipeline.syncOperations.addHandler(TraceRequestReader(state))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0)
+            .get()
+        return TraceListener(channel: channel, state: state)
+    }
+
+    /// Where to post.
+    package var endpoint: String { "http://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
+
+    /// Everything that came, in order.
+    package var requests: [Request] { self.state.requests.withLock { $0 } }
+
+    /// The spans that were answered with 200.
+    package var spans: [JSONValue] { self.requests.filter { $0.status == 200 }.flatMap(\.spans) }
+
+    /// Listens no more.
+    package func stop() async { try? await self.channel.close().get() }
+}
+
+private final class TraceListenerState: Sendable {
+    let requests = Mutex<[TraceListener.Request]>([])
+    private let answers: [Int]
+
+    init(answers: [Int]) { self.answers = answers }
+
+    /// Keeps a request; the status to answer with.
+    func keep(_ request: TraceListener.Request) -> Int {
+        self.requests.withLock { requests in
+            var request = request
+            request.status = requests.count < self.answers.count ? self.answers[requests.count] : 200
+            requests.append(request)
+            return request.status
+        }
+    }
+}
+
+private final class TraceRequestReader: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private static let bodyBytesMax = 16 << 20
+
+    private let state: TraceListenerState
+    private var request = TraceListener.Request()
+    private var body: [UInt8] = []
+
+    init(_ state: TraceListenerState) { self.state = state }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch self.unwrapInboundIn(data) {
+        case .head(let head):
+            self.request = TraceListener.Request()
+            self.request.path = head.uri
+            self.request.contentType = head.headers.first(name: "content-type") ?? ""
+            self.body = []
+        case .body(let part): self.body.append(contentsOf: part.readableBytesView)
+        case .end:
+            self.request.body = try? JSONValue(parsing: self.body, bytesMax: Self.bodyBytesMax)
+            let status = HTTPResponseStatus(statusCode: self.state.keep(self.request))
+            let head = HTTPResponseHead(version: .http1_1, status: status, headers: ["content-length": "0"])
+            context.write(self.wrapOutboundOut(.head(head)), promise: nil)
+            context.writeAndFlush(self.wrapOutboundOut(.end(nil)), promise: nil)
+        }
+    }
+}
