@@ -66,12 +66,15 @@ package final class WatchedProcess: Sendable {
         if !state.isReaped { _ = waitpid(self.watcher, nil, WNOHANG) }
     }
 
-    /// Whether the program runs: a dead one that nobody has waited for does not.
+    /// Whether the program runs: a dead one that nobody has waited for does not. One whose first thread has ended does, as long as it
+    /// has others.
     package var isRunning: Bool {
         guard let status = readFile("/proc/\(self.pid)/stat"), let name = status.lastIndex(of: ")") else {
             return false
         }
-        return !status[name...].hasPrefix(") Z")
+        // proc(5): behind the name stand the state and, as the 18th, the number of threads.
+        let fields = status[name...].split(separator: " ").dropFirst()
+        return fields.first != "Z" || (fields.dropFirst(17).first.flatMap { Int($0) } ?? 0) > 1
     }
 
     /// Sends the program a signal.
