@@ -29,6 +29,8 @@ public struct DeviceRecord: Hashable, Sendable {
         public var activityID: String = ""
         /// Seconds since 1970.
         public var expiresAtSeconds: Int64 = 0
+        /// Whether it is not sent to for now, although nothing says it is dead.
+        public var isSuspect = false
 
         /// An address.
         public init(kind: TokenKind, token: [UInt8]) {

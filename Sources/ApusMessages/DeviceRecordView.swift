@@ -16,6 +16,8 @@ package struct DeviceRecordView: Sendable {
         package internal(set) var activityID: Range<Int> = 0..<0
         /// Seconds since 1970; 0: never.
         package internal(set) var expiresAtSeconds: Int64 = 0
+        /// Whether it is not sent to for now.
+        package internal(set) var isSuspect = false
     }
 
     /// A stretch of the record: four bytes instead of sixteen, as the whole view is copied where it is returned.

@@ -142,6 +142,9 @@ public struct Notification: Hashable, Sendable {
         public var inputPushToken: Bool = false
         /// iOS 18: start, and listen on that broadcast channel.
         public var inputPushChannel: String = ""
+        /// Which of a registered device's tokens: the activity under which it was registered. Empty, to start: that under
+        /// ``attributesType``. Update and end of registered devices need it; addresses and channels name their token themselves.
+        public var activityID: String = ""
 
         /// A change.
         public init(event: Event) { self.event = event }

@@ -18,7 +18,7 @@ package enum VerdictResult: Hashable, Sendable {
 
 extension DeviceStore {
     /// Removes a device whose token a provider calls dead: only while it still holds that very token, and only if the app
-    /// has not registered it since.
+    /// has not registered it since. The token of a Live Activity goes alone: it never comes back, and the device is none the worse.
     ///
     /// Apple on the timestamp of a 410: "The time […] at which APNs confirmed the token was no longer valid for the topic."
     /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns)
@@ -34,6 +34,8 @@ extension DeviceStore {
     ) async throws(StoreError) -> VerdictResult {
         try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
             current.registeredAt <= asOf ? nil : .newerRegistration
+        } address: { _ in
+            true
         }
     }
 
@@ -47,6 +49,8 @@ extension DeviceStore {
     ) async throws(StoreError) -> VerdictResult {
         try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
             current.record.suspicion == nil ? .unchanged : nil
+        } address: {
+            $0.isSuspect
         }
     }
 
@@ -63,6 +67,9 @@ extension DeviceStore {
         try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
             // The first suspicion counts: its age decides.
             if record.suspicion == nil { record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason) }
+        } address: {
+            // The device decides the environment: a token of its own that is taken elsewhere is tried there each time.
+            $0.isSuspect = reason != .wrongEnvironment
         }
     }
 
@@ -72,7 +79,11 @@ extension DeviceStore {
         _ reference: DeviceReference,
         tokenDigest: UInt64,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: nil) { $0.suspicion = nil }
+        try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: nil) {
+            $0.suspicion = nil
+        } address: {
+            $0.isSuspect = false
+        }
     }
 
     /// Moves a device to Apple's other environment, where its token is taken: only while it holds that very token and is suspect.
@@ -128,12 +139,15 @@ extension DeviceStore {
         return device.reference == reference ? device : nil
     }
 
-    /// Removes a device that holds that token, unless something stands against it.
+    /// Removes a device that holds that token, unless something stands against it; or from it an address that has the token.
+    ///
+    /// - Parameter isRemovable: whether such an address may go.
     private func remove(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
         unless objection: (StoredDevice) -> VerdictResult?,
+        address isRemovable: (DeviceRecord.SecondaryAddress) -> Bool,
     ) async throws(StoreError) -> VerdictResult {
         var attempted: StoredDevice?
         for _ in 0..<StoreLimits.attemptsMax {
@@ -142,7 +156,14 @@ extension DeviceStore {
                 try await self.forget(attempted, self.home(of: attempted))
                 return .applied(attempted)
             }
-            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
+            guard DeviceToken.digest(current.record.token) == tokenDigest else {
+                var record = current.record
+                guard let index = record.addressIndex(tokenDigest) else { return .tokenChanged }
+                guard isRemovable(record.secondary[index]) else { return .unchanged }
+                record.secondary.remove(at: index)
+                guard let written = try await self.rewrite(record, over: current) else { continue }
+                return .applied(written)
+            }
             if let objection = objection(current) { return objection }
             attempted = current
             let home = self.home(of: current)
@@ -160,23 +181,36 @@ extension DeviceStore {
         tokenDigest: UInt64,
         asOf: UnixMilliseconds?,
         _ edit: (inout DeviceRecord) -> Void,
+        address editAddress: (inout DeviceRecord.SecondaryAddress) -> Void,
     ) async throws(StoreError) -> VerdictResult {
         for _ in 0..<StoreLimits.attemptsMax {
             guard let current = try await self.read(route, reference) else { return .gone }
-            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
-            if let asOf, asOf < current.registeredAt { return .newerRegistration }
             var record = current.record
-            edit(&record)
+            if DeviceToken.digest(record.token) == tokenDigest {
+                if let asOf, asOf < current.registeredAt { return .newerRegistration }
+                edit(&record)
+            } else {
+                guard let index = record.addressIndex(tokenDigest) else { return .tokenChanged }
+                editAddress(&record.secondary[index])
+            }
             guard record != current.record else { return .unchanged }
-            let written = try await self.write(
-                record,
-                over: current,
-                realm: current.realm,
-                home: self.home(of: current),
-                stamp: .keep,
-            )
-            if let written { return .applied(written) }
+            if let written = try await self.rewrite(record, over: current) { return .applied(written) }
         }
         throw Self.contended
+    }
+
+    /// Writes another record in a device's place, as long as it is the one that was read; nil: it is not any more.
+    private func rewrite(
+        _ record: DeviceRecord,
+        over current: StoredDevice,
+    ) async throws(StoreError) -> StoredDevice? {
+        try await self.write(record, over: current, realm: current.realm, home: self.home(of: current), stamp: .keep)
+    }
+}
+
+extension DeviceRecord {
+    /// Which of its further addresses has the token of that digest.
+    fileprivate func addressIndex(_ tokenDigest: UInt64) -> Int? {
+        self.secondary.firstIndex { DeviceToken.digest($0.token) == tokenDigest }
     }
 }

@@ -64,6 +64,7 @@ enum RecordReaders {
             var copy = DeviceRecord.SecondaryAddress(kind: address.kind, token: Array(bytes[address.token]))
             copy.activityID = String(decoding: bytes[address.activityID], as: UTF8.self)
             copy.expiresAtSeconds = address.expiresAtSeconds
+            copy.isSuspect = address.isSuspect
             addresses.append(copy)
             return false
         }
@@ -227,6 +228,7 @@ enum RecordReaders {
             )
             address.activityID = text(40)
             address.expiresAtSeconds = .random(in: 0...2_000_000_000, using: &generator)
+            address.isSuspect = .random(using: &generator)
             return address
         }
         return record

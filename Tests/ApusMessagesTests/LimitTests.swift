@@ -125,6 +125,7 @@ struct Limit: Sendable, CustomTestStringConvertible {
         Self.notification([33, 3], beside: Wire.number(1, 1), max: Self.short, "live_activity.attributes_type"),
         Self.notification([33, 4], beside: Wire.number(1, 1), max: 8_192, "live_activity.attributes_json"),
         Self.notification([33, 9], beside: Wire.number(1, 1), max: Self.short, "live_activity.input_push_channel"),
+        Self.notification([33, 10], beside: Wire.number(1, 1), max: Self.short, "live_activity.activity_id"),
         Self.notification([34, 1], max: Limits.localeBytesMax, "variants[0].locale"),
         Self.notification([34, 2], beside: Wire.text(1, "fr"), max: Limits.textBytesMax, "variants[0].title"),
         Self.notification([34, 3], beside: Wire.text(1, "fr"), max: Limits.textBytesMax, "variants[0].subtitle"),

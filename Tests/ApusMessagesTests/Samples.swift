@@ -18,6 +18,7 @@ enum Samples {
         activity.dismissAt = UnixMilliseconds(0)
         activity.inputPushToken = true
         activity.inputPushChannel = "dHN0LXNyY2gtY2hubA=="
+        activity.activityID = "match-8"
         return activity
     }
 
@@ -222,6 +223,7 @@ enum Samples {
         voip.expiresAtSeconds = 1_700_000_000
         var activity = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: [0xff])
         activity.activityID = "match-7"
+        activity.isSuspect = true
         record.secondary = [voip, activity]
         return record
     }

@@ -153,6 +153,60 @@ struct FeedbackTests {
         }
     }
 
+    @Test func aLiveActivitysTokenIsJudgedAloneAndItsDeviceStays() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device
+            let (store, route, now) = (fixture.store, fixture.route, device.registeredAt)
+            func put(_ activity: String, _ token: [UInt8]) async throws {
+                var address = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: token)
+                address.activityID = activity
+                _ = try await store.putAddress(fixture.app, try DeviceID("phone"), address)
+            }
+            func addresses() async throws -> [String: Bool] {
+                let record = try #require(try await fixture.get("phone")).record
+                #expect(record.suspicion == nil && record.token == device.record.token)
+                return Dictionary(uniqueKeysWithValues: record.secondary.map { ($0.activityID, $0.isSuspect) })
+            }
+            func mark(_ token: [UInt8]) async throws -> VerdictResult {
+                try await store.markSuspect(
+                    route,
+                    device.reference,
+                    tokenDigest: DeviceToken.digest(token),
+                    reason: .badToken,
+                    since: now.advanced(byMilliseconds: 60_000),
+                )
+            }
+            func prune(_ token: [UInt8]) async throws -> VerdictResult {
+                try await store.pruneSuspect(route, device.reference, tokenDigest: DeviceToken.digest(token))
+            }
+            try await put("one", [1])
+            try await put("two", [2])
+            #expect(try await prune([1]) == .unchanged)
+            #expect(try await prune([3]) == .tokenChanged)
+            _ = try await mark([1])
+            #expect(try await mark([1]) == .unchanged)
+            #expect(try await addresses() == ["one": true, "two": false])
+            let digest = DeviceToken.digest([1])
+            _ = try await store.clearSuspect(route, device.reference, tokenDigest: digest)
+            #expect(try await addresses() == ["one": false, "two": false])
+            _ = try await mark([1])
+            try await put("one", [1])
+            #expect(try await addresses() == ["one": false, "two": false], "it was said again")
+            _ = try await mark([1])
+            _ = try await prune([1])
+            #expect(try await addresses() == ["two": false])
+            let dead = try await store.prune(
+                route,
+                device.reference,
+                tokenDigest: DeviceToken.digest([2]),
+                asOf: now.advanced(byMilliseconds: 60_000),
+            )
+            #expect(dead != .tokenChanged)
+            #expect(try await addresses() == [:])
+            #expect(try await fixture.expectClean().devices.count == 1)
+        }
+    }
+
     @Test func aSuspectIsRemovedOnlyWhileItIsOne() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device

@@ -122,7 +122,12 @@ struct DirectSend: Sendable {
                 recipients.closed.add(device.realm.provider, .failed, .noRoute)
                 continue
             }
-            tables[route.number, default: RecipientTable()].append(device, route)
+            tables[route.number, default: RecipientTable()].append(
+                device,
+                route,
+                self.context.activity,
+                now: self.handler.clock.now(),
+            )
         }
     }
 
@@ -236,7 +241,14 @@ struct DirectSend: Sendable {
 
 extension RecipientTable {
     /// Adds a device as the store has it.
-    fileprivate mutating func append(_ device: StoredDevice, _ context: RouteContext) {
+    ///
+    /// - Parameter activity: which of its tokens it is sent to; nil: its own.
+    fileprivate mutating func append(
+        _ device: StoredDevice,
+        _ context: RouteContext,
+        _ activity: ActivityAddress?,
+        now: UnixMilliseconds,
+    ) {
         var row = Row(
             partition: device.reference.partition,
             ordinal: device.reference.ordinal,
@@ -248,6 +260,11 @@ extension RecipientTable {
         }
         row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
         row.isInstallation = device.record.tokenKind == .installation
-        self.append(row, token: device.record.token)
+        guard let activity else { return self.append(row, token: device.record.token) }
+        guard let address = activity.address(of: device.record, now: now) else {
+            return self.append(row, outcome: .skipped, reason: .notMatching)
+        }
+        guard !address.isSuspect else { return self.append(row, outcome: .skipped, reason: .badToken) }
+        self.append(row, token: address.token)
     }
 }

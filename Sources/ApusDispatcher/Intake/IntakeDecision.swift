@@ -82,6 +82,15 @@ enum IntakeDecision: Equatable, Sendable {
                 detail: "counts for registered devices; of an address nothing is remembered: use badge_set",
             )
         }
+        if let activity = command.notification.liveActivity, activity.event != .start, activity.activityID.isEmpty,
+            command.target.isOfDevices
+        {
+            throw Problem(
+                code: "missing_value",
+                field: "notification.live_activity.activity_id",
+                detail: "is required: a device has a token for each of its Live Activities",
+            )
+        }
         try Self.check(command.target)
     }
 
@@ -127,6 +136,14 @@ enum IntakeDecision: Equatable, Sendable {
 }
 
 extension Target {
+    /// Whether it names registered devices, whose tokens the store knows.
+    var isOfDevices: Bool {
+        switch self {
+        case .devices, .users, .topic, .condition, .expression, .everyone: true
+        case .addresses, .fcmTopic, .fcmCondition, .apnsChannel: false
+        }
+    }
+
     /// Who holds the audience, if that is a provider: the send is one request to it, its only recipient.
     var holder: Provider? {
         switch self {

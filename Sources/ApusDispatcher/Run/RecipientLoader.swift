@@ -118,6 +118,7 @@ struct RecipientLoader: Sendable {
             for try await (index, reply) in group { replies[index] = reply }
             return replies
         }
+        let now = store.now
         let count = places.reduce(0) { $0 + $1.ordinals.count }
         var table = RecipientTable()
         table.rows.reserveCapacity(count)
@@ -131,7 +132,7 @@ struct RecipientLoader: Sendable {
             for (read, reply) in reads {
                 read.forEachRecord(in: reply) { ordinal, value in
                     guard let row = table.row(of: ordinal, from: first) else { return }
-                    table.fill(row, value, generation: generations?[row], send, context, home: home)
+                    table.fill(row, value, generation: generations?[row], send, context, home: home, now: now)
                 }
             }
         }
@@ -198,6 +199,7 @@ extension RecipientTable {
         _ send: SendContext,
         _ context: RouteContext,
         home: RouteContext?,
+        now: UnixMilliseconds,
     ) {
         guard let header = RecordHeader(value), generation.map({ $0 == header.generation }) ?? true else {
             return self.skip(row, .deviceGone)
@@ -212,11 +214,19 @@ extension RecipientTable {
         // Where the record stands, not where it is sent to.
         let realm = (home ?? context).realm
         guard send.predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
+        var token = view.token
+        if let activity = send.activity {
+            switch activity.find(in: view, value, now: now) {
+            case .token(let place): token = place
+            case .none: return self.skip(row, .notMatching)
+            case .suspect: return self.skip(row, .badToken)
+            }
+        }
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
-        self.rows[row].tokenLength = UInt16(clamping: view.token.count)
+        self.rows[row].tokenLength = UInt16(clamping: token.count)
         self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
         self.rows[row].isInstallation = view.tokenKind == .installation
-        unsafe value.extracting(view.token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
+        unsafe value.extracting(token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
     }
 
     private mutating func skip(_ row: Int, _ reason: Reason) {

@@ -22,6 +22,8 @@ final class SendContext: Sendable {
     let predicate: Predicate
     /// The step of dispatching it, in its publisher's trace; nil: it has none.
     let trace: TraceContext?
+    /// Which token of each device it goes to; nil: the device's own, or one that the command names.
+    let activity: ActivityAddress?
     /// The routes of the app, rendered.
     let routes: [RouteNumber: RouteContext]
 
@@ -53,6 +55,7 @@ final class SendContext: Sendable {
         self.expiresAt = expiresAt
         self.predicate = predicate
         self.trace = Self.trace(of: command, send: send)
+        self.activity = ActivityAddress(command)
         self.routes = routes
     }
 

@@ -161,6 +161,7 @@ extension DeviceRecord.SecondaryAddress: @unsafe PackedPart {
         )
         self.activityID = unsafe Unpack.text(packed.pointee.activity_id)
         self.expiresAtSeconds = unsafe packed.pointee.expires_at_s
+        self.isSuspect = unsafe packed.pointee.suspect != 0
     }
 
     func pack(
@@ -171,6 +172,7 @@ extension DeviceRecord.SecondaryAddress: @unsafe PackedPart {
         unsafe packed.pointee.token = try unsafe Pack.bytes(self.token, arena)
         unsafe packed.pointee.activity_id = try unsafe Pack.text(self.activityID, arena)
         unsafe packed.pointee.expires_at_s = self.expiresAtSeconds
+        unsafe packed.pointee.suspect = self.isSuspect ? 1 : 0
     }
 
     func check() throws(MessageError) {

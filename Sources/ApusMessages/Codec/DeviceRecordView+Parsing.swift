@@ -202,7 +202,7 @@ extension DeviceRecordView.SecondaryAddress {
         var kind: TokenKind?
         while !reader.isAtEnd {
             guard let tag = reader.tag(bytes) else { return nil }
-            guard tag.number <= 4 else {
+            guard tag.number <= 5 else {
                 unknownFieldsLeft -= 1
                 guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return nil }
                 continue
@@ -223,6 +223,9 @@ extension DeviceRecordView.SecondaryAddress {
             case (4, .varint):
                 guard let number = reader.varint(bytes) else { return nil }
                 self.expiresAtSeconds = Int64(bitPattern: number)
+            case (5, .varint):
+                guard let number = reader.narrowVarint(bytes) else { return nil }
+                self.isSuspect = number != 0
             default: return nil
             }
         }

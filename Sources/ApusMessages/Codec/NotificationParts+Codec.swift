@@ -192,6 +192,7 @@ extension Notification.LiveActivity: @unsafe PackedPart {
         }
         self.inputPushToken = unsafe activity.input_push_token != 0
         self.inputPushChannel = unsafe Unpack.text(activity.input_push_channel)
+        self.activityID = unsafe Unpack.text(activity.activity_id)
     }
 
     func pack(
@@ -214,6 +215,7 @@ extension Notification.LiveActivity: @unsafe PackedPart {
         }
         unsafe packed.pointee.input_push_token = self.inputPushToken ? 1 : 0
         unsafe packed.pointee.input_push_channel = try unsafe Pack.text(self.inputPushChannel, arena)
+        unsafe packed.pointee.activity_id = try unsafe Pack.text(self.activityID, arena)
     }
 
     func check() throws(MessageError) {
@@ -224,5 +226,6 @@ extension Notification.LiveActivity: @unsafe PackedPart {
         if let staleAt = self.staleAt { try Check.time(staleAt, "stale_at_ms") }
         if let dismissAt = self.dismissAt { try Check.time(dismissAt, "dismiss_at_ms") }
         try Check.text(self.inputPushChannel, "input_push_channel", bytesMax: Limits.nameBytesMax)
+        try Check.text(self.activityID, "activity_id", bytesMax: Limits.nameBytesMax)
     }
 }

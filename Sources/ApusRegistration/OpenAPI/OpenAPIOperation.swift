@@ -204,7 +204,8 @@ extension OpenAPIOperation {
         case (.activity, .put):
             return OpenAPIOperation(
                 name: "putActivity",
-                summary: "Gives the token of a Live Activity on the device.",
+                summary:
+                    "Gives the token of a Live Activity on the device; one to start them, under its attributes' type.",
                 request: Content(json: "Activity", types: [.json]),
                 successes: [Self.done],
                 problems: change,

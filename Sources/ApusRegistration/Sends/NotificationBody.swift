@@ -113,6 +113,7 @@ struct NotificationBody {
         activity.dismissAt = inner.time("dismiss_at_ms")
         activity.inputPushToken = inner.truth("input_push_token") ?? false
         activity.inputPushChannel = inner.text("input_push_channel") ?? ""
+        activity.activityID = inner.text("activity_id") ?? ""
         self.reader.take(inner.mistakes)
         return activity
     }

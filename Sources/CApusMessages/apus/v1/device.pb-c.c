@@ -277,7 +277,7 @@ const ProtobufCMessageDescriptor apus__v1__attributes__descriptor =
   (ProtobufCMessageInit) apus__v1__attributes__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__secondary_address__field_descriptors[4] =
+static const ProtobufCFieldDescriptor apus__v1__secondary_address__field_descriptors[5] =
 {
   {
     "kind",
@@ -327,17 +327,30 @@ static const ProtobufCFieldDescriptor apus__v1__secondary_address__field_descrip
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "suspect",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__SecondaryAddress, suspect),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__secondary_address__field_indices_by_name[] = {
   2,   /* field[2] = activity_id */
   3,   /* field[3] = expires_at_s */
   0,   /* field[0] = kind */
+  4,   /* field[4] = suspect */
   1,   /* field[1] = token */
 };
 static const ProtobufCIntRange apus__v1__secondary_address__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 4 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor apus__v1__secondary_address__descriptor =
 {
@@ -347,7 +360,7 @@ const ProtobufCMessageDescriptor apus__v1__secondary_address__descriptor =
   "Apus__V1__SecondaryAddress",
   "apus.v1",
   sizeof(Apus__V1__SecondaryAddress),
-  4,
+  5,
   apus__v1__secondary_address__field_descriptors,
   apus__v1__secondary_address__field_indices_by_name,
   1,  apus__v1__secondary_address__number_ranges,

@@ -360,7 +360,7 @@ const ProtobufCMessageDescriptor apus__v1__locale_variant__descriptor =
   (ProtobufCMessageInit) apus__v1__locale_variant__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__live_activity__field_descriptors[9] =
+static const ProtobufCFieldDescriptor apus__v1__live_activity__field_descriptors[10] =
 {
   {
     "event",
@@ -470,8 +470,21 @@ static const ProtobufCFieldDescriptor apus__v1__live_activity__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "activity_id",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__LiveActivity, activity_id),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__live_activity__field_indices_by_name[] = {
+  9,   /* field[9] = activity_id */
   3,   /* field[3] = attributes_json */
   2,   /* field[2] = attributes_type */
   1,   /* field[1] = content_state_json */
@@ -485,7 +498,7 @@ static const unsigned apus__v1__live_activity__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__live_activity__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 9 }
+  { 0, 10 }
 };
 const ProtobufCMessageDescriptor apus__v1__live_activity__descriptor =
 {
@@ -495,7 +508,7 @@ const ProtobufCMessageDescriptor apus__v1__live_activity__descriptor =
   "Apus__V1__LiveActivity",
   "apus.v1",
   sizeof(Apus__V1__LiveActivity),
-  9,
+  10,
   apus__v1__live_activity__field_descriptors,
   apus__v1__live_activity__field_indices_by_name,
   1,  apus__v1__live_activity__number_ranges,

@@ -61,10 +61,14 @@ struct  Apus__V1__SecondaryAddress
   ProtobufCBinaryData token;
   char *activity_id;
   int64_t expires_at_s;
+  /*
+   * not sent to, although nothing says it is dead
+   */
+  protobuf_c_boolean suspect;
 };
 #define APUS__V1__SECONDARY_ADDRESS__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__secondary_address__descriptor) \
-    , APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, {0,NULL}, (char *)protobuf_c_empty_string, 0 }
+    , APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, {0,NULL}, (char *)protobuf_c_empty_string, 0, 0 }
 
 
 /*

@@ -194,6 +194,11 @@ struct  Apus__V1__LiveActivity
    * iOS 18: start and listen on a broadcast channel
    */
   char *input_push_channel;
+  /*
+   * Which of a registered device's tokens: the activity it was registered under. Empty: to start, the one registered under
+   * attributes_type. Update and end of registered devices need it; addresses and channels name their token themselves.
+   */
+  char *activity_id;
   Apus__V1__LiveActivity__StalePresenceCase stale_presence_case;
   union {
     int64_t stale_at_ms;
@@ -208,7 +213,7 @@ struct  Apus__V1__LiveActivity
 };
 #define APUS__V1__LIVE_ACTIVITY__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__live_activity__descriptor) \
-    , APUS__V1__LIVE_ACTIVITY_EVENT__LIVE_ACTIVITY_EVENT_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__LIVE_ACTIVITY__STALE_PRESENCE__NOT_SET, {0}, APUS__V1__LIVE_ACTIVITY__DISMISSAL_PRESENCE__NOT_SET, {0} }
+    , APUS__V1__LIVE_ACTIVITY_EVENT__LIVE_ACTIVITY_EVENT_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__LIVE_ACTIVITY__STALE_PRESENCE__NOT_SET, {0}, APUS__V1__LIVE_ACTIVITY__DISMISSAL_PRESENCE__NOT_SET, {0} }
 
 
 struct  Apus__V1__Notification__DataEntry
