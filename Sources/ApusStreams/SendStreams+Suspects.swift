@@ -55,12 +55,20 @@ extension SendStreams {
     }
 
     /// The suspects who have waited longest.
+    ///
+    /// - Parameter first: how many of them are left out.
     package func suspects(
         of route: RouteNumber,
+        from first: Int = 0,
         countMax: Int = StreamLimits.suspectsPerCallMax,
     ) async throws -> [Suspect] {
         let keys = self.keys(ofRoute: route)
-        let command = RedisCommand("ZRANGE", .text(keys.suspects(route)), "0", .integer(countMax - 1))
+        let command = RedisCommand(
+            "ZRANGE",
+            .text(keys.suspects(route)),
+            .integer(first),
+            .integer(first + countMax - 1)
+        )
         return try await self.client.send(command, on: keys.tag, options: .idempotent).root.children
             .compactMap(Self.suspect)
     }

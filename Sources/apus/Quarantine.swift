@@ -8,7 +8,8 @@ struct Quarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Look at tokens that a provider called bad; restore or delete them.",
         discussion: """
-            A token that is called bad is not sent to, and deleted ten minutes later. When too many of a route's tokens are, the mistake \
+            A token that is called bad is not sent to, and deleted ten minutes later; one that Apple takes in its other \
+            environment is sent to there, and moved. When too many of a route's tokens are, the mistake \
             is more likely in a key, a topic or an environment: the route is paused and nothing is deleted until one of these \
             commands says so.
             """,
@@ -71,7 +72,9 @@ struct Quarantine: AsyncParsableCommand {
     struct Confirm: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete the devices of these tokens: they are bad.",
-            discussion: "A device that registered again since stays.",
+            discussion: """
+                A device that registered again since stays, and one whose token Apple takes in its other environment is moved there.
+                """,
         )
 
         @OptionGroup var redis: RedisOptions

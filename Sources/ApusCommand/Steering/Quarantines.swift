@@ -11,6 +11,8 @@ package struct Quarantines: Sendable {
         package var route: String
         /// How its guard stands.
         package var state: SendStreams.GuardState
+        /// Suspects among them whom Apple takes in its other environment: they are moved there, not deleted.
+        package var moving = 0
         /// Whether nothing is sent on it.
         package var isPaused: Bool
 
@@ -18,7 +20,8 @@ package struct Quarantines: Sendable {
         package var json: JSONObject {
             var object: JSONObject = [
                 "route": .string(self.route), "suspects": .integer(self.state.suspects),
-                "quarantined": .bool(self.state.quarantinedAt != nil), "paused": .bool(self.isPaused),
+                "moving": .integer(self.moving), "quarantined": .bool(self.state.quarantinedAt != nil),
+                "paused": .bool(self.isPaused),
             ]
             if let since = self.state.quarantinedAt {
                 object["since_ms"] = .integer(since.value)
@@ -28,13 +31,23 @@ package struct Quarantines: Sendable {
             }
             return object
         }
+
+        /// What will become of the suspects, by itself.
+        fileprivate var prospect: String {
+            let other = Route(self.route)?.environment == .sandbox ? "production" : "sandbox"
+            let deleted = self.state.suspects - self.moving
+            guard self.moving > 0 else { return "waiting to be deleted" }
+            guard deleted > 0 else { return "waiting to be moved to \(other)" }
+            return "\(NumberText.grouped(deleted)) waiting to be deleted, "
+                + "\(NumberText.grouped(self.moving)) to be moved to \(other)"
+        }
     }
 
     /// What becomes of suspects.
     package enum Ruling: Hashable, Sendable {
         /// The mistake was ours: they are sent to again.
         case restore
-        /// They are bad: they are deleted.
+        /// They are bad: they are deleted, or moved to the environment in which Apple takes them.
         case confirm
     }
 
@@ -42,8 +55,10 @@ package struct Quarantines: Sendable {
     package struct Settlement: Hashable, Sendable {
         /// "shop/apns/production".
         package var route: String
-        /// Suspects to whom it was done.
+        /// Suspects who were restored or deleted.
         package var settled = 0
+        /// Suspects who were moved to Apple's other environment instead.
+        package var moved = 0
         /// Suspects who were gone, had another token, or had registered again.
         package var moot = 0
         /// Whether nothing is sent on the route.
@@ -52,7 +67,8 @@ package struct Quarantines: Sendable {
         /// As JSON.
         package var json: JSONObject {
             [
-                "route": .string(self.route), "settled": .integer(self.settled), "moot": .integer(self.moot),
+                "route": .string(self.route), "settled": .integer(self.settled),
+                "moved": .integer(self.moved), "moot": .integer(self.moot),
                 "paused": .bool(self.isPaused),
             ]
         }
@@ -60,7 +76,8 @@ package struct Quarantines: Sendable {
         /// As a line.
         package func line(_ ruling: Ruling) -> String {
             let done = ruling == .restore ? "restored" : "deleted"
-            let others = self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : ""
+            let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
+            let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "")
             let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "open"
             return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
         }
@@ -82,9 +99,20 @@ package struct Quarantines: Sendable {
             let state = try await self.streams.guardState(of: route.number)
             guard state.suspects > 0 || state.quarantinedAt != nil else { continue }
             let isPaused = try await self.streams.state(of: route.number).isPaused
-            rows.append(Row(route: route.name, state: state, isPaused: isPaused))
+            let moving = try await self.moving(route.number)
+            rows.append(Row(route: route.name, state: state, moving: moving, isPaused: isPaused))
         }
         return rows
+    }
+
+    private func moving(_ route: RouteNumber) async throws -> Int {
+        var (first, moving) = (0, 0)
+        while true {
+            let page = try await self.streams.suspects(of: route, from: first)
+            moving += page.count { $0.isOfOtherEnvironment }
+            guard page.count == StreamLimits.suspectsPerCallMax else { return moving }
+            first += page.count
+        }
     }
 
     /// Settles all suspects of the routes that a name means, and ends their quarantine. Broken off, it is done by asking again.
@@ -125,8 +153,12 @@ package struct Quarantines: Sendable {
                     try await store.conclude(suspect, on: route)
                 }
             }
-            for result in results {
-                if case .applied = result { settlement.settled += 1 } else { settlement.moot += 1 }
+            for (suspect, result) in zip(page, results) {
+                switch result {
+                case .applied where ruling == .confirm && suspect.isOfOtherEnvironment: settlement.moved += 1
+                case .applied: settlement.settled += 1
+                case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
+                }
             }
             try await self.streams.settle(page, of: number)
             page = try await self.streams.suspects(of: number)
@@ -137,7 +169,7 @@ package struct Quarantines: Sendable {
     package static func table(_ rows: [Row], now: UnixMilliseconds) -> TextTable {
         var table = TextTable(["ROUTE", ">SUSPECTS", "STATE", "BECAUSE"])
         for row in rows {
-            var words = ["waiting to be deleted"]
+            var words = [row.prospect]
             var cause = ""
             if let since = row.state.quarantinedAt {
                 words = ["in quarantine for \(NumberText.age(milliseconds: now.milliseconds(since: since)))"]

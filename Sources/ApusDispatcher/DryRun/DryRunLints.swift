@@ -90,7 +90,7 @@ enum DryRunLints {
                     code: "collapse",
                     field: "notification.collapse_key",
                     detail:
-                        "FCM keeps four keys for a device, and lets through twenty at once, then one in three minutes",
+                        "FCM keeps four keys for a device, and delivers twenty at once, then one in three minutes: it delays the rest",
                 )
             )
         }

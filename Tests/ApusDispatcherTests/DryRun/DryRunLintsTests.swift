@@ -63,7 +63,7 @@ import Testing
         #expect(Self.codes([waking]) == ["push_type notification.kind"])
     }
 
-    @Test func `Collapse keys are told where FCM limits them, sizes where they nearly break a limit`() throws {
+    @Test func `D82 Collapse keys are told where FCM limits them, sizes where they nearly break a limit`() throws {
         let apple = try Self.rendering(.apns)
         let google = try Self.rendering(.fcm)
         #expect(Self.codes([apple]) { $0.collapseKey = "score" } == [])

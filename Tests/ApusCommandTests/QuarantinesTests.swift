@@ -1,0 +1,42 @@
+import ApusCore
+import ApusStreams
+import Testing
+
+@testable import ApusCommand
+
+@Suite struct QuarantinesTests {
+    private static let now = UnixMilliseconds(1_700_000_000_000)
+
+    private static func state(_ route: String, suspects: Int, moving: Int, since: Int64? = nil) -> String {
+        var guardState = SendStreams.GuardState()
+        guardState.suspects = suspects
+        guardState.quarantinedAt = since.map { UnixMilliseconds(Self.now.value - $0) }
+        let row = Quarantines.Row(route: route, state: guardState, moving: moving, isPaused: since != nil)
+        #expect(row.json["moving"] == .integer(moving))
+        return Quarantines.table([row], now: Self.now).lines.last ?? ""
+    }
+
+    @Test func `A list says who will be deleted and who will be moved`() {
+        let production = "shop/apns/production"
+        #expect(Self.state(production, suspects: 40, moving: 0).contains("  waiting to be deleted"))
+        #expect(Self.state(production, suspects: 40, moving: 40).contains("  waiting to be moved to sandbox"))
+        #expect(
+            Self.state(production, suspects: 40, moving: 2)
+                .contains("  38 waiting to be deleted, 2 to be moved to sandbox")
+        )
+        #expect(Self.state("shop/apns/sandbox", suspects: 1, moving: 1).contains("  waiting to be moved to production"))
+        let held = Self.state(production, suspects: 40, moving: 2, since: 60_000)
+        #expect(held.contains("in quarantine for") && !held.contains("waiting"))
+    }
+
+    @Test func `A ruling says what it did`() {
+        var settlement = Quarantines.Settlement(route: "shop/apns/production")
+        (settlement.settled, settlement.moved, settlement.moot) = (38, 2, 1)
+        #expect(
+            settlement.line(.confirm)
+                == "shop/apns/production  38 deleted, 2 moved to the other environment, 1 needed nothing; the route is open"
+        )
+        (settlement.settled, settlement.moved, settlement.moot) = (40, 0, 0)
+        #expect(settlement.line(.restore) == "shop/apns/production  40 restored; the route is open")
+    }
+}
