@@ -160,10 +160,9 @@ package struct Dispatcher: Service {
     }
 
     private func tellExpiries(_ gateways: GatewayFactory) {
-        for (provider, expiresAt) in gateways.expiries() {
-            let kind = provider == .fcm ? CredentialKind.oauth : .jwt
+        for (kind, expiresAt) in gateways.expiries() {
             self.context.registry.shared.set(
-                self.context.metrics.credentialExpiry[provider, kind],
+                self.context.metrics.credentialExpiry[kind.provider, kind],
                 to: expiresAt.value
             )
         }

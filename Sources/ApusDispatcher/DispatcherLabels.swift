@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusMetrics
 package import ApusProviders
 
@@ -166,6 +167,11 @@ package enum CredentialKind: Int, ClosedMetricLabel, Hashable {
     case jwt
     /// An access token.
     case oauth
+    /// A client certificate.
+    case certificate
+
+    /// Whose it is for.
+    var provider: Provider { self == .oauth ? .fcm : .apns }
 
     /// `kind`.
     package static let labelNames = ["kind"]

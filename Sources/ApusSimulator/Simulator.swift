@@ -1,6 +1,6 @@
 public import ApusCore
 internal import ApusHTTP2
-internal import ApusTLS
+package import ApusTLS
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -113,6 +113,32 @@ public final class Simulator: Sendable {
     public func signingKeyPEM(app name: String) -> String? {
         self.keys.withLock { keys in
             keys.apps.first { $0.name == name }.flatMap { keys.appleKeys[$0.keyID]?.pem }
+        }
+    }
+
+    /// A new client certificate for APNs and its key, in PEM: for those topics, the first of which is the bundle id.
+    ///
+    /// - Parameters:
+    ///   - environments: those that it is for.
+    ///   - days: how long it is valid.
+    public func clientCertificatePEM(
+        topics: [String],
+        environments: Set<ProviderEnvironment> = [.production, .sandbox],
+        days: Int64 = 365,
+    ) throws -> String {
+        let identity = try self.clientCertificate(topics: topics, environments: environments, days: days)
+        return identity.certificateChainPEM + identity.privateKeyPEM
+    }
+
+    /// As ``clientCertificatePEM(topics:environments:days:)``, for who needs another form.
+    package func clientCertificate(
+        topics: [String],
+        environments: Set<ProviderEnvironment> = [.production, .sandbox],
+        days: Int64 = 365,
+    ) throws -> TLSIdentity {
+        let validity = CertificateValidity(days: days, from: self.world.clock.now())
+        return try self.keys.withLock { keys throws(SimulatorError) in
+            try keys.clientCertificate(topics: topics, environments: environments, validity: validity)
         }
     }
 

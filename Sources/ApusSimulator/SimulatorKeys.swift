@@ -61,6 +61,28 @@ struct SimulatorKeys: Sendable {
         }
     }
 
+    /// A client certificate as Apple hands it out: for those topics, the first of which is the app's, and environments.
+    func clientCertificate(
+        topics: [String],
+        environments: Set<ProviderEnvironment>,
+        validity: CertificateValidity,
+    ) throws(SimulatorError) -> TLSIdentity {
+        let name = topics.first ?? ""
+        var profile = CertificateProfile(
+            .client,
+            // No common name has more characters (RFC 5280, ub-common-name).
+            commonName: String("Apple Push Services: \(name)".prefix(64)),
+            userID: name,
+            validity: validity,
+        )
+        profile.extensions = AppleCertificate.extensions(topics: topics, environments: environments)
+        do throws(TLSError) {
+            return try self.authority.issue(profile)
+        } catch {
+            throw SimulatorError(.keys, "no certificate: \(error)")
+        }
+    }
+
     /// Adds apps, and keys for those that have none; an app of a known name is replaced.
     mutating func register(_ added: [SimulatedApp]) throws(SimulatorError) {
         for app in added {

@@ -1,4 +1,5 @@
 internal import ApusCore
+package import ApusTLS
 
 /// One connection to a strict provider: requests in, rulings out, each entered into the ledger.
 ///
@@ -29,6 +30,12 @@ package struct StrictConnection {
         self.rulesVersion = world.rulesVersion
         self.rules = world.rules
         shard.countConnection()
+    }
+
+    /// The client showed a certificate when it connected: it needs no token to be allowed many streams.
+    package mutating func showed(_ certificate: AppleCertificate) {
+        self.apns.certificate = certificate
+        self.isOpened = true
     }
 
     /// What is to be done about a request.
@@ -70,6 +77,15 @@ package struct StrictConnection {
         let startedAt = self.startedAt ?? visit.nanoseconds
         self.startedAt = startedAt
         guard !self.saidGoAway else { return nil }
+        if let certificate = self.apns.certificate, !certificate.environments.contains(self.rules.apns.environment) {
+            // So Apple says it: nothing of the connection counts, and no request gets an answer of its own.
+            self.saidGoAway = true
+            self.shard.countGoAway()
+            var form = GoAwayForm()
+            form.reason = APNsRejection.badCertificateEnvironment.rawValue
+            form.lastStream = .none
+            return form
+        }
         let (faults, age) = (self.world.faults, visit.nanoseconds - startedAt)
         self.saidGoAway =
             visit.fault == .goAway

@@ -16,6 +16,11 @@ struct Credentials: AsyncParsableCommand {
             discussion: """
                 The question reaches no device: Apple is asked with a token that nobody has, Google with a request that \
                 only validates. Exit code 1 if no credential is good, 2 if some are not.
+
+                An app's section apns has team_id, key_id and key_file. A key that serves one environment is said so by \
+                key_environment, with sandbox_key_id and sandbox_key_file for the other; one for some bundle ids by topics. Instead, \
+                certificate_file names a client certificate: PEM with its key, or with certificate_key_file; or PKCS#12, with \
+                certificate_password_file.
                 """,
         )
 

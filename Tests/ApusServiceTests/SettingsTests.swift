@@ -141,6 +141,62 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         withExtendedLifetime(folder) {}
     }
 
+    @Test func anAppHasAKeyOrACertificateAndAScope() throws {
+        let folder = TemporaryFolder()
+        let file = try folder.write("credential", "secret")
+        func apns(_ text: String) -> String { "apps: {shop: {apns: {\(text), topic: a.b}}}" }
+        func settings(_ text: String) throws -> APNsSettings {
+            try #require(try load(apns(text)).common.apps[AppID("shop")]?.apns)
+        }
+        let key = "team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(file)"
+        let plain = try settings(key)
+        let keyed = APNsCredentialSettings.key(teamID: "ABCDE12345", keyID: "FGHIJ67890", file: file)
+        #expect(plain.credential(for: .sandbox) == keyed && plain.topics == nil)
+        let two = try settings(
+            key + ", key_environment: production, environments: [production, sandbox], topics: [a.b, a.c]"
+                + ", sandbox_key_id: ZZZZZ67890, sandbox_key_file: \(file)"
+        )
+        #expect(two.credential(for: .production) == keyed && two.topics == ["a.b", "a.c"])
+        let sandboxed = APNsCredentialSettings.key(teamID: "ABCDE12345", keyID: "ZZZZZ67890", file: file)
+        #expect(two.credential(for: .sandbox) == sandboxed)
+        let certified = try settings("certificate_file: \(file), certificate_password_file: \(file)")
+        #expect(certified.credential == .certificate(file: file, keyFile: nil, passwordFile: file))
+
+        func said(_ text: String) -> [String] {
+            mistakes(apns(text)).map { $0.split(separator: " (apus.yaml:1)").joined() }
+        }
+        let at = "apps.shop.apns"
+        #expect(
+            said("certificate_file: \(file), key_id: FGHIJ67890")
+                == ["\(at).key_id: does not go with certificate_file: give one or the other"]
+        )
+        #expect(
+            said(key + ", certificate_password_file: \(file)")
+                == ["\(at).certificate_password_file: goes with certificate_file only"]
+        )
+        #expect(
+            said(key + ", key_environment: production, environments: [production, sandbox]")
+                == [
+                    "\(at).environments: must not name sandbox, as the key is for production only: "
+                        + "give sandbox_key_id and sandbox_key_file, or leave it out"
+                ]
+        )
+        #expect(
+            said(key + ", key_environment: sandbox")
+                == ["\(at).environments: must not name production, as the key is for sandbox only: leave it out"]
+        )
+        #expect(said(key + ", topics: [a.c]") == ["\(at).topics: must name a.b, which the app sends to"])
+        #expect(
+            said(key + ", topics: [\"a b\"]") == [
+                "\(at).topics: must be a list of bundle ids, such as com.example.shop"
+            ]
+        )
+        #expect(
+            said(key + ", sandbox_key_id: ZZZZZ67890") == ["\(at).sandbox_key_id: and sandbox_key_file go together"]
+        )
+        withExtendedLifetime(folder) {}
+    }
+
     @Test func theEnvironmentWinsOverTheFileAndTheOwnSectionOverTheCommonOne() throws {
         let yaml = """
             admin: {listen: "127.0.0.1:1"}

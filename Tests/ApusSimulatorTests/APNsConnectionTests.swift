@@ -16,6 +16,33 @@ import Testing
         #expect(fixture.connection.isAuthorized)
     }
 
+    @Test func aCertificateServesTheTopicsThatItNames() throws {
+        var fixture = try APNsFixture()
+        func identity(_ topics: [String], _ environments: Set<ProviderEnvironment>) throws -> AppleCertificate {
+            let validity = CertificateValidity(from: APNsFixture.now)
+            let authority = try CertificateAuthority(name: "Root", validity: validity)
+            var profile = CertificateProfile(.client, commonName: "Push", userID: topics[0], validity: validity)
+            profile.extensions = AppleCertificate.extensions(topics: topics, environments: environments)
+            return AppleCertificate(try authority.issue(profile).certificate)
+        }
+        func verdict(_ changes: [String: String?]) throws -> String {
+            try fixture.verdict(fixture.request(changes.merging(["authorization": nil]) { first, _ in first }))
+        }
+        fixture.connection.certificate = try identity(["example.app"], [.production])
+        #expect(try verdict([:]) == "200")
+        #expect(fixture.connection.isAuthorized)
+        #expect(try verdict(["apns-topic": nil]) == "200", "one topic goes without saying")
+        #expect(try verdict(["authorization": "bearer x.y.z"]) == "200", "tokens are not looked at")
+        #expect(try verdict(["apns-topic": "example.second"]) == "400 TopicDisallowed")
+        let voip: [String: String?] = ["apns-topic": "example.app.voip", "apns-push-type": "voip"]
+        #expect(try verdict(voip) == "400 TopicDisallowed")
+        fixture.connection.certificate = try identity(["example.app", "example.app.voip"], [.production])
+        #expect(try verdict(voip) == "200")
+        #expect(try verdict(["apns-topic": nil]) == "400 MissingTopic")
+        fixture.connection.certificate = try identity(["example.app"], [.sandbox])
+        #expect(try verdict([:]) == "403 BadCertificateEnvironment")
+    }
+
     @Test func tokensThatAreWrongAreInvalid() throws {
         let template = try APNsFixture()
         let tampered = String(try template.jwt().dropLast(4)) + "AAAA"

@@ -47,11 +47,14 @@ final class LoopbackClient: HTTP2ClientDelegate, @unchecked Sendable {
     static func connect(
         port: Int,
         authorityPEM: String?,
+        certificate: TLSIdentity? = nil,
         configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(streamsMaxBeforeSettings: 1),
     ) async throws -> LoopbackClient {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let client = LoopbackClient(loop: loop)
-        let context = try authorityPEM.map { try TLSContext.client(trust: .pem($0), alpn: ["h2"]) }
+        let context = try authorityPEM.map {
+            try TLSContext.client(trust: .pem($0), certificate: certificate, alpn: ["h2"])
+        }
         let channel = try await ClientBootstrap(group: loop)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -58,6 +58,38 @@ import Testing
         }
     }
 
+    @Test func aCertificateNeedsNoTokenAndIsAllowedManyStreamsAtOnce() async throws {
+        try await withSimulator(configured { $0.streamsMax = 100 }) { simulator in
+            let identity = try simulator.clientCertificate(topics: ["example.apus.demo"])
+            let client = try await LoopbackClient.connect(
+                port: try #require(simulator.addresses.apnsPort),
+                authorityPEM: simulator.authorityPEM,
+                certificate: identity,
+            )
+            let outcomes = try await client.send(self.requests(0..<1_000, try Requests.apns(), nil))
+            #expect(outcomes.allSatisfy { $0.status == 200 })
+            #expect(try await client.seen(\.streamsMaxSeen).last == 100)
+            try await client.close()
+            #expect(simulator.ledger.snapshot.count == 1_000)
+        }
+    }
+
+    @Test func aCertificateOfTheOtherEnvironmentIsToldByGoAwayAndNothingIsProcessed() async throws {
+        try await withSimulator { simulator in
+            let identity = try simulator.clientCertificate(topics: ["example.apus.demo"], environments: [.sandbox])
+            let client = try await LoopbackClient.connect(
+                port: try #require(simulator.addresses.apnsPort),
+                authorityPEM: simulator.authorityPEM,
+                certificate: identity,
+            )
+            let outcome = try await client.send(self.requests(0..<1, try Requests.apns(), nil))
+            #expect(outcome == [.refused])
+            #expect(try await client.seen(\.goAways) == [0])
+            try await client.close()
+            #expect(simulator.ledger.snapshot.accepted.isEmpty)
+        }
+    }
+
     @Test func googleTakesMessagesForATokenOfItsOwn() async throws {
         try await withSimulator { simulator in
             let client = try await self.connect(simulator, simulator.addresses.fcmPort)

@@ -5,6 +5,7 @@ import ApusMessages
 import ApusSimulator
 import ApusStore
 import ApusStreams
+import ApusTLS
 import ApusTestKit
 import Foundation
 import Testing
@@ -89,6 +90,87 @@ import Testing
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
+    }
+
+    @Test func `A certificate takes a key's place while running, and one of another app or environment does not`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(500, providers: [.apns], topics: { _ in ["news"] })
+            let audience = Set(devices.map(\.token))
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            func expectSending(_ id: String) async throws {
+                try await fleet.send(.topic("news"), id: id)
+                #expect(try await fleet.completion(of: id).total(.accepted) == 500)
+                #expect(Comparison(accepted: fleet.accepted(of: id), audience: audience) == .exact)
+            }
+            let bundleID = try #require(SimulatedApp.demo.bundleID)
+            let file = "\(fleet.folder)/certificate"
+            try fleet.simulator.clientCertificatePEM(topics: [bundleID], days: 100)
+                .write(toFile: file, atomically: true, encoding: .utf8)
+            let app = SimulatedApp.demo
+            try Self.reconfigure(
+                dispatcher,
+                [
+                    ("      team_id: \"\(app.teamID)\"\n", ""), ("      key_id: \"\(app.keyID)\"\n", ""),
+                    ("key_file: \"\(Self.keyFile(fleet))\"", "certificate_file: \"\(file)\""),
+                ]
+            )
+            try await eventually("the certificate is in use") {
+                try await Self.reloads(.apns, "taken", dispatcher) == 1
+            }
+            // Apple forgets the key: whoever still used it would be refused.
+            var forgotten = app
+            forgotten.keyID = "FORGOTTEN1"
+            try fleet.simulator.register([forgotten])
+            try await expectSending("certified")
+            let expiry = "apus_provider_credential_expiry_timestamp_seconds{provider=\"apns\",kind=\"certificate\"} "
+            let metrics = try await dispatcher.get("metrics").body.split(separator: "\n")
+            let seconds = metrics.first { $0.hasPrefix(expiry) }.flatMap { Double($0.dropFirst(expiry.utf8.count)) }
+            let days = try #require(seconds).advanced(by: -Date().timeIntervalSince1970) / 86_400
+            #expect((99...100).contains(days))
+            let checked = try fleet.apus("credentials", "check", "--config", "\(dispatcher.directory)/apus.yaml")
+            let apple = (checked.json["routes"] as? [[String: Any]])?
+                .first { $0["route"] as? String == "demo/apns/production" }
+            #expect(apple?["verdict"] as? String == "taken")
+            #expect(apple?["credential"] as? String == "certificate Apple Push Services: \(bundleID)")
+            #expect(apple?["expires_ms"] is Int)
+
+            // What the certificate does not name is refused before it is sent.
+            try await fleet.send(.topic("news"), id: "call") { $0.notification.kind = .voip }
+            try await eventually("it is refused") { try await !fleet.receipts(of: "call").isEmpty }
+            let refusal = try #require(try await fleet.receipts(of: "call").first)
+            #expect(refusal.kind == .refused && refusal.problem?.code == "topic_not_served")
+
+            let others: [(pem: String, result: String)] = [
+                (try fleet.simulator.clientCertificatePEM(topics: ["com.example.other"]), "unusable"),
+                (try fleet.simulator.clientCertificatePEM(topics: [bundleID], environments: [.sandbox]), "unusable"),
+                // Apple does not know who vouches for it, and hangs up.
+                (try Self.foreignCertificatePEM(bundleID), "unanswered"),
+            ]
+            for (number, other) in others.enumerated() {
+                let before = try await Self.reloads(.apns, other.result, dispatcher)
+                try other.pem.write(toFile: file, atomically: true, encoding: .utf8)
+                try Self.reconfigure(dispatcher)
+                try await eventually("\(other.result) is told") {
+                    try await Self.reloads(.apns, other.result, dispatcher) > before
+                }
+                try await expectSending("kept-\(number)")
+            }
+            #expect(try await Self.reloads(.apns, "taken", dispatcher) == 1)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// A certificate that another authority vouches for.
+    private static func foreignCertificatePEM(_ bundleID: String) throws -> String {
+        let validity = CertificateValidity(from: SystemClock().now())
+        let authority = try CertificateAuthority(name: "Nobody", validity: validity)
+        let profile = CertificateProfile(.client, commonName: "Push", userID: bundleID, validity: validity)
+        let identity = try authority.issue(profile)
+        return identity.certificateChainPEM + identity.privateKeyPEM
     }
 
     @Test func `A bad key keeps the old one and says so`() async throws {

@@ -54,7 +54,10 @@ package struct ProviderAccess: Sendable {
         guard apns.environments.contains(environment) else {
             throw CommandFailure("\(self.app) does not use Apple's \(environment.name) environment")
         }
-        let key = try Self.read(apns.keyFile) { try APNsProviderKey(keyID: apns.keyID, teamID: apns.teamID, pem: $0) }
+        guard case .key(let teamID, let keyID, let file) = apns.credential(for: environment) else {
+            throw CommandFailure("channels need a signing key: \(self.app) has a certificate in the configuration")
+        }
+        let key = try Self.read(file) { try APNsProviderKey(keyID: keyID, teamID: teamID, pem: $0) }
         let credential = APNsCredential(
             key: key,
             store: SharedTokens(client: redis),
@@ -182,6 +185,7 @@ package struct ProviderAccess: Sendable {
     ) async throws -> HeaderValue {
         switch try await credential.grant(on: eventLoop).get() {
         case .usable(let header, _): return header
+        case .connection: preconditionFailure("a credential of keys and accounts makes headers")
         case .unavailable: throw CommandFailure("there is no access token: the token endpoint does not answer")
         case .paused(let detail): throw CommandFailure(detail)
         }

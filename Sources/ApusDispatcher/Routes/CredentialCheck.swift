@@ -87,6 +87,11 @@ package struct CredentialCheck: Sendable {
         finding.credential = ingredients.credentialName
         let recipe = try self.factory.recipe(ingredients, of: entry.route)
         self.factory.adopt(recipe, for: entry.number)
+        finding.expiresAt = recipe.credential.expiresAt
+        if let expiresAt = finding.expiresAt, expiresAt <= self.clock.now() {
+            finding.verdict = .refused("it has expired")
+            return
+        }
         guard asksProviders else { return }
         let verdict = try await self.factory.probe(entry, recipe, now: self.clock.now(), on: self.eventLoop)
         finding.expiresAt = recipe.credential.expiresAt

@@ -77,6 +77,7 @@ struct CredentialReloader: Sendable {
 
     private func exchange(_ entry: RouteBook.Entry, _ recipe: GatewayRecipe) async throws {
         self.factory.adopt(recipe, for: entry.number)
+        self.routes.scopes[entry.number] = recipe.scope
         let factory = self.factory
         for worker in self.workers {
             let eventLoop = worker.eventLoop

@@ -42,7 +42,9 @@ final class GatewayFactory: Sendable {
             guard let settings = apps[entry.route.app],
                 let ingredients = try GatewayIngredients(entry.route, settings)
             else { continue }
-            self.adopt(try self.recipe(ingredients, of: entry.route), for: entry.number)
+            let recipe = try self.recipe(ingredients, of: entry.route)
+            self.adopt(recipe, for: entry.number)
+            routes.scopes[entry.number] = recipe.scope
         }
     }
 
@@ -91,13 +93,13 @@ final class GatewayFactory: Sendable {
         }.get()
     }
 
-    /// When the first credential of each provider expires.
-    func expiries() -> [Provider: UnixMilliseconds] {
-        var expiries: [Provider: UnixMilliseconds] = [:]
+    /// When the first credential of each kind expires.
+    func expiries() -> [CredentialKind: UnixMilliseconds] {
+        var expiries: [CredentialKind: UnixMilliseconds] = [:]
         for recipe in self.recipes.withLock({ Array($0.values) }) {
             guard let expiresAt = recipe.credential.expiresAt else { continue }
-            let provider = recipe.configuration.provider
-            expiries[provider] = min(expiresAt, expiries[provider] ?? expiresAt)
+            let kind = recipe.ingredients.credentialKind
+            expiries[kind] = min(expiresAt, expiries[kind] ?? expiresAt)
         }
         return expiries
     }
@@ -116,32 +118,22 @@ final class GatewayFactory: Sendable {
         let shared = known.first { $0.ingredients.identity == ingredients.identity }?.credential
         let key = "apps.\(route.app).\(route.provider.name)"
         switch ingredients {
-        case .apns(let settings, let environment, let bytes, _):
-            let credential =
-                try shared
-                ?? Self.using("\(key).key_file", settings.keyFile) {
-                    let key = try APNsProviderKey(keyID: settings.keyID, teamID: settings.teamID, pem: bytes)
-                    _ = try key.sign(issuedAt: self.clock.now())
-                    return APNsCredential(
-                        key: key,
-                        store: self.tokens,
-                        clock: self.clock,
-                        logger: self.logger,
-                        minted: { [minted] in minted(.apns, $0) }
-                    )
-                }
-            let configuration = ProviderGatewayConfiguration(
+        case .apns(let settings, let environment, let secret, _):
+            let proof = try self.proof(settings, environment, secret, shared, key)
+            var configuration = ProviderGatewayConfiguration(
                 provider: .apns,
                 host: settings.host(for: environment),
                 port: settings.port(for: environment),
                 bulkConnectionsMax: settings.connections,
             )
-            let tls = try Self.tls(settings.caFile, "\(key).ca_file")
+            // "APNs allows only one stream" until it has seen a valid token: whoever shows a certificate needs none.
+            configuration.startsWithOneStream = proof.identity == nil
             return GatewayRecipe(
                 configuration: configuration,
-                credential: credential,
-                tls: tls,
-                ingredients: ingredients
+                credential: proof.credential,
+                tls: try Self.tls(settings.caFile, "\(key).ca_file", proof.identity),
+                ingredients: ingredients,
+                scope: proof.scope,
             )
         case .fcm(let settings, let bytes, _):
             let tls = try Self.tls(settings.caFile, "\(key).ca_file")
@@ -163,8 +155,53 @@ final class GatewayFactory: Sendable {
                 configuration: configuration,
                 credential: credential,
                 tls: tls,
-                ingredients: ingredients
+                ingredients: ingredients,
+                scope: .team,
             )
+        }
+    }
+
+    /// With what a route shows Apple who sends.
+    private struct AppleProof {
+        let credential: any ProviderCredential
+        /// Shown when connecting; nil: requests carry a token.
+        var identity: TLSIdentity?
+        let scope: APNsTopicScope
+    }
+
+    private func proof(
+        _ settings: APNsSettings,
+        _ environment: ProviderEnvironment,
+        _ secret: AppleSecret,
+        _ shared: (any ProviderCredential)?,
+        _ key: String,
+    ) throws -> AppleProof {
+        switch settings.credential(for: environment) {
+        case .key(let teamID, let keyID, let file):
+            let credential =
+                try shared
+                ?? Self.using("\(key).key_file", file) {
+                    let key = try APNsProviderKey(keyID: keyID, teamID: teamID, pem: secret.bytes)
+                    _ = try key.sign(issuedAt: self.clock.now())
+                    return APNsCredential(
+                        key: key,
+                        store: self.tokens,
+                        clock: self.clock,
+                        logger: self.logger,
+                        minted: { [minted] in minted(.apns, $0) }
+                    )
+                }
+            return AppleProof(credential: credential, scope: settings.topics.map { .bundleIDs($0) } ?? .team)
+        case .certificate(let file, _, _):
+            return try Self.using("\(key).certificate_file", file) {
+                let certificate = try secret.certificate(topics: settings.topics)
+                try certificate.check(bundleID: settings.topic, environment: environment)
+                return AppleProof(
+                    credential: shared ?? APNsCertificateCredential(certificate, clock: self.clock),
+                    identity: certificate.identity,
+                    scope: certificate.scope,
+                )
+            }
         }
     }
 
@@ -193,11 +230,11 @@ final class GatewayFactory: Sendable {
         )
     }
 
-    private static func using(
+    private static func using<Made>(
         _ key: String,
         _ path: String,
-        _ make: () throws -> any ProviderCredential,
-    ) throws -> any ProviderCredential {
+        _ make: () throws -> Made,
+    ) throws -> Made {
         do {
             return try make()
         } catch let error as SettingsError {
@@ -207,9 +244,14 @@ final class GatewayFactory: Sendable {
         }
     }
 
-    private static func tls(_ caFile: String?, _ key: String) throws -> TLSContext {
+    private static func tls(
+        _ caFile: String?,
+        _ key: String,
+        _ identity: TLSIdentity? = nil,
+    ) throws -> TLSContext {
         do {
-            return try TLSContext.client(trust: caFile.map { .file($0) } ?? .system, alpn: ["h2"])
+            let trust = caFile.map { TLSTrust.file($0) } ?? .system
+            return try TLSContext.client(trust: trust, certificate: identity, alpn: ["h2"])
         } catch {
             throw SettingsError(key: key, "cannot be used: \(error)")
         }

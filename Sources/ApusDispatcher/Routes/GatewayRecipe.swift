@@ -10,12 +10,30 @@ struct GatewayRecipe: Sendable {
     let credential: any ProviderCredential
     let tls: TLSContext
     let ingredients: GatewayIngredients
+    /// Which of Apple's topics the credential serves.
+    let scope: APNsTopicScope
+}
+
+/// The contents of an Apple credential's files.
+enum AppleSecret: Hashable, Sendable {
+    /// A signing key.
+    case key([UInt8])
+    /// A certificate, and its key and password where they stand apart.
+    case certificate([UInt8], key: [UInt8]?, password: [UInt8]?)
+
+    /// All of it.
+    var bytes: [UInt8] {
+        switch self {
+        case .key(let bytes): bytes
+        case .certificate(let bytes, let key, let password): bytes + (key ?? []) + [0] + (password ?? [])
+        }
+    }
 }
 
 /// What a recipe is made from, with the files' contents: the same ingredients make the same recipe.
 enum GatewayIngredients: Hashable, Sendable {
     /// An app at Apple, in one environment.
-    case apns(APNsSettings, ProviderEnvironment, key: [UInt8], authorities: [UInt8]?)
+    case apns(APNsSettings, ProviderEnvironment, AppleSecret, authorities: [UInt8]?)
     /// An app at Google.
     case fcm(FCMSettings, account: [UInt8], authorities: [UInt8]?)
 
@@ -30,7 +48,7 @@ enum GatewayIngredients: Hashable, Sendable {
             self = .apns(
                 apns,
                 route.environment,
-                key: try Self.read("\(key).key_file", apns.keyFile),
+                try Self.secret(apns.credential(for: route.environment), key),
                 authorities: try Self.readIfNamed("\(key).ca_file", apns.caFile),
             )
         case .fcm:
@@ -41,6 +59,21 @@ enum GatewayIngredients: Hashable, Sendable {
                 authorities: try Self.readIfNamed("\(key).ca_file", fcm.caFile),
             )
         case .webpush: return nil
+        }
+    }
+
+    private static func secret(
+        _ credential: APNsCredentialSettings,
+        _ key: String,
+    ) throws(SettingsError) -> AppleSecret {
+        switch credential {
+        case .key(_, _, let file): .key(try Self.read("\(key).key_file", file))
+        case .certificate(let file, let keyFile, let passwordFile):
+            .certificate(
+                try Self.read("\(key).certificate_file", file),
+                key: try Self.readIfNamed("\(key).certificate_key_file", keyFile),
+                password: try Self.readIfNamed("\(key).certificate_password_file", passwordFile),
+            )
         }
     }
 
@@ -77,20 +110,50 @@ enum GatewayIngredients: Hashable, Sendable {
     /// Which key or account, in words.
     var credentialName: String {
         switch self {
-        case .apns(let settings, _, _, _): "team \(settings.teamID), key \(settings.keyID)"
+        case .apns(let settings, let environment, let secret, _):
+            switch settings.credential(for: environment) {
+            case .key(let teamID, let keyID, _): "team \(teamID), key \(keyID)"
+            case .certificate(let file, _, _):
+                (try? secret.certificate(topics: settings.topics))?.name ?? "certificate \(file)"
+            }
         case .fcm(let settings, let account, _):
             (try? ServiceAccount(json: account))?.clientEmail ?? settings.serviceAccountFile
+        }
+    }
+
+    /// What expires.
+    var credentialKind: CredentialKind {
+        switch self {
+        case .apns(_, _, .key, _): .jwt
+        case .apns(_, _, .certificate, _): .certificate
+        case .fcm: .oauth
         }
     }
 
     /// Whose credential it is: routes of which it is the same share one.
     var identity: CredentialIdentity {
         switch self {
-        case .apns(let settings, _, let key, _):
-            CredentialIdentity(names: [settings.teamID, settings.keyID], secret: key)
+        case .apns(let settings, let environment, let secret, _):
+            switch settings.credential(for: environment) {
+            case .key(let teamID, let keyID, _):
+                CredentialIdentity(names: [teamID, keyID], secret: secret.bytes)
+            case .certificate: CredentialIdentity(names: ["certificate"], secret: secret.bytes)
+            }
         case .fcm(let settings, let account, let authorities):
             CredentialIdentity(names: [settings.tokenURL ?? ""], secret: account + (authorities ?? []))
         }
+    }
+}
+
+extension AppleSecret {
+    /// The certificate.
+    ///
+    /// - Parameter topics: those that it serves; nil: those that it names.
+    func certificate(topics: [String]?) throws(ProvidersError) -> APNsCertificate {
+        guard case .certificate(let file, let key, let password) = self else {
+            preconditionFailure("a key is no certificate")
+        }
+        return try APNsCertificate(file: file, key: key, password: password, topics: topics)
     }
 }
 

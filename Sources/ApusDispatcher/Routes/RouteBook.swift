@@ -44,12 +44,16 @@ struct RouteBook: Sendable {
     /// By app, in a fixed order: a plan's cursor counts in it.
     let apps: [AppID: [Entry]]
 
+    /// What the routes' credentials serve at Apple; changes with them.
+    let scopes: TopicScopes
+
     /// Every route's number.
     var numbers: [RouteNumber] { self.apps.values.joined().map(\.number).sorted() }
 
     /// Numbers the routes of the configuration; the same route keeps its number for ever.
     init(_ settings: [AppID: AppSettings], streams: SendStreams) async throws {
         var apps: [AppID: [Entry]] = [:]
+        let scopes = TopicScopes()
         for (app, settings) in settings {
             var entries: [Entry] = []
             if let apns = settings.apns {
@@ -57,6 +61,7 @@ struct RouteBook: Sendable {
                 for environment in ProviderEnvironment.allCases where apns.environments.contains(environment) {
                     let route = Route(app: app, provider: .apns, environment: environment)
                     let number = try await streams.number(of: route)
+                    scopes[number] = apns.configuredScope
                     entries.append(
                         Entry(
                             route: route,
@@ -90,6 +95,7 @@ struct RouteBook: Sendable {
             apps[app] = entries
         }
         self.apps = apps
+        self.scopes = scopes
     }
 
     /// The entry of a route, if it is configured.
@@ -118,7 +124,7 @@ struct RouteBook: Sendable {
         var unsupported: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
             do throws(Problem) {
-                contexts[entry.number] = try Self.context(command, entry, context)
+                contexts[entry.number] = try self.context(command, entry, context)
             } catch {
                 // What one provider knows nothing of may still be for the others.
                 guard error.code == RuleBreach.unsupported.rawValue else { throw error }
@@ -129,7 +135,7 @@ struct RouteBook: Sendable {
         return contexts
     }
 
-    private static func context(
+    private func context(
         _ command: SendCommand,
         _ entry: Entry,
         _ context: RenderContext,
@@ -137,6 +143,11 @@ struct RouteBook: Sendable {
         let notification = command.notification
         switch entry.kind {
         case .apns(let renderer, let authority):
+            if case .apnsChannel = command.target {
+                try self.scopes[entry.number].checkChannel(of: renderer.bundleID)
+            } else {
+                try self.scopes[entry.number].check(notification.kind, of: renderer.bundleID)
+            }
             let messages = try Self.messages(command, renderer, authority, context)
             return RouteContext(route: entry.route, number: entry.number, messages: messages)
         case .fcm(let project, let authority):

@@ -3,7 +3,8 @@ package import ApusMessages
 
 /// Writes a notification out for APNs, once per language.
 package struct APNsRenderer: Sendable {
-    let bundleID: String
+    /// The app's, without a push type's suffix.
+    package let bundleID: String
 
     /// For an app; `bundleID` is the app's, without a push type's suffix (for device management the certificate's topic).
     package init(bundleID: String) throws(Problem) {

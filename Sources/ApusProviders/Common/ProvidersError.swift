@@ -8,6 +8,8 @@ package struct ProvidersError: Error, Hashable, Sendable, CustomStringConvertibl
         case unreadableKey = "unreadable_key"
         /// A key of another kind than the provider takes.
         case unsuitableKey = "unsuitable_key"
+        /// A certificate that cannot be read, or is for something else.
+        case unsuitableCertificate = "unsuitable_certificate"
         /// Not a service account's JSON.
         case malformedServiceAccount = "malformed_service_account"
         /// The key is good and yet did not sign.

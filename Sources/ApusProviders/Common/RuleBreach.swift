@@ -20,6 +20,8 @@ package enum RuleBreach: String, CaseIterable, Sendable {
     case payloadTooLarge = "payload_too_large"
     /// The provider has nothing like it.
     case unsupported = "unsupported_by_provider"
+    /// The app's key or certificate is for other topics.
+    case topicNotServed = "topic_not_served"
 }
 
 extension Problem {

@@ -12,6 +12,8 @@ final class ProviderConnection: HTTP2ClientDelegate {
     private var slots: RequestSlots
     /// What the peer's GOAWAY says is wrong with us; what it refused is told so.
     var verdict: Misconfiguration?
+    /// The peer's word for that.
+    var verdictWord = ""
     /// Whether anything was heard since the gateway last looked.
     var wasHeard = true
     /// When the gateway found last that something had been heard.
@@ -34,7 +36,7 @@ final class ProviderConnection: HTTP2ClientDelegate {
     @inline(__always)
     func submit(
         _ template: RequestTemplate,
-        authorization: HeaderValue,
+        authorization: HeaderValue?,
         credential: UInt32,
         token: Span<UInt8>,
         badge: UInt32,

@@ -18,6 +18,8 @@ package protocol ProviderCredential: AnyObject, Sendable {
 package enum CredentialGrant: Sendable {
     /// Send with it; from that time on there may be a successor to ask for.
     case usable(HeaderValue, askAgainAt: UnixMilliseconds)
+    /// The connection itself says who we are: requests carry no header. Ask again then.
+    case connection(askAgainAt: UnixMilliseconds)
     /// Nothing yet: hold requests, and ask again then.
     case unavailable(askAgainAt: UnixMilliseconds)
     /// Nothing until an operator has mended it: requests would be refused.

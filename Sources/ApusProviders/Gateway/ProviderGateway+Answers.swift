@@ -78,6 +78,11 @@ extension ProviderGateway {
             // After ExpiredProviderToken a connection to APNs stays unusable.
             if self.configuration.provider == .apns { self.retire(connection) }
             guard self.heldUntil == nil else { return .misconfigured(.credential) }
+            // A certificate cannot be renewed by us.
+            guard !self.isCertified else {
+                self.holdOff(because: word)
+                return .misconfigured(.credential)
+            }
             if request.credential == self.authorizationNumber { self.renew() }
             return .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true))
         case .renewedTooOften: self.credential.renewedTooOften()
@@ -101,7 +106,8 @@ extension ProviderGateway {
             } else {
                 .deferred(Deferral(.connection, isFree: true))
             }
-        self.tell(request.tag, outcome, ProviderAnswer(startedAt: request.startedAt, reason: "refused stream"))
+        let reason = connection.verdict == nil ? "refused stream" : connection.verdictWord
+        self.tell(request.tag, outcome, ProviderAnswer(startedAt: request.startedAt, reason: reason))
         if self.turnedAwayInARow >= Self.turnedAwayMax {
             self.turnedAwayInARow = 0
             self.retire(connection)
@@ -140,6 +146,7 @@ extension ProviderGateway {
             )
         case .misconfigured(let what, let word):
             connection.verdict = what
+            connection.verdictWord = word
             self.holdOff(because: word)
             self.pool.hold(until: Self.now() &+ UInt64(self.configuration.holdOff.nanoseconds))
         }

@@ -43,7 +43,7 @@ extension ProviderGateway {
         ProviderGatewayStatus(
             connections: self.pool.census,
             isBackingOff: self.phase == .running && self.attemptTimerAt != .max,
-            hasCredential: self.authorization != nil,
+            hasCredential: self.hasCredential,
             isHeldOff: self.heldUntil != nil,
             counts: self.countsSoFar,
         )

@@ -29,11 +29,16 @@ extension ProviderGateway {
             self.isAsking = false
             switch result {
             case .success(.usable(let header, let askAgainAt)): self.adopt(header, askAgainAt)
+            case .success(.connection(let askAgainAt)):
+                self.isCertified = true
+                self.askAgainAt = askAgainAt
+                self.roomMayHaveChanged()
             case .success(.unavailable(let time)):
                 self.authorization = nil
                 self.askAgainAt = time
             case .success(.paused(let detail)):
                 self.authorization = nil
+                self.isCertified = false
                 self.holdOff(because: detail)
             case .failure(let error):
                 self.logger.error("no credential", metadata: ["error": "\(error)"])
@@ -68,7 +73,7 @@ extension ProviderGateway {
     func endHoldOff() {
         self.heldUntil = nil
         self.pool.doubt()
-        if self.authorization == nil { self.askForCredential() }
+        if !self.hasCredential { self.askForCredential() }
         self.roomMayHaveChanged()
     }
 }

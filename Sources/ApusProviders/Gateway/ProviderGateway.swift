@@ -61,6 +61,8 @@ package final class ProviderGateway {
 
     /// The header of every request; nil: there is none.
     var authorization: HeaderValue?
+    /// Whether requests need none, because connections show a certificate.
+    var isCertified = false
     /// Which header it is: requests remember theirs.
     var authorizationNumber: UInt32 = 0
     var isAsking = false
@@ -125,13 +127,17 @@ package final class ProviderGateway {
 
     // MARK: Requests
 
+    /// Whether there is something to send with.
+    @inline(__always)
+    var hasCredential: Bool { self.authorization != nil || self.isCertified }
+
     /// Requests on the wire.
     package var inFlight: Int { self.pool.census.inFlight }
 
     /// Whether a request of that lane would be taken now. After a no, the delegate hears when there is room.
     @inline(__always)
     package func hasRoom(_ lane: Lane) -> Bool {
-        if self.heldUntil == nil, self.authorization != nil, self.phase == .running, self.pool.choose(lane) != nil {
+        if self.heldUntil == nil, self.hasCredential, self.phase == .running, self.pool.choose(lane) != nil {
             return true
         }
         if self.takesLocally { return true }
@@ -160,7 +166,7 @@ package final class ProviderGateway {
             self.answerLocally(tag, .misconfigured(.credential), "the provider refuses the credential", now)
             return true
         }
-        guard self.heldUntil == nil, let authorization, self.phase == .running else {
+        guard self.heldUntil == nil, self.hasCredential, self.phase == .running else {
             self.deny(lane)
             return false
         }
@@ -171,7 +177,7 @@ package final class ProviderGateway {
             }
             let result = connection.submit(
                 message.template,
-                authorization: authorization,
+                authorization: self.authorization,
                 credential: self.authorizationNumber,
                 token: token,
                 badge: badge,
@@ -229,7 +235,7 @@ package final class ProviderGateway {
         self.eventLoop.assumeIsolated().execute {
             self.isRoomScheduled = false
             guard self.phase == .running else { return }
-            let isAble = self.takesLocally || self.heldUntil == nil && self.authorization != nil
+            let isAble = self.takesLocally || self.heldUntil == nil && self.hasCredential
             guard isAble else { return }
             let express = self.deniedExpress && (self.takesLocally || self.pool.choose(.express) != nil)
             let bulk = self.deniedBulk && (self.takesLocally || self.pool.choose(.bulk) != nil)

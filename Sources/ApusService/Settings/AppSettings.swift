@@ -16,14 +16,14 @@ public struct AppSettings: Hashable, Sendable {
     }
 }
 
-/// An app at APNs, with a signing key.
+/// An app at APNs, with a signing key or a client certificate.
 public struct APNsSettings: Hashable, Sendable {
-    /// The team that owns the key.
-    public var teamID: String
-    /// The key's name at Apple.
-    public var keyID: String
-    /// The `.p8` file.
-    public var keyFile: String
+    /// With what Apple is shown who sends.
+    public var credential: APNsCredentialSettings
+    /// What takes its place in the sandbox: a key that is for that alone; nil: the same.
+    public var sandboxCredential: APNsCredentialSettings?
+    /// What the credential serves: bundle ids of a topic-specific key, whole topics of a certificate; nil: all that Apple says.
+    public var topics: [String]?
     /// The bundle id.
     public var topic: String
     /// Which of Apple's worlds the app uses.
@@ -42,9 +42,7 @@ public struct APNsSettings: Hashable, Sendable {
     public var ratePerSecond: Int?
 
     init(_ reader: SettingsReader, at key: String) {
-        self.teamID = reader.requiredString("\(key).team_id", Self.tenCharacters)
-        self.keyID = reader.requiredString("\(key).key_id", Self.tenCharacters)
-        self.keyFile = reader.requiredFilePath("\(key).key_file")
+        self.credential = APNsCredentialSettings(reader, at: key)
         self.topic = reader.requiredString("\(key).topic", Self.bundleID)
         self.environments = []
         for name in reader.strings("\(key).environments") ?? ["production"] {
@@ -54,6 +52,8 @@ public struct APNsSettings: Hashable, Sendable {
             }
             if !self.environments.contains(environment) { self.environments.append(environment) }
         }
+        self.sandboxCredential = APNsCredentialSettings(reader, sandboxAt: key, beside: self.credential)
+        self.topics = reader.strings("\(key).topics")
         self.host = reader.string("\(key).host", .host)
         self.port = reader.integer("\(key).port", default: 443, in: 1...65_535)
         let sandboxPort = reader.integer("\(key).sandbox_port", default: self.port, in: 1...65_535)
@@ -61,6 +61,35 @@ public struct APNsSettings: Hashable, Sendable {
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
         self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
+        self.checkScope(reader, key)
+    }
+
+    /// A route that its credential does not serve is a mistake that shows before anything is sent.
+    private func checkScope(_ reader: SettingsReader, _ key: String) {
+        if let topics = self.topics {
+            if topics.isEmpty || !topics.allSatisfy(Self.bundleID.accepts) {
+                reader.issue("\(key).topics", "must be a list of bundle ids, such as com.example.shop")
+            } else if !topics.contains(where: { $0 == self.topic || $0.hasPrefix(self.topic + ".") }) {
+                reader.issue("\(key).topics", "must name \(self.topic), which the app sends to")
+            }
+        }
+        guard let name = reader.string("\(key).key_environment") else { return }
+        guard let only = ProviderEnvironment(name: name) else {
+            return reader.issue("\(key).key_environment", "must be production or sandbox")
+        }
+        for environment in self.environments where environment != only {
+            guard environment == .production || self.sandboxCredential == nil else { continue }
+            let cure = environment == .sandbox ? "give sandbox_key_id and sandbox_key_file, or " : ""
+            reader.issue(
+                "\(key).environments",
+                "must not name \(environment.name), as the key is for \(only.name) only: \(cure)leave it out"
+            )
+        }
+    }
+
+    /// What Apple is shown in one of the two worlds.
+    public func credential(for environment: ProviderEnvironment) -> APNsCredentialSettings {
+        environment == .sandbox ? self.sandboxCredential ?? self.credential : self.credential
     }
 
     /// The host of one of the two worlds.
@@ -79,10 +108,6 @@ public struct APNsSettings: Hashable, Sendable {
         environment == .sandbox ? self.sandboxPort ?? self.port : self.port
     }
 
-    private static let tenCharacters = SettingRule("must be 10 characters A-Z and 0-9") { text in
-        text.utf8.count == 10
-            && text.utf8.allSatisfy { (0x41...0x5a).contains($0) || (0x30...0x39).contains($0) }
-    }
     private static let bundleID = SettingRule("must be a bundle id, such as com.example.shop") { text in
         (1...155).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

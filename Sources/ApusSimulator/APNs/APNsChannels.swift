@@ -52,14 +52,14 @@ package final class APNsChannels: Sendable {
         var answer: ProviderAnswer
         do throws(APNsRefusal) {
             if let name = request.duplicateHeader { throw APNsRefusal(.duplicateHeaders, "\(name) stands twice") }
-            let key = try connection.authorize(
+            let proof = try connection.authorize(
                 request.first("authorization"),
                 keys: judge.keys,
                 environment: judge.environment,
                 now: now,
             )
             let place = try Place(request.path)
-            try Self.check(place.bundleID, judge: judge, key: key)
+            try Self.check(place.bundleID, judge: judge, proof: proof)
             answer =
                 switch place.kind {
                 case .broadcast: try self.publish(request, place.bundleID, now: now)
@@ -97,11 +97,11 @@ package final class APNsChannels: Sendable {
         }
     }
 
-    private static func check(_ bundleID: String, judge: APNsJudge, key: APNsKey) throws(APNsRefusal) {
+    private static func check(_ bundleID: String, judge: APNsJudge, proof: APNsProof) throws(APNsRefusal) {
         guard !bundleID.contains(".push-type.") else {
             throw APNsRefusal(.topicDisallowed, "the bundle id stands in the path without a push type's suffix")
         }
-        guard judge.bundleIDs.isEmpty || judge.bundleIDs.contains(bundleID), key.topics?.contains(bundleID) ?? true
+        guard judge.bundleIDs.isEmpty || judge.bundleIDs.contains(bundleID), proof.serves(bundleID, of: bundleID)
         else {
             throw APNsRefusal(.topicMismatch, "the key is not for \(bundleID)")
         }

@@ -1,5 +1,5 @@
 internal import ApusCore
-internal import ApusTLS
+package import ApusTLS
 
 /// What Apple remembers about the provider tokens of one connection.
 ///
@@ -32,16 +32,26 @@ package struct APNsConnection: Sendable {
     /// Whether a token was ever accepted here: until then Apple allows one request at a time.
     package private(set) var isAuthorized = false
 
+    /// What the client showed when it connected; nil: nothing. Tokens are not looked at beside it.
+    package var certificate: AppleCertificate?
+
     /// A new connection.
     package init() {}
 
-    /// Which key the request is signed with.
+    /// With what the request shows who sends it.
     mutating func authorize(
         _ header: String?,
         keys: [APNsKey],
         environment: ProviderEnvironment,
         now: UnixMilliseconds,
-    ) throws(APNsRefusal) -> APNsKey {
+    ) throws(APNsRefusal) -> APNsProof {
+        if let certificate {
+            guard certificate.environments.contains(environment) else {
+                throw APNsRefusal(.badCertificateEnvironment, "the certificate is for the other environment")
+            }
+            self.isAuthorized = true
+            return .certificate(certificate)
+        }
         guard let header, !header.isEmpty else {
             throw APNsRefusal(.missingProviderToken, "no authorization header")
         }
@@ -65,7 +75,7 @@ package struct APNsConnection: Sendable {
         try self.checkKey(found.key, environment: environment)
         try self.checkUpdate(to: found, now: now)
         self.isAuthorized = true
-        return found.key
+        return .key(found.key)
     }
 
     private static func verify(_ token: String, keys: [APNsKey]) throws(APNsRefusal) -> Verified {

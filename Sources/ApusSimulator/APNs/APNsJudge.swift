@@ -53,14 +53,14 @@ package struct APNsJudge: Sendable {
         if let id = request.first("apns-id"), !Self.isCanonicalUUID(id) {
             throw APNsRefusal(.badMessageID, "apns-id is not a UUID in lower case, 8-4-4-4-12")
         }
-        let key = try connection.authorize(
+        let proof = try connection.authorize(
             request.first("authorization"),
             keys: self.keys,
             environment: self.environment,
             now: now,
         )
         let type = try Self.pushType(of: request)
-        try self.checkTopic(request.first("apns-topic"), type: type, key: key)
+        try self.checkTopic(request.first("apns-topic"), type: type, proof: proof)
         try Self.checkDelivery(request, type: type)
         guard request.first("content-encoding") == nil else {
             throw APNsRefusal(.payloadEmpty, "the body must not be compressed")
@@ -104,8 +104,10 @@ package struct APNsJudge: Sendable {
         return type
     }
 
-    private func checkTopic(_ topic: String?, type: APNsPushType, key: APNsKey) throws(APNsRefusal) {
-        guard let topic, !topic.isEmpty else { throw APNsRefusal(.missingTopic, "no apns-topic") }
+    private func checkTopic(_ said: String?, type: APNsPushType, proof: APNsProof) throws(APNsRefusal) {
+        guard let topic = said ?? proof.defaultTopic, !topic.isEmpty else {
+            throw APNsRefusal(.missingTopic, "no apns-topic")
+        }
         let isPlain = topic.utf8.allSatisfy { byte in
             switch byte {
             case 0x61...0x7a, 0x41...0x5a, 0x30...0x39, 0x2d, 0x2e: true
@@ -120,8 +122,8 @@ package struct APNsJudge: Sendable {
         guard type == .mdm || self.bundleIDs.isEmpty || self.bundleIDs.contains(bundleID) else {
             throw APNsRefusal(.topicDisallowed, "\(bundleID) is none of the team's bundle ids")
         }
-        guard key.topics?.contains(bundleID) ?? true else {
-            throw APNsRefusal(.topicDisallowed, "the key is not for \(bundleID)")
+        guard proof.serves(topic, of: bundleID) else {
+            throw APNsRefusal(.topicDisallowed, "the key or certificate is not for \(topic)")
         }
     }
 

@@ -87,7 +87,14 @@ final class SimulatorListeners: Sendable {
         guard self.configuration.usesTLS else { return nil }
         let isHTTP2Only = route == .apns || self.configuration.isBlind
         do throws(TLSError) {
-            return try TLSContext.server(identity: identity, alpn: isHTTP2Only ? ["h2"] : ["h2", "http/1.1"])
+            // Apple asks everybody for a certificate, and takes whoever has none by tokens.
+            let asks = route == .apns && !self.configuration.isBlind
+            return try TLSContext.server(
+                identity: identity,
+                alpn: isHTTP2Only ? ["h2"] : ["h2", "http/1.1"],
+                clientCA: asks ? .pem(self.authority.certificatePEM) : nil,
+                requiresClientCertificate: false,
+            )
         } catch {
             throw SimulatorError(.keys, "no TLS: \(error)")
         }
@@ -164,12 +171,14 @@ final class SimulatorListeners: Sendable {
         }
         let connection = StrictConnection(world: self.world, shard: shard, listener: route)
         guard route == .fcm else {
-            let handler = try self.http2(connection, streamsMax: isNarrow ? 1 : self.configuration.streamsMax)
-            return try channel.pipeline.syncOperations.addHandler(handler)
+            let driver = self.driver(connection)
+            let handler = try self.http2(driver, streamsMax: isNarrow ? 1 : self.configuration.streamsMax)
+            let watcher = CertificateWatcher(driver: driver, handler: handler)
+            return try channel.pipeline.syncOperations.addHandlers(watcher, handler)
         }
         let detector = ProtocolDetector { channel, isHTTP2 in
             guard !isHTTP2 else {
-                let handler = try self.http2(connection, streamsMax: self.configuration.streamsMax)
+                let handler = try self.http2(self.driver(connection), streamsMax: self.configuration.streamsMax)
                 return try channel.pipeline.syncOperations.addHandler(handler)
             }
             try channel.pipeline.syncOperations.configureHTTPServerPipeline()
@@ -178,18 +187,18 @@ final class SimulatorListeners: Sendable {
         try channel.pipeline.syncOperations.addHandler(detector)
     }
 
-    private func http2(_ connection: StrictConnection, streamsMax: UInt32) throws -> HTTP2ServerHandler {
+    private func driver(_ connection: StrictConnection) -> StrictDriver {
+        StrictDriver(connection: connection, world: self.world, streamsMax: self.configuration.streamsMax)
+    }
+
+    private func http2(_ driver: StrictDriver, streamsMax: UInt32) throws -> HTTP2ServerHandler {
         try HTTP2ServerHandler(
             configuration: HTTP2ServerConfiguration(
                 maxConcurrentStreams: streamsMax,
                 connectionWindow: self.configuration.connectionWindow,
                 bodyBytesMax: SimulatorLimits.requestBodyBytesMax,
             ),
-            delegate: StrictDriver(
-                connection: connection,
-                world: self.world,
-                streamsMax: self.configuration.streamsMax,
-            ),
+            delegate: driver,
         )
     }
 

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusHTTP2
+internal import ApusTLS
 internal import NIOCore
 
 /// Drives a ``StrictConnection`` behind HTTP/2: does what it rules.
@@ -14,6 +15,12 @@ final class StrictDriver: HTTP2ServerDelegate {
         self.connection = connection
         self.world = world
         self.streamsMax = streamsMax
+    }
+
+    /// The client showed a certificate that our authority vouches for.
+    func showed(_ certificate: Certificate, to handler: HTTP2ServerHandler) {
+        self.connection.showed(AppleCertificate(certificate))
+        handler.updateSettings(maxConcurrentStreams: self.streamsMax)
     }
 
     func http2(_ handler: HTTP2ServerHandler, received event: HTTP2ServerEvent) {
@@ -56,6 +63,26 @@ final class StrictDriver: HTTP2ServerDelegate {
             }
         let debug = JSONValue.object(["reason": .string(goAway.reason)]).bytes
         handler.goAway(lastStreamID: self.lastStreamID, code: .noError, debug: debug)
+    }
+}
+
+/// Tells who a client says it is, as soon as its handshake is over.
+final class CertificateWatcher: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let driver: StrictDriver
+    private let handler: HTTP2ServerHandler
+
+    init(driver: StrictDriver, handler: HTTP2ServerHandler) {
+        self.driver = driver
+        self.handler = handler
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if let certificate = (event as? TLSHandshakeCompleted)?.peerCertificate {
+            self.driver.showed(certificate, to: self.handler)
+        }
+        context.fireUserInboundEventTriggered(event)
     }
 }
 

@@ -46,6 +46,8 @@ package struct CertificateProfile: Sendable {
     package var userID: String?
     /// When it is valid.
     package var validity: CertificateValidity
+    /// What else it says.
+    package var extensions: [CertificateExtension] = []
 
     package init(
         _ purpose: Purpose,

@@ -3,7 +3,7 @@ internal import COpenSSL
 
 /// Puts one certificate together.
 @safe final class CertificateBuilder {
-    private let raw: OpaquePointer
+    let raw: OpaquePointer
 
     init(subject: String, userID: String?, key: PrivateKey, validity: CertificateValidity) throws(TLSError) {
         ErrorQueue.clear()
@@ -49,6 +49,7 @@ internal import COpenSSL
             throw TLSError(.invalidCertificate, "a name has a comma")
         }
         if !names.isEmpty { try self.add(NID_subject_alt_name, names.joined(separator: ",")) }
+        for added in profile.extensions { try self.add(added) }
     }
 
     /// The finished certificate; no issuer means that it vouches for itself.

@@ -21,6 +21,9 @@ enum DER {
     /// Bytes.
     static func octets(_ bytes: [UInt8]) -> [UInt8] { Self.value(0x04, bytes) }
 
+    /// A text in UTF-8.
+    static func text(_ text: String) -> [UInt8] { Self.value(0x0c, Array(text.utf8)) }
+
     /// Bits, a multiple of eight of them.
     static func bits(_ bytes: [UInt8]) -> [UInt8] { Self.value(0x03, [0] + bytes) }
 
@@ -37,5 +40,27 @@ enum DER {
             default: [0x82, UInt8(count >> 8), UInt8(count & 0xff)]
             }
         return [tag] + length + content
+    }
+}
+
+/// Reads ASN.1 values one behind the other; ends at the first that is not whole.
+struct DERReader {
+    private var rest: ArraySlice<UInt8>
+
+    init(_ bytes: [UInt8]) { self.rest = bytes[...] }
+
+    /// The next value's tag and content; nil: there is none.
+    mutating func next() -> (tag: UInt8, content: ArraySlice<UInt8>)? {
+        guard self.rest.count >= 2, let tag = self.rest.popFirst(), let first = self.rest.popFirst() else { return nil }
+        var count = Int(first)
+        if first >= 0x80 {
+            // No certificate has lengths of more than three bytes.
+            guard (1...3).contains(first & 0x7f), self.rest.count >= Int(first & 0x7f) else { return nil }
+            count = 0
+            for _ in 0..<(first & 0x7f) { count = count << 8 | Int(self.rest.removeFirst()) }
+        }
+        guard self.rest.count >= count else { return nil }
+        defer { self.rest = self.rest.dropFirst(count) }
+        return (tag, self.rest.prefix(count))
     }
 }

@@ -51,6 +51,30 @@ import Testing
         #expect(try Certificate(pem: authority.certificatePEM).userID == nil)
     }
 
+    @Test func aCertificateOfApplesNamesItsTopicsAndEnvironments() throws {
+        let authority = try CertificateAuthority(name: "Root", validity: Self.month)
+        func read(_ extensions: [CertificateExtension], userID: String? = "a.b") throws -> AppleCertificate {
+            var profile = CertificateProfile(.client, commonName: "Push", userID: userID, validity: Self.month)
+            profile.extensions = extensions
+            return AppleCertificate(try authority.issue(profile).certificate)
+        }
+        let topics = ["a.b", "a.b.voip", "a.b." + String(repeating: "c", count: 300)]
+        let whole = try read(AppleCertificate.extensions(topics: topics, environments: [.sandbox]))
+        #expect(whole.topics == topics && whole.environments == [.sandbox])
+        let both = try read(AppleCertificate.extensions(topics: [], environments: [.sandbox, .production]))
+        #expect(both.topics == ["a.b"] && both.environments == [.sandbox, .production])
+        #expect(try read([]).environments == [.sandbox, .production])
+        #expect(try read([], userID: nil).topics == [])
+        // Broken lists name what they name before they break, and nothing else.
+        let broken: [[UInt8]] = [
+            [], [0x30], [0x30, 0x80], [0x30, 0x84, 1, 1, 1, 1], [0x30, 5, 0x0c, 9, 0x41], [0x30, 2, 0x0c, 0x7f],
+        ]
+        for value in broken {
+            let list = CertificateExtension(identifier: "1.2.840.113635.100.6.3.6", value: value)
+            #expect(try read([list]).topics == ["a.b"], "\(value)")
+        }
+    }
+
     @Test func anIdentitySurvivesPEM() throws {
         let identity = try Self.identity()
         let again = try TLSIdentity(

@@ -1,0 +1,66 @@
+package import ApusCore
+
+/// What Apple writes into the certificates of its push service: which topics they are for, and which environments.
+///
+/// Apple: a certificate serves the topics in its extensions 1.2.840.113635.100.6.3.6 and 1.2.840.113635.100.6.3.4
+/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+package struct AppleCertificate: Hashable, Sendable {
+    /// Development push.
+    private static let developmentMark = "1.2.840.113635.100.6.3.1"
+    /// Production push.
+    private static let productionMark = "1.2.840.113635.100.6.3.2"
+    /// VoIP services.
+    private static let voipTopics = "1.2.840.113635.100.6.3.4"
+    /// A list of topics, each with the names of its services.
+    private static let topicList = "1.2.840.113635.100.6.3.6"
+
+    /// The topics that it serves, with their suffixes; the subject's UID, the app's bundle id, is the first.
+    package let topics: [String]
+    /// The environments that it is for: both when it names none.
+    package let environments: Set<ProviderEnvironment>
+
+    /// Reads a certificate.
+    package init(_ certificate: Certificate) {
+        var topics = certificate.userID.map { [$0] } ?? []
+        for identifier in [Self.topicList, Self.voipTopics] {
+            for topic in certificate.extensionValue(identifier).map(Self.texts(in:)) ?? []
+            where !topics.contains(topic) { topics.append(topic) }
+        }
+        self.topics = topics
+        var environments: Set<ProviderEnvironment> = []
+        if certificate.extensionValue(Self.developmentMark) != nil { environments.insert(.sandbox) }
+        if certificate.extensionValue(Self.productionMark) != nil { environments.insert(.production) }
+        self.environments = environments.isEmpty ? Set(ProviderEnvironment.allCases) : environments
+    }
+
+    /// The extensions of a certificate that is for those: what the simulator issues.
+    package static func extensions(
+        topics: [String],
+        environments: Set<ProviderEnvironment>,
+    ) -> [CertificateExtension] {
+        let null: [UInt8] = [0x05, 0x00]
+        var extensions: [CertificateExtension] = []
+        if environments.contains(.sandbox) {
+            extensions.append(CertificateExtension(identifier: Self.developmentMark, value: null))
+        }
+        if environments.contains(.production) {
+            extensions.append(CertificateExtension(identifier: Self.productionMark, value: null))
+        }
+        let list = topics.flatMap { topic in DER.text(topic) + DER.sequence(DER.text("app")) }
+        extensions.append(CertificateExtension(identifier: Self.topicList, value: DER.sequence(list)))
+        return extensions
+    }
+
+    /// The UTF-8 texts that stand in a sequence by themselves; those nested deeper name services. What is no sequence has none.
+    private static func texts(in der: [UInt8]) -> [String] {
+        var outer = DERReader(der)
+        guard let (tag, content) = outer.next() else { return [] }
+        guard tag == 0x30 else { return tag == 0x0c ? [String(decoding: content, as: UTF8.self)] : [] }
+        var inner = DERReader(Array(content))
+        var texts: [String] = []
+        while let (tag, content) = inner.next() {
+            if tag == 0x0c { texts.append(String(decoding: content, as: UTF8.self)) }
+        }
+        return texts
+    }
+}
