@@ -146,8 +146,8 @@ let package = Package(
             "ApusFeedback",
             [
                 "ApusInstallation",
-                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams",
-                "ApusService", nioCore, nioPosix, logging, lifecycle,
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
+                "ApusService", nioCore, nioHTTP1, nioPosix, logging, lifecycle,
             ],
         ),
         library(
@@ -248,7 +248,7 @@ let package = Package(
             "ApusFeedbackTests",
             [
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusService", "ApusStore", "ApusStreams",
-                "ApusInstallation", "ApusFeedback", "ApusTestKit", nioPosix, logging,
+                "ApusInstallation", "ApusFeedback", "ApusTestKit", "ApusTLS", nioCore, nioHTTP1, nioPosix, logging,
             ],
         ),
         tests("ApusSimulatorTests", ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", nioCore, nioPosix]),

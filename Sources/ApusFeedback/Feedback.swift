@@ -4,6 +4,7 @@ internal import ApusMetrics
 internal import ApusRedis
 package import ApusService
 internal import ApusStreams
+internal import ApusTLS
 internal import Logging
 internal import ServiceLifecycle
 
@@ -104,11 +105,13 @@ package struct Feedback: Service {
                 }
             }
         }
+        let senders = try self.webhookSenders(installation, settings.own.webhook, clock)
         logger.notice("applying outcomes", metadata: ["shards": "\(shards.count)", "consumer": "\(consumer.name)"])
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
                 group.addTask { await cancelWhenGracefulShutdown { await massFailureGuard.run() } }
+                for sender in senders { group.addTask { await cancelWhenGracefulShutdown { await sender.run() } } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {
@@ -116,5 +119,38 @@ package struct Feedback: Service {
         }
         await client.close()
         logger.notice("drained")
+    }
+
+    /// One for each shard; none when no webhook is configured.
+    private func webhookSenders(
+        _ installation: Installation,
+        _ settings: WebhookSettings?,
+        _ clock: any WallClock,
+    ) throws -> [WebhookSender] {
+        guard let settings else { return [] }
+        let trust = settings.caFile.map { TLSTrust.file($0) } ?? .system
+        let client = WebhookClient(
+            address: settings.address,
+            tls: settings.address.isSecure ? try TLSContext.client(trust: trust) : nil,
+            timeout: settings.timeout,
+            eventLoopGroup: self.context.eventLoopGroup,
+        )
+        let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.webhooks)
+        return (0..<installation.keyspace.queueShards).map { shard in
+            WebhookSender(
+                keys: installation.streams.keys(shard: shard),
+                shard: shard,
+                streams: installation.streams,
+                consumer: consumer,
+                client: client,
+                settings: settings,
+                retry: WebhookSender.retry(attemptsMax: settings.attemptsMax),
+                lease: WebhookSender.leaseStandard,
+                metrics: self.context.metrics,
+                shared: self.context.registry.shared,
+                clock: clock,
+                logger: self.context.logger,
+            )
+        }
     }
 }

@@ -52,6 +52,19 @@ package enum ReceiptLabel: Int, ClosedMetricLabel, Hashable {
     package static let labelNames = ["kind"]
 }
 
+/// What became of receipts at the webhook.
+package enum WebhookEffect: Int, ClosedMetricLabel, Hashable {
+    /// The receiver took it.
+    case delivered
+    /// The receiver did not take it: posted again later.
+    case retried
+    /// Given up: a dead letter.
+    case dead
+
+    /// `effect`.
+    package static let labelNames = ["effect"]
+}
+
 /// The metrics of feedback.
 package struct FeedbackMetrics: MetricSet {
     /// Batches of outcomes that were applied.
@@ -72,6 +85,8 @@ package struct FeedbackMetrics: MetricSet {
     package let applyDelay: Histogram
     /// Receipts written.
     package let receipts: CounterBy<ReceiptLabel>
+    /// What became of receipts at the webhook.
+    package let webhookReceipts: CounterBy<WebhookEffect>
     /// What apps reported of notifications.
     package let events: CounterBy2<EventKindLabel, EventEffect>
     /// Streams or groups that vanished and were made again.
@@ -120,6 +135,11 @@ package struct FeedbackMetrics: MetricSet {
             buckets: .queueWait,
         )
         self.receipts = catalogue.counter("apus_feedback_receipts_total", "Receipts written for publishers.", by: .all)
+        self.webhookReceipts = catalogue.counter(
+            "apus_feedback_webhook_receipts_total",
+            "Receipts posted to the webhook, by what became of them.",
+            by: .all,
+        )
         self.events = catalogue.counter(
             "apus_feedback_client_events_total",
             "What apps reported of notifications, by what became of it.",

@@ -15,6 +15,8 @@ package struct FeedbackSettings: ServiceSettings {
     package var historyMilliseconds: Int64?
     /// When a send under way is told of; nil: never.
     package var progress: ProgressRules?
+    /// Where receipts are posted to; nil: nowhere.
+    package var webhook: WebhookSettings?
 
     /// The rules that hold unless others are configured.
     package static let standardGuardRules = GuardRules(
@@ -84,6 +86,7 @@ package struct FeedbackSettings: ServiceSettings {
             in: .seconds(1) ... .seconds(3_600)
         )
         let percent = reader.integer("feedback.progress_percent", default: 1, in: 1...100)
+        self.webhook = reader.hasSection("feedback.webhook") ? WebhookSettings(reader, at: "feedback.webhook") : nil
         self.progress =
             tellsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
     }

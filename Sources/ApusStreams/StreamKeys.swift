@@ -9,6 +9,8 @@ public enum StreamGroup {
     public static let registration = "registration"
     /// Reads outcomes and client events.
     public static let feedback = "feedback"
+    /// Reads receipts and posts them.
+    public static let webhooks = "webhooks"
 }
 
 /// Every stream key of one queue shard. The tag comes first, so that no id can choose the slot.

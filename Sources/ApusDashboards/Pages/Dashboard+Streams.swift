@@ -186,10 +186,11 @@ extension Dashboard {
 
     private static let receipts = Panel.lines(
         "Receipts",
-        "Receipts written for publishers.",
+        "Receipts written for publishers, and what became of them at the webhook, if there is one.",
         .perSecond,
         width: 6,
         PanelQuery(W.feedback[\.receipts].rate(by: ["kind"]), "{{kind}}"),
+        PanelQuery(W.feedback[\.webhookReceipts].rate(by: ["effect"]) + " > 0", "webhook {{effect}}"),
     )
 
     private static let clientEvents = Panel.lines(

@@ -1,0 +1,110 @@
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// A listener on this machine that answers as it is told.
+final class WebhookReceiver: Sendable {
+    /// What it does with a request.
+    enum Answer: Sendable {
+        case status(Int)
+        /// Closes the connection instead.
+        case close
+        /// Never answers.
+        case silence
+    }
+
+    struct Request: Sendable {
+        var path = ""
+        var headers = HTTPHeaders()
+        var body: [UInt8] = []
+    }
+
+    private let channel: any Channel
+    private let state: State
+
+    fileprivate final class State: Sendable {
+        private let requests = Mutex<[Request]>([])
+        private let script: @Sendable (Int) -> Answer
+
+        init(_ script: @escaping @Sendable (Int) -> Answer) { self.script = script }
+
+        var all: [Request] { self.requests.withLock { $0 } }
+
+        /// What is to be answered to the request, which has the next number from 0.
+        func take(_ request: Request) -> Answer {
+            let number = self.requests.withLock { requests in
+                requests.append(request)
+                return requests.count - 1
+            }
+            return self.script(number)
+        }
+    }
+
+    private init(_ channel: any Channel, _ state: State) {
+        self.channel = channel
+        self.state = state
+    }
+
+    /// Listens.
+    ///
+    /// - Parameters:
+    ///   - port: 0: any.
+    ///   - script: what to do with each request, by its number from 0.
+    static func start(
+        port: Int = 0,
+        _ script: @escaping @Sendable (Int) -> Answer = { _ in .status(204) },
+    ) async throws -> WebhookReceiver {
+        let state = State(script)
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                    try channel.pipeline.syncOperations.addHandler(Handler(state))
+                }
+            }
+            .bind(host: "127.0.0.1", port: port)
+            .get()
+        return WebhookReceiver(channel, state)
+    }
+
+    var port: Int { self.channel.localAddress?.port ?? 0 }
+
+    /// In the order in which they came.
+    var requests: [Request] { self.state.all }
+
+    func stop() async { try? await self.channel.close().get() }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = HTTPServerRequestPart
+        typealias OutboundOut = HTTPServerResponsePart
+
+        private let state: State
+        private var request = Request()
+
+        init(_ state: State) { self.state = state }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            switch self.unwrapInboundIn(data) {
+            case .head(let head): self.request = Request(path: head.uri, headers: head.headers)
+            case .body(let part): self.request.body.append(contentsOf: part.readableBytesView)
+            case .end:
+                switch self.state.take(self.request) {
+                case .silence: break
+                case .close: context.close(promise: nil)
+                case .status(let code):
+                    let head = HTTPResponseHead(
+                        version: .http1_1,
+                        status: HTTPResponseStatus(statusCode: code),
+                        headers: ["content-length": "0"],
+                    )
+                    context.write(self.wrapOutboundOut(.head(head)), promise: nil)
+                    context.writeAndFlush(self.wrapOutboundOut(.end(nil)), promise: nil)
+                }
+            }
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+    }
+}

@@ -1,0 +1,254 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusMetrics
+import ApusRedis
+import ApusService
+import ApusStreams
+import ApusTLS
+import ApusTestKit
+import Foundation
+import Logging
+import NIOHTTP1
+import NIOPosix
+import Testing
+
+@testable import ApusFeedback
+
+/// Receipts on their way to a real listener.
+@Suite struct WebhookTests {
+    private static let secret = String(repeating: "s3cret-", count: 6)
+
+    private struct Scene: Sendable {
+        let client: RedisClient
+        let streams: SendStreams
+        let folder: String
+
+        var keys: StreamKeys { self.streams.keys(shard: 0) }
+
+        func sender(
+            to port: Int,
+            name: String = "w",
+            batch: Int = 10,
+            attemptsMax: UInt32 = 5,
+            timeout: Duration = .seconds(30),
+            lease: Duration = .seconds(60),
+            url: String? = nil,
+        ) throws -> WebhookSender {
+            let address = try #require(WebhookAddress(url ?? "http://127.0.0.1:\(port)/hook?a=b"))
+            let settings = WebhookSettings(
+                address: address,
+                secretFile: "\(self.folder)/secret",
+                batch: batch,
+                attemptsMax: Int(attemptsMax),
+                timeout: timeout,
+            )
+            var catalogue = MetricCatalogue()
+            let metrics = FeedbackMetrics(&catalogue)
+            return WebhookSender(
+                keys: self.keys,
+                shard: 0,
+                streams: self.streams,
+                consumer: StreamConsumer(group: StreamGroup.webhooks, name: name),
+                client: WebhookClient(
+                    address: address,
+                    tls: nil,
+                    timeout: timeout,
+                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                ),
+                settings: settings,
+                retry: RetryPolicy(baseMilliseconds: 1, capMilliseconds: 1, attemptsMax: attemptsMax),
+                lease: lease,
+                metrics: metrics,
+                shared: MetricRegistry(catalogue).shared,
+                clock: SystemClock(),
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+        }
+
+        func write(_ range: Range<Int>) async throws {
+            for number in range {
+                var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
+                receipt.planned = UInt64(number)
+                receipt.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                try await self.streams.write(receipt, replyTo: "", tag: self.keys.tag)
+            }
+        }
+
+        func pending() async throws -> Int64? {
+            let command = RedisCommand("XPENDING", .text(self.keys.receipts), .text(StreamGroup.webhooks))
+            do throws(RedisError) {
+                return try await self.client.send(command, on: self.keys.tag).root.element(0)?.integer
+            } catch {
+                // Nobody has read yet.
+                guard error.code == .noGroup else { throw error }
+                return nil
+            }
+        }
+
+        func deadLetters() async throws -> [DeadLetter] {
+            let reply = try await self.client.send(
+                RedisCommand("XRANGE", .text(self.keys.dead), "-", "+"),
+                on: self.keys.tag
+            )
+            return try reply.root.children.map { try DeadLetter.decode($0[1][1].bytes ?? []) }
+        }
+    }
+
+    private func with(_ body: (Scene) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "apus-webhook-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try Data((Self.secret + "\n").utf8).write(to: folder.appending(path: "secret"))
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 1, devicePartitions: 1))
+            let installation = try await Installation(client, clock: SystemClock())
+            let path = folder.path(percentEncoded: false)
+            try await body(Scene(client: client, streams: installation.streams, folder: path))
+            await client.close()
+        }
+    }
+
+    private func ids(_ request: WebhookReceiver.Request) throws -> [String] {
+        let json = try JSONValue(parsing: request.body, bytesMax: 1 << 20)
+        return (json["receipts"]?.array ?? []).compactMap { $0["id"]?.string }
+    }
+
+    @Test func `Receipts are posted in batches, once each and in their order, with a signature that verifies`()
+        async throws
+    {
+        try await self.with { scene in
+            try await scene.write(0..<25)
+            let receiver = try await WebhookReceiver.start()
+            let sender = try scene.sender(to: receiver.port)
+            var steps = 0
+            while try await sender.step() { steps += 1 }
+            let requests = receiver.requests
+            #expect(steps == 3 && requests.count == 3)
+            let ids = try requests.map { try self.ids($0) }
+            #expect(ids.map(\.count) == [10, 10, 5])
+            #expect(ids.flatMap(\.self) == (0..<25).map { "final:s\($0)" })
+            #expect(Set(requests.compactMap { $0.headers.first(name: "apus-delivery") }).count == 3)
+            for request in requests {
+                #expect(request.path == "/hook?a=b")
+                #expect(request.headers.first(name: "content-type") == "application/json")
+                // As the receiver would: t and v1 out of the header, the code of "t.body".
+                let header = try #require(request.headers.first(name: "apus-signature"))
+                let parts = header.split(separator: ",").map { String($0.drop { $0 != "=" }.dropFirst()) }
+                try #require(parts.count == 2)
+                let code = try #require(Hexadecimal.decode(parts[1]))
+                let text = Array("\(parts[0]).".utf8) + request.body
+                #expect(HMACSHA256.verify(code, of: text, key: Array(Self.secret.utf8)))
+                #expect(!HMACSHA256.verify(code, of: text + [0x20], key: Array(Self.secret.utf8)))
+            }
+            let body = try JSONValue(parsing: requests[0].body, bytesMax: 1 << 20)
+            let first = try #require(body["receipts"]?.array?.first)
+            #expect(first["kind"]?.string == "final" && first["planned"]?.int64 == 0)
+            #expect(first["counts"]?.array?.first?["outcome"]?.string == "accepted")
+            #expect(try await scene.pending() == 0)
+            // They stay for whoever else reads them.
+            let left = try await scene.client.send(RedisCommand("XLEN", .text(scene.keys.receipts)), on: scene.keys.tag)
+            #expect(left.root.integer == 25)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `A receiver that fails in every way gets the same batch again, until it takes it`() async throws {
+        try await self.with { scene in
+            try await scene.write(0..<3)
+            let receiver = try await WebhookReceiver.start { number in
+                switch number {
+                case 0: .status(500)
+                case 1: .close
+                case 2: .status(301)
+                case 3: .silence
+                default: .status(200)
+                }
+            }
+            let sender = try scene.sender(to: receiver.port, timeout: .seconds(1))
+            #expect(try await sender.step())
+            let requests = receiver.requests
+            #expect(requests.count == 5)
+            #expect(Set(requests.map(\.body)).count == 1)
+            #expect(Set(requests.compactMap { $0.headers.first(name: "apus-delivery") }).count == 1)
+            #expect(try await scene.pending() == 0)
+            #expect(try await scene.deadLetters() == [])
+            await receiver.stop()
+        }
+    }
+
+    @Test func `What is not taken after the last try becomes dead letters, and the next batch has its turn`()
+        async throws
+    {
+        try await self.with { scene in
+            try await scene.write(0..<5)
+            let receiver = try await WebhookReceiver.start { $0 < 3 ? .status(503) : .status(200) }
+            let sender = try scene.sender(to: receiver.port, batch: 3, attemptsMax: 3)
+            while try await sender.step() {}
+            #expect(receiver.requests.count == 4)
+            #expect(try self.ids(receiver.requests[3]) == ["final:s3", "final:s4"])
+            let letters = try await scene.deadLetters()
+            #expect(letters.count == 3 && letters.allSatisfy { $0.problem.code == "webhook" && $0.deliveries == 3 })
+            let ids = try letters.map { try SendReceipt.decode($0.payload).id }
+            #expect(ids == ["final:s0", "final:s1", "final:s2"])
+            #expect(try await scene.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `Nobody listens at first: nothing is lost`() async throws {
+        try await self.with { scene in
+            try await scene.write(0..<4)
+            let port = try FreePort.find()
+            let sender = try scene.sender(to: port, attemptsMax: 1_000_000)
+            let work = Task { await sender.run() }
+            try await eventually("the batch is in hand") { try await scene.pending() == 4 }
+            let receiver = try await WebhookReceiver.start(port: port)
+            try await eventually("it was taken") { try await scene.pending() == 0 }
+            let ids = try receiver.requests.flatMap { try self.ids($0) }
+            #expect(ids == (0..<4).map { "final:s\($0)" })
+            work.cancel()
+            await work.value
+            await receiver.stop()
+        }
+    }
+
+    @Test func `What a sender had in hand when it ended is posted by another`() async throws {
+        try await self.with { scene in
+            try await scene.write(0..<2)
+            let receiver = try await WebhookReceiver.start { $0 == 0 ? .silence : .status(200) }
+            let first = try scene.sender(to: receiver.port, name: "one", timeout: .seconds(2))
+            let work = Task { await first.run() }
+            try await eventually("the first one asked") { receiver.requests.count == 1 }
+            work.cancel()
+            let other = try scene.sender(to: receiver.port, name: "other", lease: .milliseconds(400))
+            try await eventually("the other one posted it") {
+                _ = try await other.step()
+                return try await scene.pending() == 0 && receiver.requests.count == 2
+            }
+            await work.value
+            #expect(try self.ids(receiver.requests[0]) == self.ids(receiver.requests[1]))
+            await receiver.stop()
+        }
+    }
+
+    @Test(arguments: [
+        ("http://hooks.internal:8080/a?b=c", "hooks.internal:8080", "/a?b=c"), ("https://[::1]", "[::1]", "/"),
+        ("HTTPS://example.org?x", "example.org", "/?x"), ("http://example.org:80/", "example.org", "/"),
+    ])
+    func `An address is taken apart`(_ text: String, _ authority: String, _ path: String) throws {
+        let address = try #require(WebhookAddress(text))
+        #expect(address.authority == authority && address.path == path)
+    }
+
+    @Test(arguments: [
+        "", "example.org", "ftp://example.org", "https://", "https://me:pw@example.org/", "https://example.org/#a",
+        "http://example.org:0/", "http://example.org:70000/", "http://[::1/", "http://example.org/a b",
+    ])
+    func `What is no address is refused`(_ text: String) { #expect(WebhookAddress(text) == nil) }
+}
