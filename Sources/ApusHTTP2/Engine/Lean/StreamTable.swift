@@ -8,6 +8,8 @@
 
     private let entries: UnsafeMutablePointer<Entry>
     private let mask: Int
+    /// Streams that are not in their own place, because another was there. While there is none, none has to move up.
+    private var displaced = 0
 
     /// For so many at a time.
     init(capacity: Int) {
@@ -40,6 +42,7 @@
     mutating func insert(_ streamID: UInt32, slot: Int32) {
         var place = self.home(streamID)
         while unsafe self.entries[place].streamID != 0 { place = (place + 1) & self.mask }
+        if place != self.home(streamID) { self.displaced += 1 }
         unsafe self.entries[place] = Entry(streamID: streamID, slot: slot)
     }
 
@@ -51,18 +54,27 @@
             guard unsafe self.entries[place].streamID != 0 else { return }
             place = (place + 1) & self.mask
         }
-        // Whoever was pushed on by this one moves up, so that no gap ends a search too early.
+        if place != self.home(streamID) { self.displaced -= 1 }
+        let gap = self.displaced == 0 ? place : self.closeGap(at: place)
+        unsafe self.entries[gap] = Entry(streamID: 0, slot: -1)
+    }
+
+    /// Whoever was pushed on by what stood there moves up, so that no gap ends a search too early; where the gap is then.
+    @inline(never)
+    private mutating func closeGap(at place: Int) -> Int {
         var gap = place
-        place = (place + 1) & self.mask
-        while true {
+        var place = (place + 1) & self.mask
+        while self.displaced > 0 {
             let entry = unsafe self.entries[place]
             guard entry.streamID != 0 else { break }
-            if (place - self.home(entry.streamID)) & self.mask >= (place - gap) & self.mask {
+            let home = self.home(entry.streamID)
+            if (place - home) & self.mask >= (place - gap) & self.mask {
                 unsafe self.entries[gap] = entry
+                if gap == home { self.displaced -= 1 }
                 gap = place
             }
             place = (place + 1) & self.mask
         }
-        unsafe self.entries[gap] = Entry(streamID: 0, slot: -1)
+        return gap
     }
 }
