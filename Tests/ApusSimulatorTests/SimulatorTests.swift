@@ -233,7 +233,8 @@ import Testing
             let authorization = try Requests.authorization(simulator, now: Self.now)
             let start = ContinuousClock.now
             let outcomes = try await client.send(self.requests(0..<50, try Requests.apns(), authorization))
-            #expect(ContinuousClock.now - start >= .milliseconds(60))
+            // The first request alone, then the others; what is waited for begins when its bytes are read, not when they came.
+            #expect(ContinuousClock.now - start >= .milliseconds(40))
             #expect(outcomes.allSatisfy { $0.status == 200 })
             try await client.close()
         }
