@@ -190,7 +190,7 @@ extension Dashboard {
         .perSecond,
         width: 6,
         PanelQuery(W.feedback[\.receipts].rate(by: ["kind"]), "{{kind}}"),
-        PanelQuery(W.feedback[\.webhookReceipts].rate(by: ["effect"]) + " > 0", "webhook {{effect}}"),
+        PanelQuery(W.feedback[\.webhookReceipts].rate(by: ["effect"]), "webhook {{effect}}"),
     )
 
     private static let clientEvents = Panel.lines(
