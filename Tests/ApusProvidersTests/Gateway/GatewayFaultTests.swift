@@ -258,9 +258,13 @@ import Testing
 
     @Test("drain takes nothing more, waits for what is on the wire and closes cleanly")
     func drain() async throws {
+        let isOver = Mutex(false)
         let provider = try await FakeProvider.start { connection, request in
-            connection.held.append(request.streamID)
-            if connection.requests == 1 { Self.release(connection) }
+            guard connection.requests == 1 || isOver.withLock({ $0 }) else {
+                connection.held.append(request.streamID)
+                return
+            }
+            connection.respond(request, 200)
         }
         let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 300) {
             $0.streamsMax = 50
@@ -270,6 +274,7 @@ import Testing
         async let drained: Void = gateway.drain()
         try await gateway.until { !$0.gateway.status.isReady }
         try await gateway.look { #expect($0.gateway.inFlight == open) }
+        isOver.withLock { $0 = true }
         try await provider.look { $0.forEach(Self.release) }
         try await drained
         try await gateway.look { traffic in
