@@ -35,6 +35,8 @@ extension ProviderGateway {
         // An attempt that still runs is not waited for: its connection closes as soon as it is made.
         guard self.connections.allSatisfy({ $0?.handler == nil }) else { return }
         self.phase = .drained
+        // Whoever was told may be gone when that attempt ends.
+        self.delegate = nil
         self.drained?.succeed(())
     }
 
