@@ -88,6 +88,8 @@ struct RecipientRun: Sendable {
     }
 
     /// Whether nothing is left to send or to wait for.
+    // Called on a value within a class it would be copied, with a count for each of its references, unless it is inlined.
+    @inline(__always)
     var isFinished: Bool {
         self.inFlight == 0 && (self.done.setCount + self.deferred.count == self.done.count || self.isStopped)
     }
@@ -133,6 +135,7 @@ struct RecipientRun: Sendable {
     }
 
     /// Whether anything waits to be sent.
+    @inline(__always)
     var hasNext: Bool { !self.isStopped && (!self.again.isEmpty || self.next < self.sendableEnd) }
 
     /// The last report is durable: what was marked in it may be sent to.
