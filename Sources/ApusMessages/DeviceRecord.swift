@@ -31,6 +31,10 @@ public struct DeviceRecord: Hashable, Sendable {
         public var expiresAtSeconds: Int64 = 0
         /// Whether it is not sent to for now, although nothing says it is dead.
         public var isSuspect = false
+        /// When the app registered it: what a provider knew of its token before that no longer counts. 0: not known.
+        public var registeredAt = UnixMilliseconds(0)
+        /// Whether Apple takes it in the other environment than the device's own.
+        public var isOfOtherEnvironment = false
 
         /// An address.
         public init(kind: TokenKind, token: [UInt8]) {

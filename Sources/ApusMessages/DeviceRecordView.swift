@@ -18,6 +18,10 @@ package struct DeviceRecordView: Sendable {
         package internal(set) var expiresAtSeconds: Int64 = 0
         /// Whether it is not sent to for now.
         package internal(set) var isSuspect = false
+        /// When the app registered it; 0: not known.
+        package internal(set) var registeredAt = UnixMilliseconds(0)
+        /// Whether Apple takes it in the other environment than the device's own.
+        package internal(set) var isOfOtherEnvironment = false
     }
 
     /// A stretch of the record: four bytes instead of sixteen, as the whole view is copied where it is returned.

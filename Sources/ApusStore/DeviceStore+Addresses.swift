@@ -10,7 +10,8 @@ extension DeviceStore {
     /// How long a token that starts Live Activities is kept at most; the app says it again at its starts.
     package static let activityStartTokenAge = Duration.seconds(30 * 24 * 3_600)
 
-    /// Adds an address, or replaces that of the same kind and activity; those whose time is over go.
+    /// Adds an address, or replaces that of the same kind and activity; those whose time is over go. It is registered now, unless it
+    /// says when; the same token again stays in the environment where it was found to be taken.
     ///
     /// - Throws: `invalidRegistration` when the device is none of APNs', `tooManyAddresses` when it has as many as it may.
     package func putAddress(
@@ -27,8 +28,18 @@ extension DeviceStore {
             throw StoreError(.invalidRegistration, "only a device of APNs has Live Activities")
         }
         let (realm, now) = (stored.realm, self.clock.now())
+        var address = address
+        if address.registeredAt.value == 0 { address.registeredAt = now }
         return try await self.change(app, device, asOf: nil, condition: condition) { record throws(StoreError) in
             record.dropAddresses(of: realm, now: now)
+            let isNewerThere = record.secondary.contains {
+                $0.kind == address.kind && $0.activityID == address.activityID
+                    && $0.registeredAt > address.registeredAt
+            }
+            guard !isNewerThere else { return }
+            address.isOfOtherEnvironment = record.secondary.contains {
+                $0.token == address.token && $0.isOfOtherEnvironment
+            }
             record.secondary.removeAll { $0.kind == address.kind && $0.activityID == address.activityID }
             guard record.secondary.count < Limits.secondaryAddressesMax else {
                 let detail = "a device may have \(Limits.secondaryAddressesMax) addresses beside its own"

@@ -18,7 +18,7 @@ package enum VerdictResult: Hashable, Sendable {
 
 extension DeviceStore {
     /// Removes a device whose token a provider calls dead: only while it still holds that very token, and only if the app
-    /// has not registered it since. The token of a Live Activity goes alone: it never comes back, and the device is none the worse.
+    /// has not registered it since. The token of a Live Activity goes alone, by its own registration: the device is none the worse.
     ///
     /// Apple on the timestamp of a 410: "The time […] at which APNs confirmed the token was no longer valid for the topic."
     /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns)
@@ -34,8 +34,8 @@ extension DeviceStore {
     ) async throws(StoreError) -> VerdictResult {
         try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
             current.registeredAt <= asOf ? nil : .newerRegistration
-        } address: { _ in
-            true
+        } address: {
+            $0.registeredAt <= asOf ? nil : .newerRegistration
         }
     }
 
@@ -50,7 +50,7 @@ extension DeviceStore {
         try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
             current.record.suspicion == nil ? .unchanged : nil
         } address: {
-            $0.isSuspect
+            $0.isSuspect ? nil : .unchanged
         }
     }
 
@@ -68,8 +68,8 @@ extension DeviceStore {
             // The first suspicion counts: its age decides.
             if record.suspicion == nil { record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason) }
         } address: {
-            // The device decides the environment: a token of its own that is taken elsewhere is tried there each time.
-            $0.isSuspect = reason != .wrongEnvironment
+            // Until the environment is learnt, what is taken in the other one goes there by way of its own.
+            if reason != .wrongEnvironment { $0.isSuspect = true }
         }
     }
 
@@ -87,7 +87,8 @@ extension DeviceStore {
     }
 
     /// Moves a device to Apple's other environment, where its token is taken: only while it holds that very token and is suspect.
-    /// A registration of the same token leaves it there, whatever environment that names.
+    /// A registration of the same token leaves it there, whatever environment that names. The token of a Live Activity goes there
+    /// alone.
     ///
     /// - Parameter route: of the environment in which the store has it so far.
     /// - Returns: `unchanged` when there is no suspicion any more.
@@ -100,9 +101,17 @@ extension DeviceStore {
         let realm = Realm(.apns, route.environment == .production ? .sandbox : .production)
         for _ in 0..<StoreLimits.attemptsMax {
             guard let current = try await self.read(route, reference) else { return .gone }
-            guard DeviceToken.digest(current.record.token) == tokenDigest else { return .tokenChanged }
-            guard current.record.suspicion != nil else { return .unchanged }
             var record = current.record
+            guard DeviceToken.digest(record.token) == tokenDigest else {
+                guard let index = record.addressIndex(tokenDigest) else { return .tokenChanged }
+                guard !record.secondary[index].isOfOtherEnvironment else { return .unchanged }
+                record.secondary[index].isOfOtherEnvironment = true
+                guard let written = try await self.rewrite(record, over: current) else { continue }
+                return .applied(written)
+            }
+            guard record.suspicion != nil else { return .unchanged }
+            // What was elsewhere is at home there; of the rest it is found out anew.
+            for index in record.secondary.indices { record.secondary[index].isOfOtherEnvironment = false }
             record.environment = realm.environment
             record.isEnvironmentLearned = true
             record.suspicion = nil
@@ -141,13 +150,13 @@ extension DeviceStore {
 
     /// Removes a device that holds that token, unless something stands against it; or from it an address that has the token.
     ///
-    /// - Parameter isRemovable: whether such an address may go.
+    /// - Parameter addressObjection: what stands against removing such an address.
     private func remove(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
         unless objection: (StoredDevice) -> VerdictResult?,
-        address isRemovable: (DeviceRecord.SecondaryAddress) -> Bool,
+        address addressObjection: (DeviceRecord.SecondaryAddress) -> VerdictResult?,
     ) async throws(StoreError) -> VerdictResult {
         var attempted: StoredDevice?
         for _ in 0..<StoreLimits.attemptsMax {
@@ -159,7 +168,7 @@ extension DeviceStore {
             guard DeviceToken.digest(current.record.token) == tokenDigest else {
                 var record = current.record
                 guard let index = record.addressIndex(tokenDigest) else { return .tokenChanged }
-                guard isRemovable(record.secondary[index]) else { return .unchanged }
+                if let objection = addressObjection(record.secondary[index]) { return objection }
                 record.secondary.remove(at: index)
                 guard let written = try await self.rewrite(record, over: current) else { continue }
                 return .applied(written)
@@ -191,6 +200,7 @@ extension DeviceStore {
                 edit(&record)
             } else {
                 guard let index = record.addressIndex(tokenDigest) else { return .tokenChanged }
+                if let asOf, asOf < record.secondary[index].registeredAt { return .newerRegistration }
                 editAddress(&record.secondary[index])
             }
             guard record != current.record else { return .unchanged }

@@ -29,6 +29,7 @@ import Testing
             address.activityID = activity
             address.expiresAtSeconds = seconds
             address.isSuspect = isSuspect
+            address.isOfOtherEnvironment = activity == "elsewhere"
             record.secondary.append(address)
         }
         add(.liveActivityStart, "Game", 1, seconds: 0)
@@ -36,6 +37,7 @@ import Testing
         add(.liveActivityUpdate, "over", 3, seconds: 1_700_000_000)
         add(.liveActivityUpdate, "odd", 4, seconds: 0, isSuspect: true)
         add(.liveActivityStart, "other", 5, seconds: 0)
+        add(.liveActivityUpdate, "elsewhere", 6, seconds: 0)
         return record
     }()
 
@@ -47,8 +49,9 @@ import Testing
         let read = DeviceRecordView(bytes.span)
         let view = try #require(read)
         switch address.find(in: view, bytes.span, now: Self.now) {
-        case .token(let place):
+        case .token(let place, let isElsewhere):
             #expect(found?.token == Array(bytes[place]) && found?.isSuspect == false)
+            #expect(found?.isOfOtherEnvironment == isElsewhere && isElsewhere == (found?.activityID == "elsewhere"))
             return Array(bytes[place])
         case .suspect:
             #expect(found?.isSuspect == true)
@@ -65,6 +68,7 @@ import Testing
         #expect(try Self.token(Self.command(.start, activity: "none")) == nil)
         #expect(try Self.token(Self.command(.update, activity: "Game")) == [2])
         #expect(try Self.token(Self.command(.end, activity: "Game")) == [2])
+        #expect(try Self.token(Self.command(.update, activity: "elsewhere")) == [6])
         #expect(try Self.token(Self.command(.update, activity: "over")) == nil, "its time is over")
         #expect(try Self.token(Self.command(.update, activity: "odd")) == [], "it is suspect")
     }

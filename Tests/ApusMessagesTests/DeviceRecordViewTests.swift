@@ -65,6 +65,8 @@ enum RecordReaders {
             copy.activityID = String(decoding: bytes[address.activityID], as: UTF8.self)
             copy.expiresAtSeconds = address.expiresAtSeconds
             copy.isSuspect = address.isSuspect
+            copy.registeredAt = address.registeredAt
+            copy.isOfOtherEnvironment = address.isOfOtherEnvironment
             addresses.append(copy)
             return false
         }
@@ -229,6 +231,8 @@ enum RecordReaders {
             address.activityID = text(40)
             address.expiresAtSeconds = .random(in: 0...2_000_000_000, using: &generator)
             address.isSuspect = .random(using: &generator)
+            address.registeredAt = UnixMilliseconds(.random(in: 0...2_000_000_000_000, using: &generator))
+            address.isOfOtherEnvironment = .random(using: &generator)
             return address
         }
         return record

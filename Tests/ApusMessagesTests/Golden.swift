@@ -29,8 +29,8 @@ enum Golden {
     static let deviceRecord = """
         CiAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHxACGAIiBnVzZXItMSoMAX-AAfCiBP____8PMiwKBWVuLUdCEg1FdXJv\
         cGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcDie6RxKQQABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fICEiIyQl\
-        JicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj9AUhBkZWZnaGlqa2xtbm9wcXJzWgkIgNCV_7wxEANiDQgDEgMAAQIggOLPqgZiEAgF\
-        EgH_GgdtYXRjaC03KAFyEG8PK0R6CktTmlELfBx8LxA
+        JicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj9AUhBkZWZnaGlqa2xtbm9wcXJzWgkIgNCV_7wxEANiDQgDEgMAAQIggOLPqgZiGQgF\
+        EgH_GgdtYXRjaC03KAEwgdCV_7wxOAFyEG8PK0R6CktTmlELfBx8LxA
         """
 
     static let deviceRegistration = """

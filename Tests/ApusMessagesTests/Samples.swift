@@ -224,6 +224,8 @@ enum Samples {
         var activity = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: [0xff])
         activity.activityID = "match-7"
         activity.isSuspect = true
+        activity.registeredAt = UnixMilliseconds(1_700_000_000_001)
+        activity.isOfOtherEnvironment = true
         record.secondary = [voip, activity]
         return record
     }

@@ -207,6 +207,107 @@ struct FeedbackTests {
         }
     }
 
+    @Test("D16 D17 a Live Activity's token goes by when it was registered itself, not by when its device was")
+    func addressesHaveTheirOwnTime() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone").device
+            let (store, route) = (fixture.store, fixture.route)
+            let registered = device.registeredAt.advanced(byMilliseconds: 3_600_000)
+            var address = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: [1])
+            address.activityID = "game"
+            address.registeredAt = registered
+            _ = try await store.putAddress(fixture.app, try DeviceID("phone"), address)
+            func prune(_ milliseconds: Int64) async throws -> VerdictResult {
+                try await store.prune(
+                    route,
+                    device.reference,
+                    tokenDigest: DeviceToken.digest([1]),
+                    asOf: registered.advanced(byMilliseconds: milliseconds),
+                )
+            }
+            #expect(try await prune(-1) == .newerRegistration)
+            let early = try await store.markSuspect(
+                route,
+                device.reference,
+                tokenDigest: DeviceToken.digest([1]),
+                reason: .badToken,
+                since: registered.advanced(byMilliseconds: -1),
+            )
+            #expect(early == .newerRegistration)
+            var older = address
+            older.token = [2]
+            older.registeredAt = registered.advanced(byMilliseconds: -1)
+            _ = try await store.putAddress(fixture.app, try DeviceID("phone"), older)
+            #expect(try await fixture.get("phone")?.record.secondary == [address], "what is older replaces nothing")
+            guard case .applied = try await prune(0) else { throw Unexpected() }
+            #expect(try await fixture.get("phone")?.record.secondary == [])
+
+            address.registeredAt = UnixMilliseconds(0)
+            let before = store.now
+            _ = try await store.putAddress(fixture.app, try DeviceID("phone"), address)
+            let stored = try #require(try await fixture.get("phone")?.record.secondary.first)
+            #expect((before...store.now).contains(stored.registeredAt), "who says no time is registered now")
+        }
+    }
+
+    @Test func aLiveActivitysTokenIsMovedAloneToWhereItIsTaken() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone").device
+            let (store, route) = (fixture.store, fixture.route)
+            func put(_ activity: String, _ token: [UInt8]) async throws {
+                var address = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: token)
+                address.activityID = activity
+                _ = try await store.putAddress(fixture.app, try DeviceID("phone"), address)
+            }
+            func learn(_ token: [UInt8]) async throws -> VerdictResult {
+                try await store.learnEnvironment(
+                    route,
+                    device.reference,
+                    tokenDigest: DeviceToken.digest(token),
+                )
+            }
+            func elsewhere() async throws -> [String: Bool] {
+                let device = try #require(try await fixture.get("phone"))
+                #expect(device.realm == .apns && device.record.suspicion == nil)
+                return Dictionary(
+                    uniqueKeysWithValues: device.record.secondary.map { ($0.activityID, $0.isOfOtherEnvironment) }
+                )
+            }
+            try await put("one", [1])
+            try await put("two", [2])
+            let marked = try await store.markSuspect(
+                route,
+                device.reference,
+                tokenDigest: DeviceToken.digest([1]),
+                reason: .wrongEnvironment,
+                since: device.registeredAt.advanced(byMilliseconds: 60_000),
+            )
+            #expect(marked == .unchanged)
+            #expect(try await elsewhere() == ["one": false, "two": false], "until the guard has waited")
+            guard case .applied = try await learn([1]) else { throw Unexpected() }
+            #expect(try await learn([1]) == .unchanged)
+            #expect(try await learn([3]) == .tokenChanged)
+            #expect(try await elsewhere() == ["one": true, "two": false])
+            try await put("one", [1])
+            #expect(try await elsewhere() == ["one": true, "two": false], "the same token stays where it is taken")
+            try await put("one", [4])
+            #expect(try await elsewhere() == ["one": false, "two": false], "another is tried at home first")
+
+            // The device moves after all: what was elsewhere is at home there.
+            guard case .applied = try await learn([4]) else { throw Unexpected() }
+            _ = try await store.markSuspect(
+                route,
+                device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                reason: .wrongEnvironment,
+                since: device.registeredAt.advanced(byMilliseconds: 60_000),
+            )
+            guard case .applied(let moved) = try await learn(device.record.token) else { throw Unexpected() }
+            #expect(moved.realm == .apnsSandbox)
+            #expect(moved.record.secondary.map(\.isOfOtherEnvironment) == [false, false])
+        }
+    }
+
     @Test func aSuspectIsRemovedOnlyWhileItIsOne() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device

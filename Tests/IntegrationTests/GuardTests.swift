@@ -212,6 +212,59 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true])
+    func `D5 A Live Activity's token of the other environment is learnt by itself, and its device stays`(
+        isTopic: Bool
+    ) async throws {
+        try await Self.withSandbox { fleet, sandbox in
+            let devices = try await fleet.register(4, providers: [.apns], topics: { _ in ["game"] })
+            let target: Target = isTopic ? .topic("game") : .devices(devices.map(\.id))
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let tokens = (0..<4).map { [UInt8](repeating: UInt8($0), count: 80) }
+            let texts = tokens.map { Hexadecimal.encode($0) }
+            for (device, token) in zip(devices, tokens) {
+                var address = DeviceRecord.SecondaryAddress(kind: .liveActivityUpdate, token: token)
+                address.activityID = "final"
+                _ = try await store.putAddress(app, try DeviceID(device.id), address)
+            }
+            // The first one's token is the sandbox's, those of the devices are not.
+            fleet.simulator.declare(.bad, of: [texts[0]], provider: .apns)
+            sandbox.declare(.bad, of: devices.map(\.token) + texts.dropFirst(), provider: .apns)
+            let dispatcher = try await fleet.start("dispatcher", sandboxPort: sandbox.addresses.apnsPort)
+            let feedback = try await fleet.startFeedback(["delete_suspects_after": "1s"])
+            func update(_ id: String) async throws {
+                try await fleet.send(target, id: id) { command in
+                    var change = Notification.LiveActivity(event: .update)
+                    change.contentStateJSON = "{}"
+                    change.activityID = "final"
+                    command.notification.kind = .liveActivity
+                    command.notification.liveActivity = change
+                }
+                try await eventually("all of \(id) is done") {
+                    try await fleet.receipts(of: id).contains { $0.kind == .final }
+                }
+                let receipt = try #require(try await fleet.receipts(of: id).first { $0.kind == .final })
+                #expect(receipt.counts.map { [$0.outcome.name: $0.count] } == [["accepted": 4]])
+            }
+            func elsewhere() async throws -> [Bool?] {
+                try await forEachConcurrently(devices) { device in
+                    try await store.get(app, try DeviceID(device.id))?.record.secondary.first?.isOfOtherEnvironment
+                }
+            }
+            try await update("one")
+            try await eventually("the store has learnt it") { try await elsewhere() == [true, false, false, false] }
+            let before = fleet.simulator.ledger.snapshot.count
+            try await update("two")
+            #expect(fleet.simulator.ledger.snapshot.count - before == 3, "nobody is tried in both any more")
+            try await fleet.send(target, id: "alert")
+            try await eventually("the devices are where they were") { fleet.accepted(of: "alert").count == 4 }
+            #expect(try await Self.moved(devices, fleet) == 0)
+            #expect(try await Self.count(devices, fleet) == (4, 0))
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `D5 Environments that are swapped at both ends move and delete nobody, and pause the route`()
         async throws
     {

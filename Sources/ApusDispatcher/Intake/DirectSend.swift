@@ -265,6 +265,9 @@ extension RecipientTable {
             return self.append(row, outcome: .skipped, reason: .notMatching)
         }
         guard !address.isSuspect else { return self.append(row, outcome: .skipped, reason: .badToken) }
+        guard !address.isOfOtherEnvironment else {
+            return self.append(row, outcome: .skipped, reason: .wrongEnvironment)
+        }
         self.append(row, token: address.token)
     }
 }

@@ -8,8 +8,8 @@ internal import ApusMessages
 struct ActivityAddress: Sendable {
     /// Where one was found.
     enum Finding: Equatable, Sendable {
-        /// There, in the record's bytes.
-        case token(Range<Int>)
+        /// There, in the record's bytes; perhaps known to be taken in Apple's other environment.
+        case token(Range<Int>, isOfOtherEnvironment: Bool)
         /// The device has none, or its time is over.
         case none
         /// Its token is under suspicion.
@@ -38,7 +38,8 @@ struct ActivityAddress: Sendable {
                 && DeviceRecordView.isEqual(address.activityID, self.activity.span, in: value)
         }
         guard let address else { return .none }
-        return address.isSuspect ? .suspect : .token(address.token)
+        guard !address.isSuspect else { return .suspect }
+        return .token(address.token, isOfOtherEnvironment: address.isOfOtherEnvironment)
     }
 
     /// Looks through a record that was read; nil: none.

@@ -217,7 +217,10 @@ extension RecipientTable {
         var token = view.token
         if let activity = send.activity {
             switch activity.find(in: view, value, now: now) {
-            case .token(let place): token = place
+            case .token(let place, let isElsewhere):
+                guard home != nil || !isElsewhere else { return self.skip(row, .wrongEnvironment) }
+                self.rows[row].isEnvironmentKnown = isElsewhere
+                token = place
             case .none: return self.skip(row, .notMatching)
             case .suspect: return self.skip(row, .badToken)
             }

@@ -185,7 +185,7 @@ struct RecipientRun: Sendable {
         switch outcome {
         case .accepted:
             let said = detail()
-            if self.terms.isOtherEnvironment {
+            if self.terms.isOtherEnvironment, !self.table.rows[index].isEnvironmentKnown {
                 // Feedback's guard decides whether the store believes it: a mistake of ours would look the same.
                 self.report.suspects.append(self.verdict(index, .wrongEnvironment, asOf: said.startedAt, said))
             }

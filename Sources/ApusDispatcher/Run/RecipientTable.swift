@@ -22,6 +22,8 @@ struct RecipientTable: Sendable {
         var verdictReason: Reason = .none
         /// Whether its token is a Firebase installation id.
         var isInstallation = false
+        /// Whether the store knows already that its token is taken in another environment than its device's.
+        var isEnvironmentKnown = false
     }
 
     /// The partition of rows that stand for addresses of the command.

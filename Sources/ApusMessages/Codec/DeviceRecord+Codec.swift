@@ -162,6 +162,8 @@ extension DeviceRecord.SecondaryAddress: @unsafe PackedPart {
         self.activityID = unsafe Unpack.text(packed.pointee.activity_id)
         self.expiresAtSeconds = unsafe packed.pointee.expires_at_s
         self.isSuspect = unsafe packed.pointee.suspect != 0
+        self.registeredAt = unsafe UnixMilliseconds(packed.pointee.registered_at_ms)
+        self.isOfOtherEnvironment = unsafe packed.pointee.other_environment != 0
     }
 
     func pack(
@@ -173,6 +175,8 @@ extension DeviceRecord.SecondaryAddress: @unsafe PackedPart {
         unsafe packed.pointee.activity_id = try unsafe Pack.text(self.activityID, arena)
         unsafe packed.pointee.expires_at_s = self.expiresAtSeconds
         unsafe packed.pointee.suspect = self.isSuspect ? 1 : 0
+        unsafe packed.pointee.registered_at_ms = self.registeredAt.value
+        unsafe packed.pointee.other_environment = self.isOfOtherEnvironment ? 1 : 0
     }
 
     func check() throws(MessageError) {
@@ -181,6 +185,7 @@ extension DeviceRecord.SecondaryAddress: @unsafe PackedPart {
         guard self.expiresAtSeconds >= 0, self.expiresAtSeconds <= Limits.timeMax.seconds else {
             throw MessageError(.malformed, field: "expires_at_s", "must be seconds between 1970 and the year 9999")
         }
+        try Check.time(self.registeredAt, "registered_at_ms")
     }
 }
 

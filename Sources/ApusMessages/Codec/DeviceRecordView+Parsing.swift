@@ -202,7 +202,7 @@ extension DeviceRecordView.SecondaryAddress {
         var kind: TokenKind?
         while !reader.isAtEnd {
             guard let tag = reader.tag(bytes) else { return nil }
-            guard tag.number <= 5 else {
+            guard tag.number <= 7 else {
                 unknownFieldsLeft -= 1
                 guard unknownFieldsLeft >= 0, reader.skip(tag.form, bytes) else { return nil }
                 continue
@@ -226,12 +226,19 @@ extension DeviceRecordView.SecondaryAddress {
             case (5, .varint):
                 guard let number = reader.narrowVarint(bytes) else { return nil }
                 self.isSuspect = number != 0
+            case (6, .varint):
+                guard let number = reader.varint(bytes) else { return nil }
+                self.registeredAt = UnixMilliseconds(Int64(bitPattern: number))
+            case (7, .varint):
+                guard let number = reader.narrowVarint(bytes) else { return nil }
+                self.isOfOtherEnvironment = number != 0
             default: return nil
             }
         }
         guard let kind, (1...Limits.tokenBytesMax).contains(self.token.count),
             self.activityID.count <= Limits.nameBytesMax,
-            (0...Limits.timeMax.seconds).contains(self.expiresAtSeconds)
+            (0...Limits.timeMax.seconds).contains(self.expiresAtSeconds),
+            (0...Limits.timeMax.value).contains(self.registeredAt.value)
         else { return nil }
         self.kind = kind
     }

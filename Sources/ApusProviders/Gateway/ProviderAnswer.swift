@@ -61,13 +61,18 @@ internal import NIOCore
     package func reason() -> String { self.word }
 
     /// What the provider calls the notification: `apns-id`, or the name of FCM's message; empty when it does not say.
+    ///
+    /// In its sandbox Apple has an id of its own besides, by which its console shows what became of the notification: it stands behind
+    /// a slash
+    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
     package func id() -> String {
         guard let answer, let handler = unsafe self.handler else { return self.knownID }
         switch self.provider {
         case .apns:
             // A broadcast is known by the id of its request.
             let id = handler.value(of: .apnsID, in: answer) ?? handler.value(of: .apnsRequestID, in: answer)
-            return ProviderText.cleaned(id ?? "")
+            guard let own = handler.value(of: .apnsUniqueID, in: answer) else { return ProviderText.cleaned(id ?? "") }
+            return ProviderText.cleaned("\(id ?? "")/\(own)")
         case .fcm:
             guard answer.status == 200 else { return "" }
             return FCMAnswer(status: 200, body: handler.body(of: answer)).name ?? ""

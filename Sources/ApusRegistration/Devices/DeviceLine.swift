@@ -37,6 +37,7 @@ package struct DeviceLine: Sendable {
                 var address = DeviceRecord.SecondaryAddress(kind: kind ?? .device, token: token ?? [])
                 address.activityID = inner.text("activity") ?? ""
                 address.expiresAtSeconds = inner.time("expires_at_ms")?.seconds ?? 0
+                address.registeredAt = inner.time("registered_at_ms") ?? UnixMilliseconds(0)
                 reader.take(inner.mistakes)
                 addresses.append(address)
             }
@@ -70,11 +71,14 @@ package struct DeviceLine: Sendable {
         if !record.secondary.isEmpty {
             line["activities"] = .array(
                 record.secondary.map { address in
-                    [
+                    var object: JSONObject = [
                         "activity": .string(address.activityID), "kind": .string(address.kind.name),
                         "token": .string(Hexadecimal.encode(address.token)),
-                        "expires_at_ms": .integer(UnixMilliseconds(seconds: address.expiresAtSeconds).value),
                     ]
+                    let end = UnixMilliseconds(seconds: address.expiresAtSeconds).value
+                    for (name, time) in [("expires_at_ms", end), ("registered_at_ms", address.registeredAt.value)]
+                    where time > 0 { object[name] = .integer(time) }
+                    return .object(object)
                 }
             )
         }

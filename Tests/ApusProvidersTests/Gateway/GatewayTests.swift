@@ -33,6 +33,33 @@ import Testing
         try await provider.stop()
     }
 
+    @Test("D1 D2 D3 the id that the answer names is kept, and Apple's own of the sandbox behind it")
+    func ids() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            var headers: [HeaderField] = []
+            let id = request.value(of: "apns-id") ?? ""
+            switch id.suffix(1) {
+            case "1": headers = [try? HeaderField("apns-id", id)].compactMap(\.self)
+            case "2":
+                headers = [try? HeaderField("apns-id", id), try? HeaderField("apns-unique-id", "aaaa-bb")]
+                    .compactMap(\.self)
+            default: break
+            }
+            connection.handler?.respond(to: request.streamID, HTTP2Response(status: 200, headers: headers))
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 4)
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(.accepted) == 4 && traffic.isExact)
+            let ids = Set(traffic.ids.values)
+            #expect(ids.contains(""))
+            #expect(ids.contains { $0.hasSuffix("1") && $0.utf8.count == 36 })
+            #expect(ids.contains { $0.hasSuffix("2/aaaa-bb") && $0.utf8.count == 44 })
+        }
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
     @Test("FCM: the token stands in the body, and the message's name is the id")
     func fcm() async throws {
         let provider = try await FakeProvider.start { connection, request in

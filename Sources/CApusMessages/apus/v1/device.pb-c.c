@@ -277,7 +277,7 @@ const ProtobufCMessageDescriptor apus__v1__attributes__descriptor =
   (ProtobufCMessageInit) apus__v1__attributes__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__secondary_address__field_descriptors[5] =
+static const ProtobufCFieldDescriptor apus__v1__secondary_address__field_descriptors[7] =
 {
   {
     "kind",
@@ -339,18 +339,44 @@ static const ProtobufCFieldDescriptor apus__v1__secondary_address__field_descrip
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "registered_at_ms",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__SecondaryAddress, registered_at_ms),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "other_environment",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__SecondaryAddress, other_environment),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__secondary_address__field_indices_by_name[] = {
   2,   /* field[2] = activity_id */
   3,   /* field[3] = expires_at_s */
   0,   /* field[0] = kind */
+  6,   /* field[6] = other_environment */
+  5,   /* field[5] = registered_at_ms */
   4,   /* field[4] = suspect */
   1,   /* field[1] = token */
 };
 static const ProtobufCIntRange apus__v1__secondary_address__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 5 }
+  { 0, 7 }
 };
 const ProtobufCMessageDescriptor apus__v1__secondary_address__descriptor =
 {
@@ -360,7 +386,7 @@ const ProtobufCMessageDescriptor apus__v1__secondary_address__descriptor =
   "Apus__V1__SecondaryAddress",
   "apus.v1",
   sizeof(Apus__V1__SecondaryAddress),
-  5,
+  7,
   apus__v1__secondary_address__field_descriptors,
   apus__v1__secondary_address__field_indices_by_name,
   1,  apus__v1__secondary_address__number_ranges,

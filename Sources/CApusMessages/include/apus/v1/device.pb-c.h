@@ -65,10 +65,15 @@ struct  Apus__V1__SecondaryAddress
    * not sent to, although nothing says it is dead
    */
   protobuf_c_boolean suspect;
+  int64_t registered_at_ms;
+  /*
+   * Apple takes it in the other environment than the device's own
+   */
+  protobuf_c_boolean other_environment;
 };
 #define APUS__V1__SECONDARY_ADDRESS__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__secondary_address__descriptor) \
-    , APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, {0,NULL}, (char *)protobuf_c_empty_string, 0, 0 }
+    , APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, {0,NULL}, (char *)protobuf_c_empty_string, 0, 0, 0, 0 }
 
 
 /*

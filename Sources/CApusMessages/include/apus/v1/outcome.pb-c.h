@@ -87,7 +87,7 @@ struct  Apus__V1__RecipientOutcome
   Apus__V1__Reason reason;
   char *provider_reason;
   /*
-   * apns-id, FCM's message name
+   * apns-id (in Apple's sandbox with / and apns-unique-id behind it), FCM's message name
    */
   char *provider_id;
   int64_t at_ms;
