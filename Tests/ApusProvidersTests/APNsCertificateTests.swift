@@ -92,6 +92,22 @@ import Testing
         #expect(detail == "the certificate has expired")
     }
 
+    @Test func `A certificate is tried with a topic that it serves, whatever that is`() throws {
+        let renderer = try APNsRenderer(bundleID: "a.b")
+        let context = RenderContext(send: try SendID("probe"), publishedAt: Self.now, now: Self.now)
+        func topic(_ scope: APNsTopicScope) throws -> String {
+            let notification = CredentialProbe.notification(for: scope, of: "a.b")
+            return try renderer.render(notification, context: context).base.topic
+        }
+        for type in APNsPushType.allCases {
+            let own = type.topic(bundleID: "a.b")
+            #expect(try topic(.topics([own])) == own)
+        }
+        #expect(try topic(.topics(["a.b.voip", "a.b"])) == "a.b")
+        #expect(try topic(.team) == "a.b" && topic(.bundleIDs(["a.b"])) == "a.b")
+        #expect(try topic(.topics(["other"])) == "a.b", "and Apple says no")
+    }
+
     @Test func `What a credential does not serve is refused before it is sent`() {
         func refusal(_ scope: APNsTopicScope, _ kind: Notification.Kind, of bundleID: String = "a.b") -> String? {
             do {

@@ -118,6 +118,9 @@ struct APNsChannelTests {
         #expect(try request(.read(id)) == "GET /1/apps/com.example.app/channels YQ==")
         #expect(try request(.delete(id)) == "DELETE /1/apps/com.example.app/channels YQ==")
         #expect(try request(.list) == "GET /1/apps/com.example.app/all-channels -")
+        let certified = try APNsChannelQuestion.list
+            .request(bundleID: Self.bundleID, authority: "localhost", authorization: nil)
+        #expect(!certified.headers.contains { $0.name == "authorization" }, "the connection shows a certificate")
         func answer(_ status: Int, _ body: String = "") -> PlainAnswer {
             PlainAnswer(status: status, body: Array(body.utf8), headers: [:])
         }

@@ -54,16 +54,7 @@ package struct ProviderAccess: Sendable {
         guard apns.environments.contains(environment) else {
             throw CommandFailure("\(self.app) does not use Apple's \(environment.name) environment")
         }
-        guard case .key(let teamID, let keyID, let file) = apns.credential(for: environment) else {
-            throw CommandFailure("channels need a signing key: \(self.app) has a certificate in the configuration")
-        }
-        let key = try Self.read(file) { try APNsProviderKey(keyID: keyID, teamID: teamID, pem: $0) }
-        let credential = APNsCredential(
-            key: key,
-            store: SharedTokens(client: redis),
-            clock: self.clock,
-            logger: Self.logger,
-        )
+        let (credential, identity) = try self.proof(apns, environment, redis)
         let address =
             apns.host.map { HTTPSAddress(host: $0, port: apns.port(for: environment)) }
             ?? APNsChannelHost.address(of: environment)
@@ -73,12 +64,42 @@ package struct ProviderAccess: Sendable {
             authority: address.authority,
             authorization: try await Self.header(credential, eventLoop),
         )
-        let answer = try await Self.connected(address, try Self.tls(apns.caFile), eventLoop) { await $0.ask(request) }
+        let tls = try Self.tls(apns.caFile, showing: identity)
+        let answer = try await Self.connected(address, tls, eventLoop) { await $0.ask(request) }
         guard let answer else { throw CommandFailure("Apple at \(address.authority) did not answer in time") }
         do throws(APNsChannelRefusal) {
             return try question.reply(answer)
         } catch {
             throw CommandFailure("\(error)")
+        }
+    }
+
+    /// With what Apple is shown who asks: tokens of a key, or a certificate when connecting. Channel management takes both
+    /// (https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns).
+    private func proof(
+        _ apns: APNsSettings,
+        _ environment: ProviderEnvironment,
+        _ redis: RedisClient,
+    ) throws -> (any ProviderCredential, TLSIdentity?) {
+        switch apns.credential(for: environment) {
+        case .key(let teamID, let keyID, let file):
+            let key = try Self.read(file) { try APNsProviderKey(keyID: keyID, teamID: teamID, pem: $0) }
+            let store = SharedTokens(client: redis)
+            return (APNsCredential(key: key, store: store, clock: self.clock, logger: Self.logger), nil)
+        case .certificate(let file, let keyFile, let passwordFile):
+            let secrets = try [keyFile, passwordFile].map { name in try name.map { try Self.read($0) { $0 } } }
+            let certificate = try Self.read(file) { bytes in
+                let certificate = try APNsCertificate(
+                    file: bytes,
+                    key: secrets[0],
+                    password: secrets[1],
+                    topics: apns.topics,
+                )
+                try certificate.check(bundleID: apns.topic, environment: environment)
+                try certificate.scope.checkChannel(of: apns.topic)
+                return certificate
+            }
+            return (APNsCertificateCredential(certificate, clock: self.clock), certificate.identity)
         }
     }
 
@@ -116,7 +137,9 @@ package struct ProviderAccess: Sendable {
         let address = isInstanceID ? HTTPSAddress(host: InstanceIDTopics.host) : base
         return try await Self.connected(address, tls, eventLoop) { client in
             try await body { change, instances in
-                let header = try await Self.header(credential, eventLoop)
+                guard let header = try await Self.header(credential, eventLoop) else {
+                    preconditionFailure("an account makes headers")
+                }
                 switch interface {
                 case .instanceID: return try await Self.batches(change, instances, address, header, client)
                 case .subscriptions:
@@ -179,13 +202,14 @@ package struct ProviderAccess: Sendable {
 
     // MARK: Credentials and connections
 
+    /// The value of `authorization`; nil: the connection says who asks.
     private static func header(
         _ credential: any ProviderCredential,
         _ eventLoop: any EventLoop,
-    ) async throws -> HeaderValue {
+    ) async throws -> HeaderValue? {
         switch try await credential.grant(on: eventLoop).get() {
         case .usable(let header, _): return header
-        case .connection: preconditionFailure("a credential of keys and accounts makes headers")
+        case .connection: return nil
         case .unavailable: throw CommandFailure("there is no access token: the token endpoint does not answer")
         case .paused(let detail): throw CommandFailure(detail)
         }
@@ -199,9 +223,10 @@ package struct ProviderAccess: Sendable {
         }
     }
 
-    private static func tls(_ caFile: String?) throws -> TLSContext {
+    private static func tls(_ caFile: String?, showing identity: TLSIdentity? = nil) throws -> TLSContext {
         do {
-            return try TLSContext.client(trust: caFile.map { .file($0) } ?? .system, alpn: ["h2"])
+            let trust = caFile.map { TLSTrust.file($0) } ?? .system
+            return try TLSContext.client(trust: trust, certificate: identity, alpn: ["h2"])
         } catch {
             throw CommandFailure("\(caFile ?? "the system's certificates") cannot be used: \(error)")
         }

@@ -6,7 +6,9 @@ extension Alert {
     private typealias W = Words
 
     /// The providers, and what they say.
-    static let providers: [Alert] = [
+    static let providers: [Alert] = Self.answers + Self.certificates
+
+    private static let answers: [Alert] = [
         Alert(
             name: "ApusProviderDown",
             severity: .critical,
@@ -69,8 +71,8 @@ extension Alert {
             name: "ApusCredentialNotRenewed",
             severity: .critical,
             lasts: "2m",
-            expression: "min by (job, provider, kind) (\(W.dispatcher[\.credentialExpiry].series()) - time()) < 120",
-            probes: [W.dispatcher[\.credentialExpiry].series()],
+            expression: "min by (job, provider, kind) (\(tokenExpiry) - time()) < 120",
+            probes: [tokenExpiry],
             summary: "A token for {{ $labels.provider }} expires and is not renewed.",
             description:
                 "Tokens are renewed long before they expire; this one has less than two minutes left. After it "
@@ -101,6 +103,24 @@ extension Alert {
             description: "Tokens of another environment or app look like this, and so does a provider that cleans up.",
         ),
     ]
+
+    /// Apple: renew before it expires, else "you can't send notifications"; a person must do it, in Apple's portal.
+    private static let certificates: [Alert] = [(Severity.warning, 30), (.critical, 14)].map { severity, days in
+        Alert(
+            name: "ApusCertificateExpiring",
+            severity: severity,
+            lasts: "10m",
+            expression: "min by (job, provider) (\(certificateExpiry) - time()) < \(days) * 86400",
+            probes: [],
+            summary: "A certificate for {{ $labels.provider }} expires within \(days) days.",
+            description:
+                "It is not renewed by itself. When its time is over, nothing is sent with it any more. Which one: apus "
+                + "credentials check.",
+        )
+    }
+
+    private static let tokenExpiry = W.dispatcher[\.credentialExpiry].series([.isNot("kind", "certificate")])
+    private static let certificateExpiry = W.dispatcher[\.credentialExpiry].series([.is("kind", "certificate")])
 
     private static let open = W.dispatcher[\.connections].series([.is("state", "open")])
     private static let failed = W.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])

@@ -20,6 +20,8 @@ package struct DryRun: Sendable {
     private let clock: any WallClock
     /// How Google is asked; nil: it is not.
     private let google: Google?
+    /// Certificates whose topics are not known, because they cannot be read here.
+    private let unread: [Problem]
 
     private struct Google: Sendable {
         let factory: GatewayFactory
@@ -44,6 +46,7 @@ package struct DryRun: Sendable {
         self.planner = planner
         self.clock = clock
         self.google = nil
+        self.unread = []
     }
 
     /// Dry runs with a dispatcher's configuration.
@@ -82,7 +85,33 @@ package struct DryRun: Sendable {
             logger: logger,
         )
         self.clock = clock
+        self.unread = Self.readCertificates(of: settings.common.apps, self.routes)
         self.google = Google(factory: factory, eventLoop: eventLoopGroup.next())
+    }
+
+    /// Looks up which topics certificates serve, as a dispatcher does when it starts. Keys say nothing that the configuration does not.
+    ///
+    /// - Returns: advice for those that cannot be read: who tries a send out need not be allowed to read what sends.
+    private static func readCertificates(of apps: [AppID: AppSettings], _ routes: RouteBook) -> [Problem] {
+        var unread: [Problem] = []
+        for entry in routes.apps.values.joined() {
+            guard let apns = apps[entry.route.app]?.apns, let settings = apps[entry.route.app],
+                case .certificate = apns.credential(for: entry.route.environment)
+            else { continue }
+            do {
+                guard case .apns(_, _, let secret, _)? = try GatewayIngredients(entry.route, settings) else { continue }
+                routes.scopes[entry.number] = try secret.certificate(topics: apns.topics).scope
+            } catch {
+                unread.append(
+                    Problem(
+                        code: "certificate_unread",
+                        field: "app",
+                        detail: "what \(entry.route) serves is unknown; try as the dispatcher's user: \(error)",
+                    )
+                )
+            }
+        }
+        return unread
     }
 
     /// What the command would do.
@@ -93,7 +122,12 @@ package struct DryRun: Sendable {
         let context = try await self.context(of: command)
         var report = DryRunReport()
         report.renderings = try self.renderings(context)
-        report.lints = DryRunLints.all(command.notification, report.renderings)
+        report.lints = DryRunLints.all(
+            command.notification,
+            report.renderings,
+            notBefore: command.notBefore,
+        )
+        if report.renderings.contains(where: { $0.route.provider == .apns }) { report.lints += self.unread }
         var samples: [RouteNumber: WorkUnit] = [:]
         let planned = self.routes.planned(context)
         for number in planned {

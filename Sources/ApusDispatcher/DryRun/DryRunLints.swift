@@ -11,9 +11,35 @@ enum DryRunLints {
     /// Share of a provider's size limit from which on a longer word may break it.
     static let sizePercentMax = 90
 
+    /// Seconds before and after each quarter of an hour in which Google asks not to begin: everybody does.
+    static let busySeconds: Int64 = 120
+
     /// All advice on a notification and its renderings.
-    static func all(_ notification: Notification, _ renderings: [DryRunReport.Rendering]) -> [Problem] {
+    ///
+    /// - Parameter notBefore: when the send is to begin; nil: at once.
+    static func all(
+        _ notification: Notification,
+        _ renderings: [DryRunReport.Rendering],
+        notBefore: UnixMilliseconds? = nil,
+    ) -> [Problem] {
         Self.words(notification) + Self.delivery(notification, renderings) + Self.sizes(renderings)
+            + Self.schedule(notBefore, renderings)
+    }
+
+    /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
+    private static func schedule(_ notBefore: UnixMilliseconds?, _ renderings: [DryRunReport.Rendering]) -> [Problem] {
+        guard let notBefore, renderings.contains(where: { $0.route.provider == .fcm }) else { return [] }
+        let quarter: Int64 = 15 * 60
+        let second = notBefore.seconds % quarter
+        guard min(second, quarter - second) <= Self.busySeconds else { return [] }
+        return [
+            Problem(
+                code: "busy_minutes",
+                field: "not_before_ms",
+                detail:
+                    "is within two minutes of a quarter of an hour: FCM asks to leave them out, for everybody sends then",
+            )
+        ]
     }
 
     private static func words(_ notification: Notification) -> [Problem] {

@@ -87,7 +87,7 @@ final class GatewayFactory: Sendable {
         now: UnixMilliseconds,
         on eventLoop: any EventLoop,
     ) async throws -> CredentialProbe.Verdict {
-        let message = try entry.probe(now: now)
+        let message = try entry.probe(recipe.scope, now: now)
         return try await eventLoop.flatSubmit {
             CredentialProbe.run(message, over: self.make(entry, recipe, on: eventLoop))
         }.get()

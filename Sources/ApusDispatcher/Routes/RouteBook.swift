@@ -22,16 +22,17 @@ struct RouteBook: Sendable {
         let pace: RoutePace
 
         /// A request that shows whether a credential is taken, and that no device gets: see ``CredentialProbe``.
-        func probe(now: UnixMilliseconds) throws -> PreparedMessage {
-            var notification = Notification()
-            notification.kind = .background
+        ///
+        /// - Parameter scope: what the credential serves at Apple; it is asked about that.
+        func probe(_ scope: APNsTopicScope, now: UnixMilliseconds) throws -> PreparedMessage {
             let context = RenderContext(send: try SendID("apus-credential-probe"), publishedAt: now, now: now)
             switch self.kind {
             case .apns(let renderer, let authority):
+                let notification = CredentialProbe.notification(for: scope, of: renderer.bundleID)
                 return try .apns(renderer.render(notification, context: context).base, authority: authority)
             case .fcm(let project, let authority):
                 let rendered = try FCMRenderer.render(
-                    notification,
+                    CredentialProbe.notification,
                     target: .token,
                     context: context,
                     validateOnly: true

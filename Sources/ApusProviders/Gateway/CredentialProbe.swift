@@ -1,4 +1,5 @@
 internal import ApusCore
+package import ApusMessages
 package import NIOCore
 
 /// Asks a provider whether it takes a credential, with one request that reaches no device.
@@ -20,6 +21,38 @@ package enum CredentialProbe {
     static let appleToken = [UInt8](repeating: 0, count: 32)
     /// A token that no device has, for FCM.
     static let googleToken = Array("apus-credential-probe".utf8)
+
+    /// What is asked with: shown to nobody, and within everybody's limits.
+    package static let notification: Notification = Self.notification(of: .background)
+
+    /// What Apple is asked with: of a kind whose topic the credential serves, for a certificate may serve calls alone.
+    package static func notification(for scope: APNsTopicScope, of bundleID: String) -> Notification {
+        let kind = Self.kinds.first { kind in
+            do throws(Problem) {
+                try scope.check(kind, of: bundleID)
+                return true
+            } catch {
+                return false
+            }
+        }
+        return Self.notification(of: kind ?? .background)
+    }
+
+    /// Those with a topic of their own. Background stands for alerts and device management, too.
+    private static let kinds: [Notification.Kind] = [
+        .background, .voip, .complication, .fileProvider, .pushToTalk, .location, .widgets, .controls, .liveActivity,
+    ]
+
+    private static func notification(of kind: Notification.Kind) -> Notification {
+        var notification = Notification()
+        notification.kind = kind
+        if kind == .liveActivity {
+            var change = Notification.LiveActivity(event: .update)
+            change.contentStateJSON = "{}"
+            notification.liveActivity = change
+        }
+        return notification
+    }
 
     /// Asks over a gateway that has not been started. To be called on its event loop.
     package static func run(_ message: PreparedMessage, over gateway: ProviderGateway) -> EventLoopFuture<Verdict> {

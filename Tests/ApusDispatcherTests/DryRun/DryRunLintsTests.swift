@@ -63,6 +63,19 @@ import Testing
         #expect(Self.codes([waking]) == ["push_type notification.kind"])
     }
 
+    @Test func `Who begins when everybody does is told, where Google asks not to`() throws {
+        func codes(_ seconds: Int64, _ provider: Provider) throws -> [String] {
+            // A quarter of an hour: 1,700,000,100 is a multiple of 900.
+            let time = UnixMilliseconds(seconds: 1_700_000_100 + seconds)
+            return DryRunLints.all(Self.notification(), [try Self.rendering(provider)], notBefore: time).map(\.code)
+        }
+        for seconds in [-120, -1, 0, 1, 120] as [Int64] {
+            #expect(try codes(seconds, .fcm) == ["busy_minutes"])
+            #expect(try codes(seconds, .apns) == [])
+        }
+        for seconds in [-121, 121, 450] as [Int64] { #expect(try codes(seconds, .fcm) == []) }
+    }
+
     @Test func `D82 Collapse keys are told where FCM limits them, sizes where they nearly break a limit`() throws {
         let apple = try Self.rendering(.apns)
         let google = try Self.rendering(.fcm)

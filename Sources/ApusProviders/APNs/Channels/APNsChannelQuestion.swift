@@ -29,13 +29,14 @@ package enum APNsChannelQuestion: Hashable, Sendable {
     /// - Parameters:
     ///   - bundleID: the app's, without a push type's suffix.
     ///   - authority: host and port.
-    ///   - authorization: "bearer" and a provider token.
+    ///   - authorization: "bearer" and a provider token; nil: the connection showed a certificate, Apple takes either here.
     package func request(
         bundleID: String,
         authority: String,
-        authorization: HeaderValue,
+        authorization: HeaderValue?,
     ) throws(HTTP2Error) -> PlainRequest {
-        var headers = [try HeaderField("authorization", authorization.text)]
+        var headers: [HeaderField] = []
+        if let authorization { headers.append(try HeaderField("authorization", authorization.text)) }
         var body: [UInt8] = []
         switch self {
         case .create(let storage):
