@@ -225,8 +225,8 @@ let package = Package(
         tests(
             "ApusServiceTests",
             [
-                "ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTestKit", logging, lifecycle, nioCore,
-                nioPosix,
+                "ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTLS", "ApusTestKit", logging, lifecycle,
+                nioCore, nioPosix,
             ]
         ),
         tests(

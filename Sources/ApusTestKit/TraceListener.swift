@@ -1,4 +1,5 @@
 package import ApusCore
+package import ApusTLS
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
@@ -26,31 +27,37 @@ package final class TraceListener: Sendable {
 
     private let channel: any Channel
     private let state: TraceListenerState
+    private let scheme: String
 
-    private init(channel: any Channel, state: TraceListenerState) {
+    private init(channel: any Channel, state: TraceListenerState, scheme: String) {
         self.channel = channel
         self.state = state
+        self.scheme = scheme
     }
 
     /// Listens.
     ///
-    /// - Parameter answers: the statuses of the first answers; after them 200.
-    package static func start(answers: [Int] = []) async throws -> TraceListener {
+    /// - Parameters:
+    ///   - answers: the statuses of the first answers; after them 200.
+    ///   - identity: who it is over TLS; nil: without.
+    package static func start(answers: [Int] = [], identity: TLSIdentity? = nil) async throws -> TraceListener {
+        let context = try identity.map { try TLSContext.server(identity: $0) }
         let state = TraceListenerState(answers: answers)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let context { try channel.pipeline.syncOperations.addHandler(TLSHandler(server: context)) }
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                     try channel.pipeline.syncOperations.addHandler(TraceRequestReader(state))
                 }
             }
             .bind(host: "127.0.0.1", port: 0)
             .get()
-        return TraceListener(channel: channel, state: state)
+        return TraceListener(channel: channel, state: state, scheme: identity == nil ? "http" : "https")
     }
 
     /// Where to post.
-    package var endpoint: String { "http://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
+    package var endpoint: String { "\(self.scheme)://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
 
     /// Everything that came, in order.
     package var requests: [Request] { self.state.requests.withLock { $0 } }

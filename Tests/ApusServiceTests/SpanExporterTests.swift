@@ -1,6 +1,8 @@
 import ApusCore
 import ApusMetrics
+import ApusTLS
 import ApusTestKit
+import Foundation
 import Logging
 import NIOPosix
 import ServiceLifecycle
@@ -47,12 +49,12 @@ import Testing
     }
 
     /// Exports to that address while `body` runs, and what is left when it has ended.
-    private func export(to endpoint: String, _ body: () async throws -> Void) async throws {
+    private func export(to endpoint: String, tls: TLSContext? = nil, _ body: () async throws -> Void) async throws {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let exporter = SpanExporter(
             recorder: self.recorder,
             collector: try #require(TraceCollector(endpoint)),
-            tls: nil,
+            tls: tls,
             serviceName: "apus-dispatcher",
             version: "1.2.3",
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
@@ -147,6 +149,35 @@ import Testing
             self.recorder.record(try self.span(1))
             try await eventually("the span is given up") { await self.count("failed") == 1 }
         }
+    }
+
+    @Test(arguments: [("127.0.0.1", true, "exported"), ("192.0.2.1", true, "failed"), ("127.0.0.1", false, "failed")])
+    func `Over TLS a span goes only where the certificate is for the address and from an authority of the file`(
+        address: String,
+        isTrusted: Bool,
+        outcome: String,
+    ) async throws {
+        let validity = CertificateValidity(days: 1, from: SystemClock().now())
+        let authority = try CertificateAuthority(name: "collector's", validity: validity)
+        let other = try CertificateAuthority(name: "other", validity: validity)
+        let profile = CertificateProfile(.server, commonName: "collector", ipAddresses: [address], validity: validity)
+        let listener = try await TraceListener.start(identity: try authority.issue(profile))
+        #expect(listener.endpoint.hasPrefix("https://"))
+        let folder = try TemporaryDirectory.make("apus-collector")
+        defer { TemporaryDirectory.remove(folder) }
+        let file = "\(folder)/ca.pem"
+        try (isTrusted ? authority : other).certificatePEM.write(toFile: file, atomically: true, encoding: .utf8)
+        try await self.export(to: listener.endpoint, tls: try .client(trust: .file(file))) {
+            self.recorder.record(try self.span(1))
+            try await eventually("the span is counted", timeout: .seconds(60)) {
+                let counted = await (self.count("exported"), self.count("failed"))
+                return counted.0 + counted.1 == 1
+            }
+        }
+        #expect(await self.count(outcome) == 1)
+        #expect(listener.spans.count == (outcome == "exported" ? 1 : 0))
+        #expect(listener.requests.count == listener.spans.count)
+        await listener.stop()
     }
 
     @Test(arguments: [

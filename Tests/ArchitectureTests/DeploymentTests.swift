@@ -34,7 +34,9 @@ private let analyzer = "/usr/bin/systemd-analyze"
             let program = name.replacingOccurrences(of: ".service", with: "")
             #expect(unit.contains("\nExecStart=/usr/bin/\(program) --config /etc/apus/apus.yaml\n"))
             #expect(unit.contains("\nExecPaths=/usr/bin/\(program) "))
-            for line in ["Type=notify", "WatchdogSec=30", "TimeoutStopSec=45", "DynamicUser=yes"] {
+            for line in [
+                "Type=notify", "WatchdogSec=30", "TimeoutStopSec=45", "DynamicUser=yes", "SystemCallErrorNumber=EPERM",
+            ] {
                 #expect(unit.contains("\n\(line)\n"), "\(name) has no \(line)")
             }
         }

@@ -1,7 +1,9 @@
 import ApusCore
 import ApusLoadTest
 import ApusMessages
+import ApusTLS
 import ApusTestKit
+import Foundation
 import Testing
 
 /// A trace from the command to its outcomes and receipts, and its spans at a collector.
@@ -13,9 +15,21 @@ import Testing
     private func name(_ span: JSONValue) -> String { span["name"]?.string ?? "" }
 
     @Test func `A recorded trace has a span for each step of a send, one that is not recorded has none`() async throws {
-        let listener = try await TraceListener.start()
+        let validity = CertificateValidity(days: 1, from: SystemClock().now())
+        let authority = try CertificateAuthority(name: "collector's", validity: validity)
+        let profile = CertificateProfile(
+            .server,
+            commonName: "collector",
+            ipAddresses: ["127.0.0.1"],
+            validity: validity
+        )
+        let listener = try await TraceListener.start(identity: try authority.issue(profile))
+        let folder = try TemporaryDirectory.make("apus-collector")
+        defer { TemporaryDirectory.remove(folder) }
         var configuration = LaboratoryConfiguration()
         configuration.traceEndpoint = listener.endpoint
+        configuration.traceCAFile = "\(folder)/ca.pem"
+        try authority.certificatePEM.write(toFile: "\(folder)/ca.pem", atomically: true, encoding: .utf8)
         try await Fleet.with(configuration) { fleet in
             let devices = try await fleet.register(60) { _ in ["news"] }
             let dispatcher = try await fleet.startDispatcher()

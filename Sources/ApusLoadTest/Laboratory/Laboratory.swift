@@ -126,7 +126,7 @@ package final class Laboratory: Sendable {
     }
 
     private static func start(_ configuration: LaboratoryConfiguration, _ crew: Crew) async throws -> Laboratory {
-        let programs = try ServicePrograms.besideThis()
+        let programs = try configuration.programs ?? ServicePrograms.besideThis()
         let root = try TemporaryDirectory.make("apus-lab")
         // It does nothing but take the folder away with us.
         crew.add(try await WatchedProcess(["/bin/sleep", "infinity"], directory: root))
@@ -196,6 +196,7 @@ package final class Laboratory: Sendable {
         services.logLevel = self.configuration.logLevel
         services.keyDigest = self.configuration.keyDigest
         services.traceEndpoint = self.configuration.traceEndpoint
+        services.traceCAFile = self.configuration.traceCAFile
         services.apple = apple
         services.sandboxPort = sandboxPort
         services.credentials.apps.removeAll { missing.contains($0.app.name) }

@@ -22,10 +22,14 @@ package struct LaboratoryConfiguration: Sendable {
     package var usesStandardPorts = false
     /// Where the services bring their spans; nil: nowhere.
     package var traceEndpoint: String?
+    /// Whose certificates the endpoint may show; nil: any that the system trusts.
+    package var traceCAFile: String?
     /// SHA-256 of an API key that may register, in hexadecimal.
     package var keyDigest: String?
     /// How fast the dispatchers may go.
     package var rates = ProviderRates()
+    /// Where the services' programs are; nil: beside the one that runs.
+    package var programs: ServicePrograms?
 
     /// The usual laboratory.
     package init() {}
@@ -75,6 +79,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var keyDigest: String?
     /// Where the services bring their spans; nil: nowhere.
     package var traceEndpoint: String?
+    /// Whose certificates the endpoint may show; nil: any that the system trusts.
+    package var traceCAFile: String?
     /// In Apple's place.
     package var apple: AppleStandIn?
     /// The port of Apple's sandbox; nil: the apps are in production only.
@@ -97,7 +103,10 @@ package struct ServiceConfiguration: Hashable, Sendable {
             "log: {level: \(self.logLevel), format: json}",
             "drain_timeout: 10s",
         ]
-        if let traceEndpoint { lines.append("tracing: {endpoint: \(Self.quoted(traceEndpoint))}") }
+        if let traceEndpoint {
+            let authority = self.traceCAFile.map { ", ca_file: \(Self.quoted($0))" } ?? ""
+            lines.append("tracing: {endpoint: \(Self.quoted(traceEndpoint))\(authority)}")
+        }
         if !settings.isEmpty {
             lines.append("\(service):")
             for (name, value) in settings.sorted(by: { $0.key < $1.key }) {
