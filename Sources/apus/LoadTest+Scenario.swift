@@ -16,6 +16,7 @@ extension LoadTest {
         order.warmUpSeconds = self.warmUp
         order.devices = self.devices ?? order.devices
         order.seed = self.seed
+        order.saturatesSink = self.saturateSink
         let revision = Console.variable("APUS_REVISION") ?? "unknown"
         let (chosen, latencyMax) = (order, self.stepLatency)
         Console.talk(Console.bold("== \(scenario.rawValue): \(scenario.abstract)"))

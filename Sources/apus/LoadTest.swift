@@ -43,6 +43,8 @@ struct LoadTest: AsyncParsableCommand {
     var step = false
     @Option(help: "With --step: the 99th percentile in milliseconds up to which a rate is held.")
     var stepLatency = 100.0
+    @Flag(help: "With --scenario: keep the simulator busy all the time, to see that its figures are refused.")
+    var saturateSink = false
     @Option(help: "Write the latencies to this file, as HdrHistogram's plotters read them.")
     var hgrm: String?
     @Option(help: "Seconds to measure.")
@@ -90,6 +92,9 @@ struct LoadTest: AsyncParsableCommand {
         let modes = [self.drill != nil, self.bench != nil, self.scenario != nil].count { $0 }
         guard modes <= 1 else { throw ValidationError("one of --drill, --bench and --scenario, not several") }
         guard !self.step || self.scenario != nil else { throw ValidationError("--step needs --scenario") }
+        guard !self.saturateSink || self.scenario?.isLoad == true else {
+            throw ValidationError("--saturate-sink needs a --scenario with a rate")
+        }
         guard self.scenario?.isLoad ?? true || (self.rate == nil && !self.step && self.hgrm == nil) else {
             throw ValidationError("--scenario memory has no rate and no latencies: leave out --rate, --step and --hgrm")
         }

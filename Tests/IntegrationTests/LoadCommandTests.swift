@@ -36,22 +36,38 @@ import Testing
 
     @Test func `A rate that is not reached is refused: exit code 1, a sentence with the cure, and no latencies`() throws
     {
-        // Ten thousand single sends within a tenth of a second: no debug program does that.
+        // Three thousand single sends within a tenth of a second: no debug program does that.
         let run = try self.loadtest(
-            ["--scenario", "transactional", "--rate", "100000", "--duration", "0.1", "--warm-up", "0"]
+            ["--scenario", "transactional", "--rate", "30000", "--duration", "0.1", "--warm-up", "0"]
                 + ["--devices", "500", "--json"]
         )
         #expect(run.code == 1)
         #expect(run.talk.contains("the target rate was not reached: "))
-        #expect(run.talk.contains(" instead of 100000 ") && run.talk.contains("; ask for less"))
+        #expect(run.talk.contains(" instead of 30000 ") && run.talk.contains("; ask for less"))
         let json = try JSONValue(parsing: run.output, bytesMax: 1 << 20)
-        #expect(json["planned"] == 10_000 && json["lost"] == 0 && json["repeated"] == 0)
+        #expect(json["planned"] == 3_000 && json["lost"] == 0 && json["repeated"] == 0)
         #expect(json["refused"]?.array?.contains("target_not_reached") == true)
         #expect(json["latency_ms"] == .null)
         #expect(json["dispatcher_cpu_seconds_per_million"] == .null && json["redis_cpu_seconds_per_million"] == .null)
     }
 
+    @Test func `A saturated sink is refused: exit code 1, a sentence with the cure, and no latencies`() throws {
+        let run = try self.loadtest(
+            ["--scenario", "transactional", "--rate", "20", "--duration", "2", "--warm-up", "0", "--devices", "500"]
+                + ["--saturate-sink", "--json"]
+        )
+        #expect(run.code == 1)
+        #expect(run.talk.contains("the sink was saturated: the simulator was busy or waited for a processor "))
+        #expect(run.talk.contains("; ask for less, or give it a core of its own"))
+        let json = try JSONValue(parsing: run.output, bytesMax: 1 << 20)
+        #expect(json["planned"] == 40 && json["accepted"] == 40 && json["lost"] == 0 && json["repeated"] == 0)
+        #expect(json["refused"]?.array?.contains("sink_saturated") == true)
+        #expect(json["latency_ms"] == .null)
+        #expect(json["dispatcher_cpu_seconds_per_million"] == .null && json["redis_cpu_seconds_per_million"] == .null)
+    }
+
     @Test(arguments: [
+        (["--saturate-sink"], "--saturate-sink needs a --scenario with a rate"),
         (["--rate", "0"], "--rate is 0.1 to 1,000,000"),
         (["--scenario", "fanout", "--drill", "all"], "one of --drill, --bench and --scenario, not several"),
         (["--step"], "--step needs --scenario"),

@@ -66,6 +66,8 @@ package struct LoadOrder: Hashable, Sendable {
     package var bulkRatePerSecond = 10_000.0
     /// Seconds that what was sent may take to be done, after the last was due.
     package var patienceSeconds = 60.0
+    /// Whether the simulator is kept busy on purpose: to see that the figures are then refused.
+    package var saturatesSink = false
     /// What recipients are drawn from.
     package var seed: UInt64 = 1
 

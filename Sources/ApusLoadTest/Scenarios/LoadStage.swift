@@ -107,6 +107,8 @@ struct LoadStage: Sendable {
         )
         let sampling = Task { await meter.run() }
         defer { sampling.cancel() }
+        let burden = order.saturatesSink ? try await SinkBurden.start(on: self.laboratory.simulator) : nil
+        defer { burden?.stop() }
         let span: LoadSpan
         if let registration = self.registration {
             span = try await self.register(order, number: number, registration, &result)
