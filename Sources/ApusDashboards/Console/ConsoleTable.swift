@@ -59,7 +59,7 @@ struct ConsoleTable {
         ),
         ConsoleTable(
             title: "Connections",
-            query: "sum by (provider, state) (\(W.dispatcher[\.connections].series()))",
+            query: "sum by (provider, state) (\(W.dispatcher[\.connections].series())) > 0",
             labels: ["provider", "state"],
             value: ("connections", .number),
         ),
@@ -71,16 +71,18 @@ struct ConsoleTable {
     ///
     /// Source: https://prometheus.io/docs/visualization/consoles/
     var template: String {
-        let titles = self.labels + (self.value.map { [$0.title] } ?? [])
-        let heads = titles.map { "<th>\($0)</th>" }.joined()
+        var heads = self.labels.map { "<th>\($0)</th>" }.joined()
         var cells = self.labels.map { "<td>{{ .Labels.\($0) }}</td>" }.joined()
-        if let value { cells += "<td class=\"number\">{{ .Value | \(value.form.rawValue) }}</td>" }
+        if let value {
+            heads += "<th class=\"number\">\(value.title)</th>"
+            cells += "<td class=\"number\">{{ .Value | \(value.form.rawValue) }}</td>"
+        }
         let sorted = "query `\(self.query)` | sortByLabel \"\(self.labels[0])\""
         return """
             <section><h2>\(self.title)</h2>
             <table><thead><tr>\(heads)</tr></thead><tbody>
             {{ range \(sorted) }}<tr>\(cells)</tr>
-            {{ else }}<tr><td colspan="\(titles.count)">none</td></tr>
+            {{ else }}<tr><td colspan="\(self.labels.count + (self.value == nil ? 0 : 1))">none</td></tr>
             {{ end }}</tbody></table></section>
 
             """

@@ -88,16 +88,17 @@ function last(values) {
   return null;
 }
 
-// Round steps for an axis from 0, or from the least value, to the largest.
-function ticks(least, largest, unit) {
+// An axis with round steps around what is to be seen: its ends, which are steps too, and the steps.
+function axis(least, largest, unit) {
   const span = largest - least || 1;
   const base = unit === "bytes" ? 2 ** (10 * Math.floor(Math.log2(span) / 10)) : 1;
-  const raw = span / base / 3;
+  const raw = span / base / 4;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw) * base;
+  const first = Math.floor(least / step + 1e-6), last = Math.max(first + 1, Math.ceil(largest / step - 1e-6));
   const list = [];
-  for (let tick = Math.ceil(least / step) * step; tick <= largest + step * 1e-6; tick += step) list.push(tick);
-  return list;
+  for (let number = first; number <= last; number += 1) list.push(number * step);
+  return { least: first * step, largest: last * step, ticks: list };
 }
 
 function frame(box, panel, least, largest, time) {
@@ -127,10 +128,9 @@ function drawLines(box, panel, series, time) {
   });
   const all = lines.flatMap((line) => line.top).filter((value) => value !== null && isFinite(value));
   if (all.length === 0) throw new Error("no data");
-  const least = Math.min(0, ...all);
-  const largest = Math.max(...all) || 1;
+  const { least, largest, ticks } = axis(Math.min(0, ...all), Math.max(...all) || 1, unit);
   const { svg, x, y, left, width } = frame(box, panel, least, largest, time);
-  for (const tick of ticks(least, largest, unit)) {
+  for (const tick of ticks) {
     svg.append(element("line", { class: "grid", x1: left, x2: width - 6, y1: y(tick), y2: y(tick) }));
     svg.append(element("text", { x: left - 5, y: y(tick) + 3, "text-anchor": "end" }, format(tick, unit)));
   }
