@@ -132,7 +132,7 @@ import Testing
         let drills = rows.flatMap { $0.1.matches(of: /`([a-z-]+)`/).map { String($0.1) } }
         #expect(Set(drills) == Set(Drill.all.map(\.name)))
         for benchmark in Benchmark.all {
-            #expect(section.contains("Scripts/bench \(benchmark.name) "), "\(benchmark.name)")
+            #expect(section.contains("\n| `\(benchmark.name)` |"), "\(benchmark.name)")
         }
     }
 
