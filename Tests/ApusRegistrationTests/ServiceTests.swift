@@ -175,9 +175,12 @@ import Testing
             let port = try await Fixture.port(folder, "port")
             let idle = try await HTTPConnection.open(port: port)
             let busy = try await HTTPConnection.open(port: port)
+            let admin = try await HTTPConnection.open(port: try await Fixture.port(folder, "admin-port"))
             let key = ("authorization", "Bearer \(Fixture.shopKey)")
             #expect(try await idle.ask("GET", Fixture.path("d1"), [key]).status == 404)
             #expect(try await busy.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            #expect(try await admin.ask("GET", "/metrics").text.contains("apus_http_requests_inflight 0\n"))
+            // From here on as little as can be: Redis answers within its time or the request fails.
             fixture.redis.suspend()
             async let answer = busy.ask(
                 "PUT",
@@ -185,7 +188,6 @@ import Testing
                 [key, ("content-type", "application/json")],
                 body: Array(#"{"provider":"fcm","token":"t1"}"#.utf8),
             )
-            let admin = try await HTTPConnection.open(port: try await Fixture.port(folder, "admin-port"))
             try await eventually("the request is in hand") {
                 try await admin.ask("GET", "/metrics").text.contains("apus_http_requests_inflight 1\n")
             }

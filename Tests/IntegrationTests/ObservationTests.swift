@@ -167,7 +167,7 @@ import Testing
             var unanswered = Self.queries
             #expect(unanswered.count > 150)
             var round = 0
-            let deadline = ContinuousClock.now + .seconds(90)
+            let deadline = ContinuousClock.now + .seconds(180)
             while !unanswered.isEmpty, ContinuousClock.now < deadline {
                 try await self.registerAndRefuse(fleet, port: port)
                 try await self.send(fleet, devices, round: round)
