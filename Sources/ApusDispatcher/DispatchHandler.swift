@@ -34,13 +34,13 @@ struct DispatchHandler: Sendable {
         } else if self.keys.route(ofWork: entry.stream) != nil {
             try await self.work(entry, turn)
         } else {
-            try await self.command(entry)
+            try await self.command(entry, turn)
         }
     }
 
     // MARK: Commands
 
-    private func command(_ entry: StreamEntry) async throws {
+    private func command(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         let now = self.clock.now()
         let start = self.clock.nanosecondsSince1970()
         switch IntakeDecision(message: entry.message, now: now, isFirstDelivery: entry.deliveries == 1) {
@@ -54,7 +54,7 @@ struct DispatchHandler: Sendable {
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin)
             guard let context = try await self.context(of: command, identity, entry, now) else { return }
-            let direct = DirectSend(handler: self, entry: entry, identity: identity, context: context)
+            let direct = DirectSend(handler: self, entry: entry, turn: turn, identity: identity, context: context)
             if try await direct.perform() == .needsPlan {
                 try await self.accept(context, identity, entry, due: nil, now)
             }
@@ -291,7 +291,7 @@ struct DispatchHandler: Sendable {
         _ route: RouteNumber,
         _ turn: EntryTurn,
     ) async throws {
-        try await self.planner(progressed: turn.progressed).plan(
+        try await self.planner(progressed: turn.progressed, waits: turn.waits).plan(
             entry,
             route: route,
             tag: self.keys.tag,
@@ -300,7 +300,10 @@ struct DispatchHandler: Sendable {
         )
     }
 
-    private func planner(progressed: @escaping @Sendable () -> Void = {}) -> Planner {
+    private func planner(
+        progressed: @escaping @Sendable () -> Void = {},
+        waits: @escaping @Sendable (Bool) -> Void = { _ in },
+    ) -> Planner {
         Planner(
             streams: self.streams,
             store: self.store,
@@ -309,6 +312,7 @@ struct DispatchHandler: Sendable {
             instruments: self.instruments,
             clock: self.clock,
             progressed: progressed,
+            waits: waits,
             logger: self.logger,
         )
     }
@@ -368,11 +372,11 @@ struct DispatchHandler: Sendable {
             tag: self.keys.tag,
             worker: self.worker,
             loader: loader,
-            progressed: turn.progressed,
+            turn: turn,
             instruments: self.instruments,
             logger: self.logger,
         )
-        let end = try await driver.drive(entry, unit: unit, plan: plan, isStopping: turn.isStopping)
+        let end = try await driver.drive(entry, unit: unit, plan: plan)
         guard end == .lost else { return }
         self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
     }

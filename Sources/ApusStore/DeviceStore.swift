@@ -178,6 +178,8 @@ package func forEachConcurrently<Element: Sendable, Result: Sendable>(
     _ body: @escaping @Sendable (Element) async throws -> Result,
 ) async throws(StoreError) -> [Result] {
     do {
+        // A single one needs no task of its own.
+        guard elements.count != 1 else { return [try await body(elements[0])] }
         return try await withThrowingTaskGroup(of: (Int, Result).self) { group in
             var results = [Result?](repeating: nil, count: elements.count)
             var next = 0

@@ -38,6 +38,8 @@ extension SendStreams {
         case moved(cursor: String)
         /// The route has enough units waiting: come back.
         case full
+        /// The send, which has a rate of its own, has enough units waiting: come back.
+        case paced
         /// An operator holds the send; its plan waits with its units.
         case paused
         /// The send was cancelled; the plan is over.
@@ -93,6 +95,7 @@ extension SendStreams {
         case "lost": return .lost
         case "moved": return .moved(cursor: answer[1].text)
         case "full": return .full
+        case "paced": return .paced
         case "paused":
             self.observer?.entriesAcknowledged(1, stream: entry.stream)
             return .paused

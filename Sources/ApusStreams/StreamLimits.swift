@@ -4,6 +4,11 @@ public enum StreamLimits {
     public static let mailboxEntriesMax = 10_000
     /// Units that wait per route and lane of a shard before planning pauses.
     public static let unitsWaitingMax = 64
+    /// Units that one step of a plan appends of a send that has a rate of its own, of which two steps wait at most: it plans little ahead,
+    /// so that it keeps no other waiting.
+    public static let pacedUnitsPerStepMax = 4
+    /// Entries of one stream in hand that wait for something of their own, such as their send's rate, and count against no credit.
+    public static let waitingInHandMax = 64
     /// Events of apps that wait in one shard before no more are taken.
     public static let eventEntriesMax = 100_000
     /// Receipts of its shard that are looked through for a direct send's, from its publication on.

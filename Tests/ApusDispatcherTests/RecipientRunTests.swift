@@ -107,6 +107,41 @@ import Testing
         #expect(run.isFinished)
     }
 
+    @Test func `A storm over minutes makes few units, and nobody is tried before the time`() throws {
+        var run = self.run(500, attempt: 4)
+        while run.takeNext() != nil {}
+        // Answers over a second, each with its own wish of a minute or two.
+        for index in 0..<500 {
+            let wait = Int64(60_000 + index * 120)
+            self.answer(
+                &run,
+                index,
+                .deferred(Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: wait))
+            )
+        }
+        let due = run.deferred.map(\.due)
+        let retries = run.takeReport(now: self.now).retries
+        #expect((1...5).contains(retries.count))
+        #expect(retries.map(\.indices).joined().sorted() == Array(0..<500))
+        for retry in retries {
+            for index in retry.indices {
+                #expect(retry.due >= due[index])
+                let wait = due[index].milliseconds(since: self.now)
+                #expect(retry.due.milliseconds(since: due[index]) <= wait / 2 + 1_000)
+            }
+        }
+    }
+
+    @Test func `What comes back unseen after a cancellation is cancelled, not sent`() {
+        var run = self.run(3)
+        #expect(run.takeNext() == 0 && run.takeNext() == 1)
+        run.closeRest(.cancelled, .cancelled, now: self.now)
+        #expect(self.answer(&run, 1, .deferred(Deferral(.connection, isFree: true))) == .settled)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished && run.takeNext() == nil)
+        #expect(self.counts(run.takeReport(now: self.now)) == ["accepted none 1", "cancelled cancelled 2"])
+    }
+
     @Test func `A retry past the expiry ends as expired, one past the attempts as failed`() {
         var run = self.run(2, attempt: 1, expiresAt: self.now.advanced(byMilliseconds: 5_000))
         while run.takeNext() != nil {}

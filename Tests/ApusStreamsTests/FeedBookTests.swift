@@ -118,6 +118,36 @@ import Testing
         #expect(book.isQuiet)
     }
 
+    @Test func `Entries that wait for something of their own take no credit, up to a limit`() {
+        var book = Self.book(["a": 2])
+        Self.read(&book, ["a": 2])
+        #expect(book.takeOwnReads().isEmpty)
+        var number = 0
+        while number < StreamLimits.waitingInHandMax {
+            #expect(book.waits(Self.entry("a", number), true) == nil)
+            let reads = book.takeOwnReads()
+            #expect(reads.map(\.count) == [1])
+            #expect(book.arrived(Self.entry("a", number + 2), now: Self.now) == .begin)
+            for read in reads { book.ended(read, with: 1) }
+            number += 1
+        }
+        #expect(book.waits(Self.entry("a", number), true) == nil)
+        #expect(book.takeOwnReads().isEmpty)
+        // What no longer waits counts again, and what has ended does not.
+        #expect(book.waits(Self.entry("a", 0), false) == nil)
+        #expect(book.ended(Self.entry("a", 1)) == nil && book.takeOwnReads().isEmpty)
+        #expect(book.ended(Self.entry("a", 0)) == nil && book.takeOwnReads().map(\.count) == [1])
+    }
+
+    @Test func `An entry that begins to wait lets one begin that waited for room`() {
+        var book = Self.book(["a": 1])
+        #expect(book.arrived(Self.entry("a", 0), now: Self.now) == .begin)
+        #expect(book.arrived(Self.entry("a", 1), now: Self.now) == .wait)
+        #expect(book.waits(Self.entry("a", 0), true)?.id == "1-0")
+        #expect(book.waits(Self.entry("a", 0), true) == nil)
+        #expect(book.ownedAt(Self.entry("a", 0)) == Self.now && book.ownedAt(Self.entry("a", 9)) == nil)
+    }
+
     @Test func `What others left is taken over although a backlog uses up all credit, and begins before anything new`()
     {
         var book = Self.book(["a": 2])

@@ -100,6 +100,29 @@ import Testing
         }
     }
 
+    @Test func `A send with a rate of its own plans little ahead, and leaves room for others`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (me, streams) = (fixture.consumer("one"), fixture.streams)
+            let (keys, plan) = try await Self.planned(fixture, "s", me)
+            _ = try await streams.steer(.rate(10), app: "shop", send: "s", at: keys)
+            func take(_ from: String, _ to: String, units: Int) async throws -> SendStreams.StepResult {
+                var step = SendStreams.PlanStep(from: from, to: to, outcomes: Self.batch("s", []))
+                step.units = (0..<units).map { _ in Self.unit(count: 1) }
+                return try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            }
+            #expect(try await take("", "list:1", units: StreamLimits.pacedUnitsPerStepMax) == .ok)
+            #expect(try await take("list:1", "list:2", units: 2) == .ok)
+            #expect(try await take("list:2", "list:3", units: 1) == .paced)
+            // When the first step's units are gone there is room for another step, and for one only.
+            let work = keys.work(RouteNumber(7), .bulk)
+            _ = try await fixture.client.send(.init("XTRIM", .text(work), "MAXLEN", 2), on: keys.tag)
+            #expect(try await take("list:2", "list:3", units: 1) == .ok)
+            #expect(try await take("list:3", "list:4", units: 1) == .paced)
+            _ = try await streams.steer(.rate(0), app: "shop", send: "s", at: keys)
+            #expect(try await take("list:3", "list:4", units: 1) == .ok)
+        }
+    }
+
     @Test func `Progress is written once however often it is sent, and never by one who lost the unit`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams

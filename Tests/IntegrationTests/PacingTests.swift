@@ -120,6 +120,35 @@ import Testing
         }
     }
 
+    @Test func `A slow send keeps no other of its shard and route waiting`() async throws {
+        try await Fleet.with { fleet in
+            let audience = try await self.load(fleet, 20_000, .apns)
+            let dispatcher = try await fleet.startDispatcher(["units_in_hand": "2"])
+            let feedback = try await fleet.startFeedback()
+            let streams = fleet.installation.streams
+            let shard = streams.home(app: Fleet.app, "send-0").tag
+            // More than there are places for plans or units, all of one shard.
+            let ids = (0..<500).map { "send-\($0)" }.filter { streams.home(app: Fleet.app, $0).tag == shard }
+            let (slow, quick) = (ids.prefix(3), try #require(ids.last))
+            for send in slow { try await fleet.send(.topic("news"), id: send) { $0.ratePerSecond = 20 } }
+            try await eventually("all slow ones have begun") {
+                slow.allSatisfy { !fleet.accepted(of: $0).isEmpty }
+            }
+            try await fleet.send(.topic("news"), id: quick)
+            let ledger = try await fleet.completion(of: quick, timeout: .seconds(60))
+            #expect(ledger.total(.accepted) == UInt64(audience.count))
+            // At their rate they would need a quarter of an hour each.
+            for send in slow {
+                #expect(fleet.accepted(of: send).count < audience.count / 2)
+                _ = try await streams.steer(.cancel, app: Fleet.app, send: send, at: streams.home(app: Fleet.app, send))
+            }
+            for send in slow { _ = try await fleet.completion(of: send, timeout: .seconds(60)) }
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `Without Redis sending stops within a second, and goes on by itself`() async throws {
         try await self.withFleet(applePerSecond: 1_500) { fleet in
             let audience = try await self.load(fleet, 6_000, .apns)

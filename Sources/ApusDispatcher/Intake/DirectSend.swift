@@ -3,6 +3,7 @@ internal import ApusMessages
 internal import ApusProviders
 internal import ApusStore
 internal import ApusStreams
+internal import NIOCore
 
 /// A send to a few, straight from the mailbox to the providers: one look-up, one request each, one call that writes the outcomes and
 /// ends the entry. The path that a person waits on.
@@ -12,6 +13,7 @@ internal import ApusStreams
 struct DirectSend: Sendable {
     let handler: DispatchHandler
     let entry: StreamEntry
+    let turn: EntryTurn
     let identity: SendIdentity
     let context: SendContext
 
@@ -24,17 +26,14 @@ struct DirectSend: Sendable {
     }
 
     func perform() async throws -> Result {
-        let recipients = try await self.handler.instruments.timing(.resolve) { try await self.recipients() }
+        // Asked for together: a person waits.
+        async let resolved = self.handler.instruments.timing(.resolve) { try await self.recipients() }
+        let admission = try await self.admission()
+        let recipients = try await resolved
         guard recipients.count <= Limits.directRecipientsMax else { return .needsPlan }
-        guard try await self.isAdmitted() else { return .ended }
+        guard try await self.mayGoOut(admission) else { return .ended }
         self.handler.count(.accepted)
-        var outcomes: [RouteOutcome] = []
-        try await withThrowingTaskGroup(of: RouteOutcome.self) { group in
-            for plan in recipients.plans {
-                group.addTask { try await self.send(plan) }
-            }
-            for try await outcome in group { outcomes.append(outcome) }
-        }
+        let outcomes = try await self.send(try await self.counted(recipients.plans))
         do {
             try await self.handler.instruments.timing(.write) { try await self.conclude(outcomes, recipients) }
         } catch {
@@ -102,6 +101,7 @@ struct DirectSend: Sendable {
             var plan = RunPlan(send: self.context, context: route, lane: isExpress ? .express : .bulk, table: table)
             plan.publishedAtNanoseconds = self.context.command.publishedAtNanoseconds
             plan.reportsAtEnd = true
+            plan.ownedAt = .now() - .nanoseconds(Int64((.now - self.turn.ownedAt()) / .nanoseconds(1)))
             recipients.plans.append(plan)
         }
         return recipients
@@ -133,14 +133,18 @@ struct DirectSend: Sendable {
 
     // MARK: Whether
 
-    private func isAdmitted() async throws -> Bool {
-        guard !self.identity.key.isEmpty else { return true }
-        let command = self.context.command
-        let admission = try await self.handler.streams.admit(
-            app: command.app,
+    /// What the key names by now: this send, if nobody used it before. A plan that asks again for the same entry hears the same.
+    private func admission() async throws -> SendStreams.Admission {
+        guard !self.identity.key.isEmpty else { return .new }
+        return try await self.handler.streams.admit(
+            app: self.context.command.app,
             identity: self.identity,
             origin: self.entry.origin
         )
+    }
+
+    private func mayGoOut(_ admission: SendStreams.Admission) async throws -> Bool {
+        let command = self.context.command
         switch admission {
         case .new, .again: return true
         case .duplicate(let send):
@@ -160,9 +164,29 @@ struct DirectSend: Sendable {
         var update: RunUpdate
     }
 
+    /// The plans with their badges. All are counted before anything goes out: what fails here leaves nothing behind.
+    private func counted(_ plans: [RunPlan]) async throws -> [RunPlan] {
+        var plans = plans
+        for index in plans.indices {
+            try await RecipientLoader(store: self.handler.store).countBadges(for: &plans[index], isRepeated: false)
+        }
+        return plans
+    }
+
+    private func send(_ plans: [RunPlan]) async throws -> [RouteOutcome] {
+        // Nearly always there is one, which needs no task of its own.
+        guard plans.count != 1 else { return [try await self.send(plans[0])] }
+        return try await withThrowingTaskGroup(of: RouteOutcome.self) { group in
+            for plan in plans {
+                group.addTask { try await self.send(plan) }
+            }
+            var outcomes: [RouteOutcome] = []
+            for try await outcome in group { outcomes.append(outcome) }
+            return outcomes
+        }
+    }
+
     private func send(_ plan: RunPlan) async throws -> RouteOutcome {
-        var plan = plan
-        try await RecipientLoader(store: self.handler.store).countBadges(for: &plan, isRepeated: false)
         let token = try await self.handler.worker.start(plan)
         return RouteOutcome(token: token, plan: plan, update: try await self.handler.worker.update(token))
     }
@@ -189,6 +213,9 @@ struct DirectSend: Sendable {
         }
         let (streams, consumer, tag) = (self.handler.streams, self.handler.consumer, self.handler.keys.tag)
         guard retries.isEmpty, batches.count == 1 else {
+            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
+            let holding = SendStreams.Holding(stream: self.entry.stream, id: self.entry.id)
+            guard try await streams.renew([holding], by: consumer, tag: tag) == 1 else { return }
             _ = try await streams.promote(
                 self.context.command,
                 identity: self.identity,

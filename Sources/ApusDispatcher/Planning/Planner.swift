@@ -18,6 +18,8 @@ struct Planner: Sendable {
     let clock: any WallClock
     /// Told of every step that was taken.
     var progressed: @Sendable () -> Void = {}
+    /// Told when the plan waits for its send's own rate, and when it no longer does.
+    var waits: @Sendable (Bool) -> Void = { _ in }
     let logger: Logger
 
     /// How long a planner waits when its route has enough waiting: doubled from the first to the last.
@@ -71,9 +73,12 @@ struct Planner: Sendable {
             isStopping: isStopping,
             startedAt: self.clock.nanosecondsSince1970(),
         )
+        let unitsMax =
+            context.command.ratePerSecond > 0
+            ? StreamLimits.pacedUnitsPerStepMax : StreamLimits.unitsPerStepMax
         while true {
             guard !isStopping() else { return try await self.handBack(work) }
-            let find = try await self.find(source, after: cursor, context)
+            let find = try await self.find(source, after: cursor, unitsMax: unitsMax, context)
             switch try await self.take(find, from: cursor, work) {
             case .go(let next): cursor = next
             case .stop: return
@@ -88,12 +93,13 @@ struct Planner: Sendable {
     private func find(
         _ source: any RecipientSource,
         after cursor: PlanCursor,
+        unitsMax: Int,
         _ context: SendContext,
     ) async throws -> RecipientFind {
         guard context.expiresAt.map({ self.clock.now() < $0 }) ?? true else {
             return RecipientFind(next: cursor, isLast: true, isExpired: true)
         }
-        return try await source.next(after: cursor, unitsMax: StreamLimits.unitsPerStepMax)
+        return try await source.next(after: cursor, unitsMax: unitsMax)
     }
 
     private enum Turn {
@@ -123,6 +129,7 @@ struct Planner: Sendable {
             )
             switch result {
             case .ok:
+                self.waits(false)
                 self.progressed()
                 guard !find.isLast else {
                     try await self.observe(work)
@@ -132,7 +139,8 @@ struct Planner: Sendable {
             // The same cursor as this step's: it was written, only the answer was lost.
             case .moved(let there): return there == find.next.text && find.isLast ? .stop : .jump(there)
             case .lost, .paused, .cancelled: return .stop
-            case .full:
+            case .full, .paced:
+                self.waits(result == .paced)
                 guard !work.isStopping() else {
                     try await self.handBack(work)
                     return .stop

@@ -30,7 +30,7 @@ struct RunPlan: Sendable {
     var ratePerSecond: Double
     /// Whether it tells only of its end: a direct send, which has no journal.
     var reportsAtEnd = false
-    /// When it was asked whether the entry is this process's, which it was.
+    /// When the entry was this process's for certain.
     var ownedAt = NIODeadline.now()
 
     /// A run of a send at the rate that its publisher asked for.
@@ -83,6 +83,8 @@ struct RunUpdate: Sendable {
     var bitmap: [UInt8]
     /// Whether other recipients are marked than before.
     var changesMarks = false
+    /// Whether it has somebody to send to, and its send's rate does not allow it.
+    var waitsForPace = false
     /// Nothing is on the wire and nothing more will be sent.
     var isFinished: Bool
     /// Every recipient has its outcome or its retry.
@@ -101,6 +103,8 @@ final class ActiveRun {
     /// The trace that its latencies are shown with; nil: nobody records it.
     let recordedTrace: TraceID?
     let nonce = UInt64.random(in: .min ... .max)
+    /// What its retries are spread by: one draw for all of them, so that they come back in few units.
+    let draw = Double.random(in: 0..<1)
     let startedAt = NIODeadline.now()
     /// When its first request went out; nil: none has, or its end has been recorded.
     var firstSentAt: NIODeadline?
@@ -136,10 +140,14 @@ final class ActiveRun {
 
     /// Whether it may send nothing more before another report is written: the last one has been unwritten for long, because Redis
     /// is away; or the lease has run out unseen, because this process was frozen, and another may own the entry. A direct send, which
-    /// has no lease, is given back then.
+    /// writes only once, is given back then.
     func isHeldBack(now: NIODeadline, lease: TimeAmount) -> Bool {
-        if self.plan.reportsAtEnd { return now - self.startedAt >= Worker.directPatience }
-        let isUnwritten = self.waiter == nil && now - self.reportTakenAt > Worker.unwrittenTimeMax
+        let isUnwritten =
+            if self.plan.reportsAtEnd {
+                now - self.startedAt >= Worker.directPatience
+            } else {
+                self.waiter == nil && now - self.reportTakenAt > Worker.unwrittenTimeMax
+            }
         return isUnwritten || now - self.ownedAt >= lease
     }
 

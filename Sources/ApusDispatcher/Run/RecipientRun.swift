@@ -50,6 +50,8 @@ struct RecipientRun: Sendable {
     private var next = 0
     private var again: [UInt32] = []
     private var isStopped = false
+    /// How everybody ends who is not on the wire, and who comes back from there unseen; nil: they are sent to.
+    private var ending: (outcome: Outcome, reason: Reason)?
 
     /// A recipient that is tried again, and why.
     struct Deferred: Equatable, Sendable {
@@ -205,6 +207,10 @@ struct RecipientRun: Sendable {
         case .rejected(let reason):
             self.close(index, .rejected, reason, now: now, detail: detail())
         case .deferred(let deferral):
+            if deferral.isFree, let ending = self.ending {
+                self.close(index, ending.outcome, ending.reason, now: now)
+                break
+            }
             if deferral.isFree, !self.isStopped {
                 self.again.append(UInt32(index))
                 return .sendAgain
@@ -237,6 +243,7 @@ struct RecipientRun: Sendable {
 
     /// Ends everything that is not on the wire with that outcome.
     mutating func closeRest(_ outcome: Outcome, _ reason: Reason, now: UnixMilliseconds) {
+        self.ending = (outcome, reason)
         self.again.sort()
         for index in self.again { self.close(Int(index), outcome, reason, now: now) }
         self.again.removeAll()
@@ -267,25 +274,21 @@ struct RecipientRun: Sendable {
     ///
     /// Retries are held back until the run ends or the oldest has waited long enough for company, so that a storm makes few units.
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
-        var bySecond: [Int64: [Int]] = [:]
+        var retries: [(due: UnixMilliseconds, indices: [Int])] = []
         var elsewhere: [Int] = []
         var reasons: [Reason] = []
         if self.isFinished || self.deferredHasWaited(now: now) {
             for waiting in self.deferred {
-                if waiting.isElsewhere {
-                    elsewhere.append(waiting.index)
-                } else {
-                    bySecond[(waiting.due.value + 999) / 1_000, default: []].append(waiting.index)
-                }
+                if waiting.isElsewhere { elsewhere.append(waiting.index) }
                 self.settle(waiting.index)
                 reasons.append(waiting.reason)
             }
+            retries = Self.grouped(self.deferred.filter { !$0.isElsewhere }, now: now)
             self.deferred.removeAll(keepingCapacity: true)
             self.deferredSince = nil
         }
         let taken = self.report
         self.report.clear()
-        let retries = bySecond.sorted { $0.key < $1.key }.map { (UnixMilliseconds(seconds: $0.key), $0.value.sorted()) }
         var bitmap = self.done.journal
         var changesMarks = false
         if let marks = self.marks, self.isFinished {
@@ -303,6 +306,31 @@ struct RecipientRun: Sendable {
             bitmap: bitmap,
             changesMarks: changesMarks,
         )
+    }
+
+    /// A retry may wait for others of its unit by one part in so many of its wait.
+    private static let companyParts: Int64 = 4
+
+    /// Few units out of many retries: nobody is tried before the time, and nobody waits much longer for company. A unit that fell
+    /// apart at every try would end as one unit for each recipient.
+    private static func grouped(
+        _ deferred: [Deferred],
+        now: UnixMilliseconds
+    ) -> [(due: UnixMilliseconds, indices: [Int])] {
+        var groups: [(due: UnixMilliseconds, indices: [Int])] = []
+        var latest = UnixMilliseconds(0)
+        for waiting in deferred.sorted(by: { $0.due < $1.due }) {
+            let due = UnixMilliseconds(seconds: (waiting.due.value + 999) / 1_000)
+            if !groups.isEmpty, due <= latest {
+                groups[groups.count - 1].due = due
+                groups[groups.count - 1].indices.append(waiting.index)
+            } else {
+                groups.append((due, [waiting.index]))
+                let wait = max(0, due.milliseconds(since: now))
+                latest = due.advanced(byMilliseconds: max(1_000, wait / Self.companyParts))
+            }
+        }
+        return groups.map { ($0.due, $0.indices.sorted()) }
     }
 
     private func deferredHasWaited(now: UnixMilliseconds) -> Bool {

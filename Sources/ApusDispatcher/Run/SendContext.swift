@@ -89,7 +89,7 @@ final class RouteContext: Sendable {
     let needsBadges: Bool
     /// The same messages, addressed to Firebase installation ids: made when the first such device comes along.
     private let installations = Mutex<RenderedNotification<PreparedMessage>?>(nil)
-    private let forInstallations: @Sendable () -> RenderedNotification<PreparedMessage>
+    private let renderForInstallations: @Sendable () -> RenderedNotification<PreparedMessage>
 
     /// - Parameter forInstallations: the same messages for installation ids; nil: the route knows none.
     init(
@@ -102,21 +102,16 @@ final class RouteContext: Sendable {
         self.realm = Realm(route)
         self.number = number
         self.messages = messages
-        self.forInstallations = forInstallations ?? { messages }
+        self.renderForInstallations = forInstallations ?? { messages }
         self.needsBadges = messages.variants.contains { $0.needsBadge }
     }
 
-    /// What a recipient gets.
-    @inline(__always)
-    func message(for row: RecipientTable.Row) -> PreparedMessage {
-        row.isInstallation ? self.installationMessage(row.variant) : self.messages.variants[Int(row.variant)]
-    }
-
-    private func installationMessage(_ variant: UInt16) -> PreparedMessage {
+    /// The messages for those who are known by a Firebase installation id.
+    var forInstallations: RenderedNotification<PreparedMessage> {
         self.installations.withLock { made in
-            let messages = made ?? self.forInstallations()
+            let messages = made ?? self.renderForInstallations()
             made = messages
-            return messages.variants[Int(variant)]
+            return messages
         }
     }
 }

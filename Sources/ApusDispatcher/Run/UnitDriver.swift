@@ -17,8 +17,8 @@ struct UnitDriver {
     let tag: HashTag
     let worker: WorkerHandle
     let loader: RecipientLoader
-    /// Told of every report that was written.
-    let progressed: @Sendable () -> Void
+    /// Told of every report that was written, and while the run waits for its send's rate.
+    let turn: EntryTurn
     let instruments: DispatcherInstruments
     let logger: Logger
 
@@ -32,12 +32,7 @@ struct UnitDriver {
         case left
     }
 
-    func drive(
-        _ entry: StreamEntry,
-        unit: WorkUnit,
-        plan: RunPlan,
-        isStopping: @Sendable () -> Bool,
-    ) async throws -> End {
+    func drive(_ entry: StreamEntry, unit: WorkUnit, plan: RunPlan) async throws -> End {
         var plan = plan
         plan.ownedAt = .now()
         let verdict = try await self.tell(entry, unit, journal: nil, next: .begin)
@@ -55,7 +50,7 @@ struct UnitDriver {
         }
         let token = try await self.worker.start(plan)
         do {
-            return try await self.follow(token, entry, unit, plan, after: verdict.journal?.sequence ?? 0, isStopping)
+            return try await self.follow(token, entry, unit, plan, after: verdict.journal?.sequence ?? 0)
         } catch {
             await self.abandon(token)
             throw error
@@ -76,17 +71,21 @@ struct UnitDriver {
         _ unit: WorkUnit,
         _ plan: RunPlan,
         after lastSequence: UInt32,
-        _ isStopping: @Sendable () -> Bool,
     ) async throws -> End {
         var sequence = lastSequence
+        var isWaiting = false
         var rate = plan.ratePerSecond
         var hasStopped = false
         while true {
             let update = try await self.worker.update(token)
+            if update.waitsForPace != isWaiting {
+                isWaiting = update.waitsForPace
+                self.turn.waits(isWaiting)
+            }
             // Only what is written has a number, so that a gap tells of a report that is missing.
             if update.isDirty { sequence += 1 }
             let verdict = try await self.write(update, entry, unit, plan, sequence: sequence)
-            if update.isDirty, verdict.state != .lost { self.progressed() }
+            if update.isDirty, verdict.state != .lost { self.turn.progressed() }
             if update.isFinished {
                 try await self.worker.remove(token)
                 guard verdict.state != .lost else { return .lost }
@@ -98,7 +97,7 @@ struct UnitDriver {
                     rate = Double(verdict.ratePerSecond)
                     try await self.worker.setRate(token, perSecond: rate)
                 }
-                guard isStopping(), !hasStopped else { continue }
+                guard self.turn.isStopping(), !hasStopped else { continue }
                 hasStopped = true
                 try await self.worker.stop(token)
             case .paused, .lost, .done:

@@ -268,13 +268,17 @@ final class Worker {
         _ gateway: ProviderGateway,
         now: UInt64,
     ) -> Int {
+        let own = plan.context.messages.variants
+        var installations: [PreparedMessage] = []
         for sent in 0..<room {
             guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
             let row = plan.table.rows[index]
             let start = Int(row.tokenOffset)
             let id = APNsID(sendDigest: plan.send.digest, row)
+            // Looked up once for the batch: that takes a lock.
+            if row.isInstallation, installations.isEmpty { installations = plan.context.forInstallations.variants }
             let accepted = gateway.submit(
-                plan.context.message(for: row),
+                row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)],
                 token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
                 badge: plan.table.badge(index),
                 id: (id.high, id.low),
@@ -307,7 +311,7 @@ final class Worker {
         for active in self.runs {
             guard let active else { continue }
             self.expire(active, now: now)
-            let isTired = active.plan.reportsAtEnd && time - active.startedAt >= Self.directPatience
+            let isTired = active.plan.reportsAtEnd && active.isHeldBack(now: time, lease: self.settings.lease)
             if isTired, active.run.hasNext { self.setAside(active) }
             self.update(active, isFlush: true)
         }
@@ -338,6 +342,7 @@ final class Worker {
                 unsent: active.unsent,
                 bitmap: taken.bitmap,
                 changesMarks: taken.changesMarks,
+                waitsForPace: active.isParked && active.run.hasNext,
                 isFinished: isFinished,
                 isComplete: active.run.done.isComplete,
             )
@@ -417,7 +422,7 @@ extension Worker: ProviderGatewayDelegate {
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
             ),
             now: now,
-            draw: Double.random(in: 0..<1, using: &self.generator),
+            draw: active.draw,
         )
         switch consequence {
         case .settled: active.answered += 1

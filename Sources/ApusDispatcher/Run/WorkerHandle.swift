@@ -27,7 +27,11 @@ struct WorkerHandle: Sendable {
     /// Waits until the run has something to write, has ended, or a heartbeat has passed.
     func update(_ token: RunToken) async throws -> RunUpdate {
         let promise = self.eventLoop.makePromise(of: RunUpdate.self)
-        self.eventLoop.execute { self.box.value.awaitUpdate(token, promise) }
+        if self.eventLoop.inEventLoop {
+            self.box.value.awaitUpdate(token, promise)
+        } else {
+            self.eventLoop.execute { self.box.value.awaitUpdate(token, promise) }
+        }
         return try await promise.futureResult.get()
     }
 

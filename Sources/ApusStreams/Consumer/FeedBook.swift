@@ -20,6 +20,8 @@ struct FeedBook {
     private struct Held {
         var deliveries: UInt32
         var renewedAt: ContinuousClock.Instant
+        /// Whether it waits for something of its own: then it counts against no credit.
+        var isWaiting = false
     }
 
     private struct State {
@@ -32,9 +34,14 @@ struct FeedBook {
         /// What was not begun: a take-over may bring more than there is room for.
         var queue: [StreamEntry] = []
 
-        var credit: Int { max(0, self.feed.inHandMax - self.held.count) }
+        /// How many of the held wait for something of their own.
+        var waitingCount = 0
+
+        /// How many of the held count against the credit.
+        var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
+        var credit: Int { max(0, self.feed.inHandMax - self.busyCount) }
         var isWatchable: Bool { self.phase == .watched && self.credit > 0 }
-        var hasRoom: Bool { self.held.count - self.queue.count < self.feed.inHandMax }
+        var hasRoom: Bool { self.busyCount - self.queue.count < self.feed.inHandMax }
     }
 
     /// What becomes of an entry that has come.
@@ -91,9 +98,17 @@ struct FeedBook {
             preconditionFailure("an entry of a stream nobody asked for")
         }
         let held = Held(deliveries: entry.deliveries, renewedAt: now)
-        guard self.states[index].held.updateValue(held, forKey: entry.id) == nil else { return .known }
-        // Counted among the held by now: begun are those that do not wait.
-        guard self.states[index].held.count - self.states[index].queue.count <= self.states[index].feed.inHandMax else {
+        if let known = self.states[index].held[entry.id] {
+            self.states[index].held[entry.id] = Held(
+                deliveries: entry.deliveries,
+                renewedAt: now,
+                isWaiting: known.isWaiting
+            )
+            return .known
+        }
+        self.states[index].held[entry.id] = held
+        // Counted among the held by now: begun are those that are not in the queue.
+        guard self.states[index].busyCount - self.states[index].queue.count <= self.states[index].feed.inHandMax else {
             self.states[index].queue.append(entry)
             return .wait
         }
@@ -103,7 +118,23 @@ struct FeedBook {
     /// An entry is no longer in hand; the next one to begin, if one waited for that.
     mutating func ended(_ entry: StreamEntry) -> StreamEntry? {
         guard let index = self.indices[entry.stream] else { return nil }
-        self.states[index].held[entry.id] = nil
+        if self.states[index].held.removeValue(forKey: entry.id)?.isWaiting == true {
+            self.states[index].waitingCount -= 1
+        }
+        return self.roomMade(index)
+    }
+
+    /// An entry in hand begins to wait for something of its own, or no longer does; the next one to begin, if one waited for room.
+    mutating func waits(_ entry: StreamEntry, _ isWaiting: Bool) -> StreamEntry? {
+        guard let index = self.indices[entry.stream], let held = self.states[index].held[entry.id],
+            held.isWaiting != isWaiting
+        else { return nil }
+        self.states[index].held[entry.id]?.isWaiting = isWaiting
+        self.states[index].waitingCount += isWaiting ? 1 : -1
+        return isWaiting ? self.roomMade(index) : nil
+    }
+
+    private mutating func roomMade(_ index: Int) -> StreamEntry? {
         let state = self.states[index]
         // Where the blocking read does not wait for it, it would have to be interrupted.
         if state.phase == .lingering || state.phase == .watched && !state.isAwaited {
@@ -111,6 +142,11 @@ struct FeedBook {
         }
         guard !self.isStopped, self.states[index].hasRoom, !self.states[index].queue.isEmpty else { return nil }
         return self.states[index].queue.removeFirst()
+    }
+
+    /// When an entry in hand was this consumer's for certain; nil: it is not in hand.
+    func ownedAt(_ entry: StreamEntry) -> ContinuousClock.Instant? {
+        self.indices[entry.stream].flatMap { self.states[$0].held[entry.id]?.renewedAt }
     }
 
     /// Nothing more is begun or read. What waited is to be handed back; then it has ended.

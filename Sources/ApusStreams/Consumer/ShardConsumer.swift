@@ -330,9 +330,12 @@ package final class ShardConsumer: Sendable {
     private func begin(_ entry: StreamEntry) {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
             if let visitor = await self.gate.enter(entry) {
+                let begun = ContinuousClock.now
                 let turn = EntryTurn(
                     isStopping: { self.isStopping },
                     progressed: { self.gate.progressed(visitor) },
+                    waits: { self.waits(entry, $0) },
+                    ownedAt: { self.state.withLock { $0.book.ownedAt(entry) } ?? begun },
                 )
                 do {
                     if entry.isSuspect {
@@ -351,6 +354,12 @@ package final class ShardConsumer: Sendable {
             }
             self.ended(entry)
         }
+    }
+
+    private func waits(_ entry: StreamEntry, _ isWaiting: Bool) {
+        let next = self.state.withLock { $0.book.waits(entry, isWaiting) }
+        if let next { self.begin(next) }
+        self.pump()
     }
 
     private func ended(_ entry: StreamEntry) {

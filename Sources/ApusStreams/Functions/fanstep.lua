@@ -5,7 +5,8 @@
 --       stands: '' more to find · 'complete' · 'expired' (nobody more is looked for), 8 recipients planned in this step beside those of
 --       units, 9 OutcomeBatch without counts that tells of the end of a cancelled plan, 10 name of the units' stream without the tag,
 --       11 number of units, then per unit: recipients, WorkUnit, the id that it had when the call is repeated ('' else)
--- Returns: {'ok', ids of the units} · {'lost'} (another owns the entry) · {'moved', cursor} · {'full'} · {'paused'} · {'cancelled'}
+-- Returns: {'ok', ids of the units} · {'lost'} (another owns the entry) · {'moved', cursor} · {'full'} ·
+--          {'paced'} (the step before the last one is still waiting, of a send with a rate of its own) · {'paused'} · {'cancelled'}
 redis.register_function{function_name = 'apus1_fanstep', callback = function(keys, args)
     local plan, state = keys[1], keys[2]
     local group, consumer, entry = args[1], args[2], args[3]
@@ -13,7 +14,7 @@ redis.register_function{function_name = 'apus1_fanstep', callback = function(key
     if not owns(plan, group, consumer, entry) then
         return {'lost'}
     end
-    local now = redis.call('HMGET', state, 'state', 'cursor:' .. route)
+    local now = redis.call('HMGET', state, 'state', 'cursor:' .. route, 'rate', 'ahead:' .. route)
     if now[1] == 'paused' then
         put_aside(plan, group, entry, send_of(state), '')
         return {'paused'}
@@ -30,9 +31,17 @@ redis.register_function{function_name = 'apus1_fanstep', callback = function(key
         return {'moved', now[2]}
     end
     local work, units = tag .. args[10], tonumber(args[11])
-    if units > 0 and args[14] == '' and redis.call('XLEN', work) + units > UNITS_WAITING_MAX then
-        renew(plan, group, consumer, entry, true)
-        return {'full'}
+    -- The last units of the two steps before.
+    local before, last = string.match(now[4] or '', '^(%S*) (%S*)$')
+    if units > 0 and args[14] == '' then
+        if redis.call('XLEN', work) + units > UNITS_WAITING_MAX then
+            renew(plan, group, consumer, entry, true)
+            return {'full'}
+        end
+        if tonumber(now[3] or '0') > 0 and (before or '') ~= '' and #redis.call('XRANGE', work, before, before) > 0 then
+            renew(plan, group, consumer, entry, true)
+            return {'paced'}
+        end
     end
     local planned, ids = tonumber(args[8]), {}
     for index = 0, units - 1 do
@@ -41,6 +50,9 @@ redis.register_function{function_name = 'apus1_fanstep', callback = function(key
     end
     redis.call('HINCRBY', state, 'planned', digits(planned))
     redis.call('HSET', state, 'cursor:' .. route, args[5])
+    if units > 0 and tonumber(now[3] or '0') > 0 then
+        redis.call('HSET', state, 'ahead:' .. route, (last or '') .. ' ' .. ids[units])
+    end
     if args[6] ~= '' then
         redis.call('XADD', tag .. 'outcomes', '*', 'm', args[6])
     end

@@ -117,6 +117,19 @@ import Testing
         }
     }
 
+    @Test func `A direct send that was read a lease ago sends nothing and gives its recipients back`() async throws {
+        try await WorkerStage.with { stage in
+            var plan = try stage.plan(5, lane: .express)
+            plan.reportsAtEnd = true
+            plan.ownedAt = .now() - .seconds(10)
+            let token = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(token)
+            #expect(update.unsent == [0, 1, 2, 3, 4] && update.report.count == 0 && update.isFinished)
+            try await stage.worker.remove(token)
+            #expect(stage.accepted == 0)
+        }
+    }
+
     @Test func `Only so many direct sends wait for one route; the next ones are given back at once`() async throws {
         try await WorkerStage.with(ScriptedLeases { _, _ in nil }) { stage in
             var plan = try stage.plan(1, lane: .express)
