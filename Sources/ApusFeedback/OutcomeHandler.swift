@@ -169,6 +169,14 @@ struct OutcomeHandler: Sendable {
         receipt.counts = batch.counts
         receipt.firstAt = batch.firstAt
         receipt.lastAt = batch.lastAt
+        if batch.receiptLevel != .none, batch.replyTo.isEmpty {
+            receipt.carry(batch)
+            guard
+                try await self.streams.write(receipt, ending: entry, by: self.consumer, tag: self.keys.tag)
+            else { return }
+            self.shared.add(to: self.metrics.receipts[.final])
+            return self.count(batch)
+        }
         try await self.write(receipt, batch)
         guard
             try await self.streams.done(
@@ -185,9 +193,7 @@ struct OutcomeHandler: Sendable {
         let id = "recipients:\(batch.send):\(batch.unit):\(batch.sequence):\(batch.route)"
         var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
         receipt.recipients = batch.recipients
-        receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
-        receipt.traceparent = batch.traceparent
-        receipt.tracestate = batch.tracestate
+        receipt.carry(batch)
         try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
         self.shared.add(to: self.metrics.receipts[.recipients])
     }
@@ -195,9 +201,7 @@ struct OutcomeHandler: Sendable {
     private func write(_ receipt: SendReceipt, _ batch: OutcomeBatch) async throws {
         guard batch.receiptLevel != .none else { return }
         var receipt = receipt
-        receipt.publishedAtNanoseconds = batch.publishedAtNanoseconds
-        receipt.traceparent = batch.traceparent
-        receipt.tracestate = batch.tracestate
+        receipt.carry(batch)
         try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
@@ -218,5 +222,14 @@ struct OutcomeHandler: Sendable {
             metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]
         )
         _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
+    }
+}
+
+extension SendReceipt {
+    /// Tells of the same publication as the batch.
+    fileprivate mutating func carry(_ batch: OutcomeBatch) {
+        self.publishedAtNanoseconds = batch.publishedAtNanoseconds
+        self.traceparent = batch.traceparent
+        self.tracestate = batch.tracestate
     }
 }

@@ -88,6 +88,27 @@ extension SendStreams {
             arguments: [.bytes(bytes)],
         )
     }
+
+    /// Writes a receipt into the shard's own stream and acknowledges the entry that it ends, together. False: the entry is another's, or
+    /// was ended before.
+    package func write(
+        _ receipt: SendReceipt,
+        ending entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+    ) async throws -> Bool {
+        let reply = try await self.client.call(
+            "apus1_receipt",
+            on: tag,
+            keys: [StreamKeys(tag: tag).receipts, entry.stream],
+            arguments: [
+                .bytes(try receipt.encode()), .text(consumer.group), .text(consumer.name), .text(entry.id),
+            ],
+        )
+        guard reply.root.integer == 1 else { return false }
+        self.observer?.entriesAcknowledged(1, stream: entry.stream)
+        return true
+    }
 }
 
 /// When a send under way is told of: so long after the last time, and only if so much was done since. So a slow send is not told of
