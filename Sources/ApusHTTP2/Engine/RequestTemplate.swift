@@ -115,31 +115,28 @@ internal import CNghttp2
         unsafe self.fields = .allocate(capacity: texts.count)
         self.fieldCount = texts.count
         var cursor = unsafe self.memory
-        func place(_ bytes: some Collection<UInt8>) -> Segment {
+        func place(_ bytes: Span<UInt8>) -> Segment {
             let start = unsafe cursor
-            for byte in bytes {
-                unsafe cursor.pointee = byte
-                unsafe cursor += 1
-            }
+            unsafe bytes.copy(to: &cursor)
             return unsafe Segment(start: start, count: bytes.count)
         }
         for (index, text) in texts.enumerated() {
-            let name = place(text.0.utf8)
-            let value = place(text.1.utf8)
+            let name = place(text.0.utf8.span)
+            let value = place(text.1.utf8.span)
             unsafe (self.fields + index).initialize(to: nghttp2_nv(borrowing: name, value))
         }
         let pathField = unsafe self.fields[Self.pathIndex]
         unsafe self.pathPrefix = Segment(start: pathField.value, count: pathField.valuelen)
-        unsafe self.bodyPrefix = place(parts.front)
+        unsafe self.bodyPrefix = place(parts.front.span)
         unsafe self.bodyMiddle = .allocate(capacity: parts.middle.count)
         for (index, piece) in parts.middle.enumerated() {
             switch piece {
-            case .bytes(let bytes): unsafe self.bodyMiddle.initializeElement(at: index, to: .bytes(place(bytes)))
+            case .bytes(let bytes): unsafe self.bodyMiddle.initializeElement(at: index, to: .bytes(place(bytes.span)))
             case .token: unsafe self.bodyMiddle.initializeElement(at: index, to: .token)
             case .number: unsafe self.bodyMiddle.initializeElement(at: index, to: .number)
             }
         }
-        unsafe self.bodySuffix = place(parts.back)
+        unsafe self.bodySuffix = place(parts.back.span)
     }
 
     deinit {

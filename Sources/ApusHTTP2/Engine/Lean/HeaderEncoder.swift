@@ -137,21 +137,23 @@ internal import CNghttp2
             return
         }
         let before = self.table.generation
-        unsafe self.make(
+        let isShortest = unsafe self.make(
             block,
             state.pointee.templates[slot.pointee.template],
             state.pointee.authorizations[slot.pointee.authorization]
         )
-        if !isOnce, self.table.generation == before { unsafe block.pointee.generation = before }
+        if !isOnce, isShortest, self.table.generation == before { unsafe block.pointee.generation = before }
     }
 
+    /// Whether the same block made once more would be no shorter.
     private mutating func make(
         _ block: UnsafeMutablePointer<Block>,
         _ template: RequestTemplate?,
         _ authorization: HeaderValue?
-    ) {
+    ) -> Bool {
         guard let template else { preconditionFailure("a request without its template") }
         var fields: [HeaderTable.Field] = []
+        fields.reserveCapacity(template.fieldCount + 1)
         for index in 0..<template.fieldCount {
             let field = unsafe template.fields[index]
             unsafe fields.append(
@@ -174,10 +176,12 @@ internal import CNghttp2
         }
         // What does not fit as a whole would push itself out, request by request.
         let isIndexed = fields.reduce(0) { $0 + $1.tableBytes } <= self.table.bytesMax
+        var isShortest = true
         for (index, field) in fields.enumerated() {
             if index == pseudoCount { unsafe block.pointee.frontCount = block.pointee.bytes.count }
-            unsafe self.table.encode(field, isIndexed: isIndexed, to: &block.pointee.bytes)
+            if unsafe !self.table.encode(field, isIndexed: isIndexed, to: &block.pointee.bytes) { isShortest = false }
         }
         if fields.count == pseudoCount { unsafe block.pointee.frontCount = block.pointee.bytes.count }
+        return isShortest
     }
 }

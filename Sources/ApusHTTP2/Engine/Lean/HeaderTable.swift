@@ -1,19 +1,29 @@
 /// The dynamic table that the peer's decoder keeps of our headers (RFC 7541 §2.3.2), mirrored.
 struct HeaderTable {
     /// A header.
-    struct Field: Hashable {
-        var name: [UInt8]
-        var value: [UInt8]
+    struct Field: Equatable {
+        let name: [UInt8]
+        let value: [UInt8]
+        /// FNV-1a of both: compared first, so that a table is searched without looking into its texts.
+        let digest: UInt64
 
         init(_ name: [UInt8], _ value: [UInt8]) {
             self.name = name
             self.value = value
+            var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+            for byte in name { digest = (digest ^ UInt64(byte)) &* 0x0100_0000_01b3 }
+            digest = (digest ^ 0x3a) &* 0x0100_0000_01b3
+            for byte in value { digest = (digest ^ UInt64(byte)) &* 0x0100_0000_01b3 }
+            self.digest = digest
+        }
+
+        static func == (one: Field, other: Field) -> Bool {
+            one.digest == other.digest && one.name == other.name && one.value == other.value
         }
 
         @unsafe
         init(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
-            unsafe self.name = Array(name)
-            unsafe self.value = Array(value)
+            unsafe self.init(Array(name), Array(value))
         }
 
         /// What it counts in a table (RFC 7541 §4.1).
@@ -25,17 +35,21 @@ struct HeaderTable {
     /// Entries of the static table (RFC 7541 appendix A).
     private static let staticCount = 61
     /// Of the static table, what our requests have.
-    private static let whole: [Field: Int] = [
-        Field(Array(":method".utf8), Array("GET".utf8)): 2, Field(Array(":method".utf8), Array("POST".utf8)): 3,
-        Field(Array(":path".utf8), Array("/".utf8)): 4, Field(Array(":scheme".utf8), Array("https".utf8)): 7,
+    private static let whole: [(field: Field, index: Int)] = [
+        (Field(Array(":method".utf8), Array("GET".utf8)), 2), (Field(Array(":method".utf8), Array("POST".utf8)), 3),
+        (Field(Array(":path".utf8), Array("/".utf8)), 4), (Field(Array(":scheme".utf8), Array("https".utf8)), 7),
     ]
     private static let names: [[UInt8]: Int] = [
         Array(":authority".utf8): 1, Array(":method".utf8): 2, Array(":path".utf8): 4,
         Array("authorization".utf8): 23, Array("content-type".utf8): 31,
     ]
 
+    /// Fields that are remembered to have been met once, by their digests.
+    private static let metCount: UInt64 = 64
+
     /// Oldest first.
     private var entries: [Field] = []
+    private var met = [UInt64](repeating: 0, count: Int(Self.metCount))
     private var bytes = 0
     /// Bytes that it may hold.
     private(set) var bytesMax = Self.bytesMax
@@ -63,20 +77,30 @@ struct HeaderTable {
         return true
     }
 
-    /// Appends a field, shortest form first; an indexed one that is not in the table yet is put there.
-    mutating func encode(_ field: Field, isIndexed: Bool, to block: inout GrowingBytes) {
-        if let index = Self.whole[field] {
-            return Self.append(index, prefixBits: 7, pattern: 0x80, to: &block)
+    /// Appends a field, shortest form first; an indexed one that is not in the table yet is put there when it is met again: what one
+    /// send alone has would push out what all have. False: it was met for the first time, and the next block has a shorter form.
+    @discardableResult
+    mutating func encode(_ field: Field, isIndexed: Bool, to block: inout GrowingBytes) -> Bool {
+        if let known = Self.whole.first(where: { $0.field == field }) {
+            Self.append(known.index, prefixBits: 7, pattern: 0x80, to: &block)
+            return true
         }
         if isIndexed, let place = self.entries.lastIndex(of: field) {
-            return Self.append(Self.staticCount + self.entries.count - place, prefixBits: 7, pattern: 0x80, to: &block)
+            Self.append(Self.staticCount + self.entries.count - place, prefixBits: 7, pattern: 0x80, to: &block)
+            return true
         }
-        Self.appendLiteral(field, pattern: isIndexed ? 0x40 : 0, prefixBits: isIndexed ? 6 : 4, to: &block)
-        guard isIndexed else { return }
+        let isMetAgain = self.met[Int(field.digest % Self.metCount)] == field.digest
+        self.met[Int(field.digest % Self.metCount)] = field.digest
+        guard isIndexed, isMetAgain else {
+            Self.appendLiteral(field, pattern: 0, prefixBits: 4, to: &block)
+            return !isIndexed
+        }
+        Self.appendLiteral(field, pattern: 0x40, prefixBits: 6, to: &block)
         self.evict(to: self.bytesMax - field.tableBytes)
         self.entries.append(field)
         self.bytes += field.tableBytes
         self.generation += 1
+        return true
     }
 
     private mutating func evict(to bytes: Int) {
