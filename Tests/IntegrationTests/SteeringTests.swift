@@ -50,7 +50,7 @@ import Testing
     func `A cancelled send tells exactly who was reached`(reached: Int) async throws {
         try await Fleet.with(faults: Self.slow(apns: 100, fcm: 100)) { fleet in
             let tokens = try await Self.load(20_000, fleet)
-            let dispatcher = try await fleet.startDispatcher()
+            let dispatcher = try await fleet.startDispatcher(["window": "\(Self.window)"])
             let feedback = try await fleet.startFeedback()
             try await fleet.send(.topic("news"), id: "s")
             let streams = fleet.installation.streams
@@ -64,7 +64,8 @@ import Testing
             let cancelled = SystemClock().nanosecondsSince1970()
             let ledger = try await fleet.completion(of: "s")
             let late = fleet.simulator.ledger.snapshot.acceptedCount(since: cancelled + 50_000_000, send: "s")
-            #expect(late <= Self.windows, "accepted later than 50 ms after the cancellation")
+            // What is on the wire of both routes, and what a journal flush on its way lets out in its place.
+            #expect(late <= 2 * 2 * Self.window, "accepted later than 50 ms after the cancellation")
 
             let accepted = fleet.accepted(of: "s")
             #expect(accepted.values.allSatisfy { $0 == 1 })
@@ -83,8 +84,8 @@ import Testing
         }
     }
 
-    /// Recipients that may be on the wire at once, on both routes.
-    private static let windows = 6_000
+    /// Recipients of a route that may be on the wire at once.
+    private static let window = 200
 
     @Test func `A paused send stands still, survives a kill, and is completed exactly once`() async throws {
         try await Fleet.with(faults: Self.slow(apns: 100, fcm: 100)) { fleet in

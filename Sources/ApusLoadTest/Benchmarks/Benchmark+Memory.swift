@@ -68,7 +68,9 @@ extension Benchmark {
         bar: 1,
     ) { run in
         let report = try await Drill.twentyKills.run(.long, seed: run.seed, say: run.say)
-        guard report.devices > 0 else { throw LaboratoryError(report.complaints.joined(separator: "; ")) }
+        guard report.devices > 0, report.complaints.isEmpty else {
+            throw LaboratoryError(report.complaints.joined(separator: "; "))
+        }
         return [
             "lost": Double(report.lost), "repeated": Double(report.repeated), "bound": Double(report.bound),
             "repeated_over_bound": report.worstShareOfBound,
