@@ -37,8 +37,16 @@ public enum JSONWriter {
     /// everything else stands as UTF-8.
     public static func append(string text: String, to bytes: inout [UInt8]) {
         bytes.append(0x22)
-        Self.append(escaped: text.utf8, to: &bytes)
+        // Nearly all texts need no escape: they are copied as a whole.
+        var needsEscape = false
+        for byte in text.utf8 { needsEscape = needsEscape || Self.needsEscape(byte) }
+        if needsEscape { Self.append(escaped: text.utf8, to: &bytes) } else { bytes.append(contentsOf: text.utf8) }
         bytes.append(0x22)
+    }
+
+    @inline(__always)
+    private static func needsEscape(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == 0x22 || byte == 0x5c || byte == 0x7f
     }
 
     /// Appends the inside of a JSON string, without quotes. The bytes must be UTF-8; each is looked at by itself, which is

@@ -49,8 +49,8 @@ package struct RenderedBody: Hashable, Sendable {
     ///
     /// - Parameter places: paths of member names. What stands there is left out: a token inside its quotes, a badge as it is.
     package init(_ object: JSONObject, places: [Place]) {
-        var writer = SegmentWriter(places: places)
-        writer.append(object, path: [])
+        var writer = SegmentWriter()
+        writer.append(object, depth: 0, places)
         self.segments = writer.finish()
     }
 
@@ -71,24 +71,25 @@ package struct RenderedBody: Hashable, Sendable {
 
 /// Walks objects only: no place lies within an array.
 private struct SegmentWriter {
-    let places: [RenderedBody.Place]
     private var segments: [RenderedBody.Segment] = []
     private var bytes: [UInt8] = []
 
-    init(places: [RenderedBody.Place]) { self.places = places }
+    init() { self.bytes.reserveCapacity(1_024) }
 
-    mutating func append(_ object: JSONObject, path: [String]) {
+    /// - Parameters:
+    ///   - depth: how many members lead to the object.
+    ///   - places: those that lie within it.
+    mutating func append(_ object: JSONObject, depth: Int, _ places: [RenderedBody.Place]) {
         self.bytes.append(0x7b)
         for (index, member) in object.members.enumerated() {
             if index > 0 { self.bytes.append(0x2c) }
             JSONWriter.append(string: member.name, to: &self.bytes)
             self.bytes.append(0x3a)
-            let memberPath = path + [member.name]
-            if let place = self.places.first(where: { $0.path == memberPath }) {
+            let inside = places.filter { $0.path[depth] == member.name }
+            if let place = inside.first(where: { $0.path.count == depth + 1 }) {
                 self.append(place.segment)
-            } else if let inner = member.value.object, self.places.contains(where: { $0.path.starts(with: memberPath) })
-            {
-                self.append(inner, path: memberPath)
+            } else if let inner = member.value.object, !inside.isEmpty {
+                self.append(inner, depth: depth + 1, inside)
             } else {
                 JSONWriter.append(member.value, to: &self.bytes)
             }

@@ -15,7 +15,7 @@ public struct RESPEncoder: Sendable {
         precondition(argumentCount > 0, "a command has a name")
         self.buffer = ByteBufferAllocator().buffer(capacity: 16 + reservingBytes + argumentCount * 8)
         self.missing = argumentCount
-        self.buffer.writeHead(0x2a, argumentCount)
+        self.buffer.writeArrayHead(argumentCount)
     }
 
     /// Whether as many arguments were written as promised.
@@ -23,44 +23,30 @@ public struct RESPEncoder: Sendable {
 
     /// The next argument.
     public mutating func append(_ bytes: Span<UInt8>) {
-        self.begin(byteCount: bytes.count)
-        unsafe bytes.withUnsafeBufferPointer { source in _ = unsafe self.buffer.writeBytes(source) }
-        self.buffer.writeStaticString("\r\n")
+        precondition(self.missing > 0, "more arguments than promised")
+        self.missing -= 1
+        self.buffer.writeArgument(bytes)
     }
 
     /// The next argument.
-    public mutating func append(_ bytes: [UInt8]) {
-        self.begin(byteCount: bytes.count)
-        self.buffer.writeBytes(bytes)
-        self.buffer.writeStaticString("\r\n")
-    }
+    public mutating func append(_ bytes: [UInt8]) { self.append(bytes.span) }
 
     /// The next argument.
-    public mutating func append(_ text: String) {
-        self.begin(byteCount: text.utf8.count)
-        self.buffer.writeString(text)
-        self.buffer.writeStaticString("\r\n")
-    }
+    public mutating func append(_ text: String) { self.append(text.utf8.span) }
 
     /// The next argument.
-    public mutating func append(_ bytes: ByteBuffer) {
-        self.begin(byteCount: bytes.readableBytes)
-        self.buffer.writeImmutableBuffer(bytes)
-        self.buffer.writeStaticString("\r\n")
-    }
+    public mutating func append(_ bytes: ByteBuffer) { self.append(bytes.readableBytesUInt8Span) }
 
     /// The next argument: a number, in decimal digits.
     public mutating func append(_ number: Int64) {
-        var digits = 1
-        var rest = number.magnitude
-        while rest >= 10 {
-            rest /= 10
-            digits += 1
+        unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: RESPNumber.digitsMax + 1) { digits in
+            var start = unsafe RESPNumber.write(number.magnitude, before: digits.count, of: digits)
+            if number < 0 {
+                start -= 1
+                unsafe digits[start] = 0x2d
+            }
+            unsafe self.append(Span(_unsafeElements: UnsafeBufferPointer(rebasing: digits[start...])))
         }
-        self.begin(byteCount: number < 0 ? digits + 1 : digits)
-        if number < 0 { self.buffer.writeInteger(UInt8(0x2d)) }
-        self.buffer.writeDecimal(number.magnitude)
-        self.buffer.writeStaticString("\r\n")
     }
 
     /// The next argument.
@@ -72,36 +58,64 @@ public struct RESPEncoder: Sendable {
         case .integer(let number): self.append(number)
         }
     }
-
-    private mutating func begin(byteCount: Int) {
-        precondition(self.missing > 0, "more arguments than promised")
-        self.missing -= 1
-        self.buffer.writeHead(0x24, byteCount)
-    }
 }
 
 extension ByteBuffer {
-    /// A type byte, a number and the end of the line.
-    fileprivate mutating func writeHead(_ type: UInt8, _ number: Int) {
-        self.writeInteger(type)
-        self.writeDecimal(UInt64(number))
-        self.writeStaticString("\r\n")
+    /// `*<number>\r\n`.
+    fileprivate mutating func writeArrayHead(_ count: Int) {
+        unsafe self.writeWithUnsafeMutableBytes(minimumWritableBytes: RESPNumber.digitsMax + 3) { bytes in
+            unsafe RESPNumber.writeLine(0x2a, count, to: bytes)
+        }
     }
 
-    fileprivate mutating func writeDecimal(_ number: UInt64) {
-        guard number >= 10 else {
-            self.writeInteger(UInt8(truncatingIfNeeded: 0x30 + number))
-            return
-        }
-        unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
-            var start = 20
-            var rest = number
-            while rest > 0 {
-                start -= 1
-                unsafe digits[start] = UInt8(truncatingIfNeeded: 0x30 + rest % 10)
-                rest /= 10
+    /// `$<length>\r\n<bytes>\r\n`, in one go.
+    fileprivate mutating func writeArgument(_ argument: Span<UInt8>) {
+        unsafe self.writeWithUnsafeMutableBytes(minimumWritableBytes: RESPNumber.digitsMax + 5 + argument.count) {
+            bytes in
+            let head = unsafe RESPNumber.writeLine(0x24, argument.count, to: bytes)
+            let end = head + argument.count
+            unsafe argument.withUnsafeBytes { source in
+                unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[head..<end]).copyMemory(from: source)
             }
-            _ = unsafe self.writeBytes(UnsafeBufferPointer(rebasing: UnsafeBufferPointer(digits)[start..<20]))
+            unsafe bytes[end] = 0x0d
+            unsafe bytes[end + 1] = 0x0a
+            return end + 2
         }
+    }
+}
+
+/// Decimal digits.
+private enum RESPNumber {
+    /// Of the largest number.
+    static let digitsMax = 20
+
+    /// Writes a number's digits so that they end before that place; where they begin.
+    @unsafe @inline(__always)
+    static func write(_ number: UInt64, before end: Int, of bytes: UnsafeMutableBufferPointer<UInt8>) -> Int {
+        var (start, rest) = (end, number)
+        repeat {
+            start -= 1
+            unsafe bytes[start] = UInt8(truncatingIfNeeded: 0x30 + rest % 10)
+            rest /= 10
+        } while rest > 0
+        return start
+    }
+
+    /// Writes a type byte, a number and the end of the line; how many bytes that took.
+    @unsafe @inline(__always)
+    static func writeLine(_ type: UInt8, _ number: Int, to bytes: UnsafeMutableRawBufferPointer) -> Int {
+        var (digits, unit) = (1, 1)
+        while number / unit >= 10 {
+            digits += 1
+            unit *= 10
+        }
+        unsafe bytes[0] = type
+        for index in 0..<digits {
+            unsafe bytes[1 + index] = UInt8(truncatingIfNeeded: 0x30 + number / unit % 10)
+            unit /= 10
+        }
+        unsafe bytes[1 + digits] = 0x0d
+        unsafe bytes[2 + digits] = 0x0a
+        return digits + 3
     }
 }

@@ -48,10 +48,11 @@ package final class QuarantineGate: Sendable {
 
     /// Waits for an entry's turn; nil: nothing may begin any more.
     func enter(_ entry: StreamEntry) async -> Visitor? {
-        let visitor = self.state.withLock { state in
+        let (visitor, isAdmitted) = self.state.withLock { state in
             state.nextVisitor += 1
-            return state.nextVisitor
+            return (state.nextVisitor, state.machine.admits(state.nextVisitor, isSuspect: entry.isSuspect))
         }
+        if isAdmitted { return visitor }
         let mayBegin = await withCheckedContinuation { continuation in
             self.run { state in
                 state.suspended[visitor] = Suspended(continuation: continuation, entry: entry)

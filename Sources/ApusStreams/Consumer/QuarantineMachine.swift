@@ -57,15 +57,19 @@ struct QuarantineMachine {
     /// Whether nobody need wait: entries begin at once, or never.
     var isOpen: Bool { self.isStopped || self.state == .open }
 
+    /// Lets in at once whom nobody need wait for; false: to be asked for by ``arrived(_:isSuspect:)``.
+    mutating func admits(_ visitor: Visitor, isSuspect: Bool) -> Bool {
+        guard !self.isStopped, !isSuspect, self.state == .open else { return false }
+        self.running.insert(visitor)
+        return true
+    }
+
     mutating func arrived(_ visitor: Visitor, isSuspect: Bool) -> [Action] {
         guard !self.isStopped else { return [.refuse(visitor)] }
         guard isSuspect else {
-            guard self.state == .open else {
-                self.waiting.append(visitor)
-                return []
-            }
-            self.running.insert(visitor)
-            return [.admit(visitor)]
+            if self.admits(visitor, isSuspect: false) { return [.admit(visitor)] }
+            self.waiting.append(visitor)
+            return []
         }
         self.suspects.append(visitor)
         return self.state == .open ? self.callNext() : []

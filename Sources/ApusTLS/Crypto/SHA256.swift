@@ -56,6 +56,7 @@ internal import COpenSSL
 
     /// The hash of the parts one after another.
     package static func hash(_ parts: [UInt8]...) -> [UInt8] {
+        if parts.count == 1, let only = parts.first { return Self.hash(only.span) }
         var hash = SHA256()
         for part in parts { hash.update(part.span) }
         return hash.finish()
@@ -63,9 +64,13 @@ internal import COpenSSL
 
     /// The hash of the bytes.
     package static func hash(_ bytes: Span<UInt8>) -> [UInt8] {
-        var hash = SHA256()
-        hash.update(bytes)
-        return hash.finish()
+        unsafe bytes.withUnsafeBufferPointer { bytes in
+            unsafe [UInt8](unsafeUninitializedCapacity: Self.bytesCount) { hash, count in
+                let code = unsafe EVP_Digest(bytes.baseAddress, bytes.count, hash.baseAddress, nil, Self.algorithm, nil)
+                precondition(code == 1, "SHA-256 did not hash")
+                count = Self.bytesCount
+            }
+        }
     }
 
     /// The hash of a text's UTF-8 bytes.
