@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusProviders
 
 /// The recipients of one run, laid out for sending: rows beside each other, tokens in one buffer.
 ///
@@ -94,5 +95,21 @@ struct RecipientTable: Sendable {
                 return DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation)
             }
         )
+    }
+}
+
+extension APNsID {
+    /// The id of a send to a row.
+    init(sendDigest: UInt64, _ row: RecipientTable.Row) {
+        if row.partition == RecipientTable.addressPartition {
+            self.init(sendDigest: sendDigest, place: .address(row.ordinal))
+        } else {
+            self.init(
+                sendDigest: sendDigest,
+                partition: row.partition,
+                ordinal: row.ordinal,
+                generation: row.generation,
+            )
+        }
     }
 }

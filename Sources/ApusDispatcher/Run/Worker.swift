@@ -484,19 +484,3 @@ enum WorkerError: Error {
     /// The run has ended and was removed.
     case noSuchRun
 }
-
-extension APNsID {
-    /// The id of a send to a row.
-    fileprivate init(sendDigest: UInt64, _ row: RecipientTable.Row) {
-        if row.partition == RecipientTable.addressPartition {
-            self.init(sendDigest: sendDigest, place: .address(row.ordinal))
-        } else {
-            self.init(
-                sendDigest: sendDigest,
-                partition: row.partition,
-                ordinal: row.ordinal,
-                generation: row.generation,
-            )
-        }
-    }
-}
