@@ -30,7 +30,7 @@ public struct CommonMetrics: Sendable {
     public let configurationReloadSuccess: Gauge
     /// Log lines by level.
     public let logMessages: CounterBy<LogLevelLabel>
-    /// Log lines dropped because the writer could not keep up.
+    /// Log lines that were not written: the writer could not keep up, or one place of the code said too much.
     public let logMessagesDropped: CounterBy<LogLevelLabel>
     /// Spans of traces, by what became of them.
     public let spans: CounterBy<SpanOutcomeLabel>
@@ -81,7 +81,7 @@ public struct CommonMetrics: Sendable {
         )
         self.logMessagesDropped = catalogue.counter(
             "apus_log_messages_dropped_total",
-            "Log lines dropped because the output could not keep up.",
+            "Log lines that were not written: the output could not keep up, or one place of the code said too much.",
             by: .all,
         )
         self.spans = catalogue.counter(

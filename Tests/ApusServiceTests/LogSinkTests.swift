@@ -43,6 +43,31 @@ private struct StoppedClock: WallClock {
         #expect(exposition.contains("apus_log_messages_total{level=\"debug\"} 1\n"))
     }
 
+    @Test func `An error that comes again and again is written some times, and counted each time`() async throws {
+        let pipe = Pipe()
+        let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        let sink = LogSink(writer: writer, isJSON: false, level: .info, clock: StoppedClock())
+        var catalogue = MetricCatalogue()
+        let build = BuildInformation(service: "s", version: "v", revision: "r", swiftVersion: "6")
+        let metrics = CommonMetrics(&catalogue, build: build, reading: [])
+        let registry = MetricRegistry(catalogue)
+        sink.count(in: registry.shared, metrics)
+        let logger = sink.logger("test")
+        for number in 0..<LogRepeats.linesMax + 5 { logger.error("again", metadata: ["n": "\(number)"]) }
+        logger.error("another")
+        for _ in 0..<LogRepeats.linesMax + 5 { logger.info("all of these") }
+        sink.flush(within: .seconds(30))
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: try pipe.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count { $0.contains("again") } == LogRepeats.linesMax)
+        #expect(lines.count { $0.contains("another") } == 1)
+        #expect(lines.count { $0.contains("all of these") } == LogRepeats.linesMax + 5)
+        let exposition = String(decoding: await registry.exposition(.prometheusText), as: UTF8.self)
+        #expect(exposition.contains("apus_log_messages_total{level=\"error\"} \(LogRepeats.linesMax + 6)\n"))
+        #expect(exposition.contains("apus_log_messages_dropped_total{level=\"error\"} 5\n"))
+    }
+
     /// Nobody reads the pipe: the writer's thread blocks, who logs does not.
     @Test func aStuckReaderCostsLinesAndNoTime() throws {
         let pipe = Pipe()

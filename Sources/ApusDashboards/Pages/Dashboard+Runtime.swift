@@ -100,7 +100,7 @@ extension Dashboard {
 
     private static let dropped = Panel.lines(
         "Log lines dropped",
-        "Because the output could not keep up.",
+        "Because the output could not keep up, or one place of the code said too much.",
         .perSecond,
         PanelQuery(W.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
     )

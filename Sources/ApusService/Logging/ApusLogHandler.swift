@@ -10,6 +10,7 @@ public final class LogSink: Sendable {
     private let isJSON: Bool
     private let clock: any WallClock
     private let levelIndex: Atomic<Int>
+    private let repeats = Mutex(LogRepeats())
     private let counters = Mutex<(shared: SharedMetrics, metrics: CommonMetrics)?>(nil)
 
     package init(writer: LogWriter, isJSON: Bool, level: Logger.Level, clock: any WallClock) {
@@ -49,8 +50,18 @@ public final class LogSink: Sendable {
     public func flush(within limit: Duration) { self.writer.flush(within: limit) }
 
     func log(_ event: LogEvent, label: String, metadata: Logger.Metadata) {
+        let now = self.clock.nanosecondsSince1970()
+        var metadata = metadata
+        // What is less than a warning is asked for by the level, and says each thing once.
+        if event.level >= .warning {
+            let place = LogRepeats.Place(file: event.file, line: event.line)
+            guard let withheld = self.repeats.withLock({ $0.admit(place, at: now) }) else {
+                return self.count(event.level, isTaken: false)
+            }
+            if withheld > 0 { metadata["withheld"] = .stringConvertible(withheld) }
+        }
         let line = LogLine(
-            nanosecondsSince1970: self.clock.nanosecondsSince1970(),
+            nanosecondsSince1970: now,
             level: event.level,
             label: label,
             message: event.message.description,
@@ -58,10 +69,14 @@ public final class LogSink: Sendable {
             metadata: metadata,
         )
         let isTaken = self.writer.write(self.isJSON ? line.json() : line.text(), level: event.level)
+        self.count(event.level, isTaken: isTaken)
+    }
+
+    private func count(_ level: Logger.Level, isTaken: Bool) {
         guard let counters = self.counters.withLock({ $0 }) else { return }
-        guard let level = LogLevelLabel(rawValue: Self.index(of: event.level)) else { return }
-        counters.shared.add(to: counters.metrics.logMessages[level])
-        if !isTaken { counters.shared.add(to: counters.metrics.logMessagesDropped[level]) }
+        guard let label = LogLevelLabel(rawValue: Self.index(of: level)) else { return }
+        counters.shared.add(to: counters.metrics.logMessages[label])
+        if !isTaken { counters.shared.add(to: counters.metrics.logMessagesDropped[label]) }
     }
 
     private static func index(of level: Logger.Level) -> Int {

@@ -1,0 +1,61 @@
+/// Decides which warnings and errors are written when one place of the code says too much: some in each second, and how many were
+/// withheld. So a provider that is away fills neither the disk nor the bill of who collects logs. Pure.
+package struct LogRepeats: Sendable {
+    /// A place of the code that logs.
+    package struct Place: Hashable, Sendable {
+        /// The source file.
+        package var file: String
+        /// The line in it.
+        package var line: UInt
+
+        /// A place.
+        package init(file: String, line: UInt) {
+            self.file = file
+            self.line = line
+        }
+    }
+
+    /// Lines that one place may write within ``spanNanoseconds``: enough to tell of every app and route of a small installation.
+    package static let linesMax = 10
+    /// Nanoseconds after which a place may write as many again.
+    package static let spanNanoseconds: Int64 = 1_000_000_000
+    /// Places that are kept in mind; beyond, all begin anew.
+    package static let placesMax = 512
+
+    private struct Count {
+        var since: Int64
+        var written = 0
+        var withheld = 0
+    }
+
+    private var counts: [Place: Count] = [:]
+
+    /// Nothing was said yet.
+    package init() {}
+
+    /// How many places it has in mind.
+    package var placesCount: Int { self.counts.count }
+
+    /// Takes note of a line.
+    ///
+    /// - Parameter now: nanoseconds; a clock that is set back begins a new span.
+    /// - Returns: how many lines of this place were withheld since the last that was written; nil: this one is too.
+    package mutating func admit(_ place: Place, at now: Int64) -> Int? {
+        var count = self.counts[place] ?? Count(since: now)
+        if now < count.since || now - count.since >= Self.spanNanoseconds {
+            count.since = now
+            count.written = 0
+        }
+        if self.counts.count >= Self.placesMax, self.counts[place] == nil { self.counts.removeAll() }
+        guard count.written < Self.linesMax else {
+            count.withheld += 1
+            self.counts[place] = count
+            return nil
+        }
+        let withheld = count.withheld
+        count.written += 1
+        count.withheld = 0
+        self.counts[place] = count
+        return withheld
+    }
+}
