@@ -10,6 +10,7 @@ import Testing
         let report = try await drill.run(.short)
         #expect(report.complaints.isEmpty, "\(report.line)")
         #expect(report.lost == 0 && report.strangers == 0 && report.repeated <= report.bound)
+        #expect(report.wronglyDeleted == 0)
         #expect(report.devices > 0 && report.planned >= report.devices && report.ledger[.open] == 0)
     }
 }

@@ -83,6 +83,7 @@ import Testing
             #expect(try await fleet.completion(of: "second").total(.accepted) == 40_000)
             #expect(Comparison(accepted: fleet.accepted(of: "second"), audience: audience) == .exact)
             #expect(try await dispatcher.metric("apus_dispatcher_retries_total") == 0)
+            #expect(try await fleet.deleted(devices) == 0)
             #expect(try await dispatcher.metric("apus_config_last_reload_successful") == 1)
             let expiry = try await dispatcher.metric("apus_provider_credential_expiry_timestamp_seconds")
             let now = Date().timeIntervalSince1970
@@ -159,6 +160,7 @@ import Testing
                 try await expectSending("kept-\(number)")
             }
             #expect(try await Self.reloads(.apns, "taken", dispatcher) == 1)
+            #expect(try await fleet.deleted(devices) == 0)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -224,6 +226,7 @@ import Testing
             }
             try await expectSending("after")
             #expect(try await Self.reloads(.apns, "taken", dispatcher) == 0)
+            #expect(try await fleet.deleted(devices) == 0)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

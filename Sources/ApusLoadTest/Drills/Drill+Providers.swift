@@ -17,6 +17,38 @@ extension Drill {
         }
     }
 
+    static let wrongCertificate = Drill(
+        "wrong-certificate",
+        "Apple ends every connection with GOAWAY because of our certificate, until another one is in its place."
+    ) { run in
+        var terms = DrillTerms(devices: run.sized(4_000, 100_000)) { plan in
+            plan.apns.goAwayAfterRequests = 1
+            plan.apns.goAway.reason = "BadCertificateEnvironment"
+            plan.apns.goAway.lastStream = .none
+        }
+        terms.showsCertificate = true
+        return try await DrillStage.with(run, terms) { stage in
+            let ledger = stage.laboratory.simulator.ledger
+            let start = ContinuousClock.now
+            try await stage.publish()
+            try await stage.awaitAccepted(stage.devices.count { $0.provider == .fcm }, .fcm)
+            try await eventually("Apple has said what is wrong") { ledger.snapshot.summary.goAways >= 1 }
+            // Long enough for a storm, if there were one.
+            try await Task.sleep(for: .seconds(run.sized(2, 20)))
+            let goAways = ledger.snapshot.summary.goAways
+            stage.report.figures["go_aways"] = .integer(goAways)
+            // Each gateway asks again after ten seconds, for express and for bulk; there are two gateways.
+            let most = 8 * (1 + Int((ContinuousClock.now - start) / .seconds(10)))
+            stage.report.require(goAways <= most, "\(goAways) connections were tried against Apple's word")
+            let early = ledger.snapshot.timeline.accepted(.apns, from: 0)
+            stage.report.require(early == 0, "\(early) were accepted in spite of the certificate")
+            stage.setFaults { plan in plan.apns = FaultRates() }
+            run.say("another certificate, after \(goAways) attempts")
+            try await stage.renewCertificate()
+            try await stage.conclude { try await stage.laboratory.hastenRetries() }
+        }
+    }
+
     static let providerStalled = Drill(
         "provider-stalled",
         "Apple takes every request and answers none, until its connections break; Google is well."

@@ -28,7 +28,8 @@ package struct Drill: Sendable {
     /// All of them, in the order of reading.
     package static let all: [Drill] = [
         .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .zombie,
-        .feedbackKilled, .redisRestarted, .redisPaused, .goAway, .providerStalled, .providerDown, .quotaStorm,
+        .feedbackKilled, .redisRestarted, .redisPaused, .goAway, .wrongCertificate, .providerStalled, .providerDown,
+        .quotaStorm,
         .unavailableStorm, .poison,
     ]
 

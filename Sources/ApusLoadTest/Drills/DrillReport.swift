@@ -18,6 +18,8 @@ package struct DrillReport: Hashable, Sendable {
     package var repeated = 0
     /// Acceptances that nobody asked for.
     package var strangers = 0
+    /// Living devices that are not in the store any more.
+    package var wronglyDeleted = 0
     /// How often at most something may be repeated.
     package var bound = 0
     /// From each kill until the dead one owned nothing any more; empty: nobody was killed.
@@ -85,6 +87,7 @@ package struct DrillReport: Hashable, Sendable {
     mutating func judge() {
         self.require(self.lost == 0, "\(self.lost) were lost")
         self.require(self.strangers == 0, "\(self.strangers) were accepted that nobody asked for")
+        self.require(self.wronglyDeleted == 0, "\(self.wronglyDeleted) devices were deleted that are alive")
         self.require(self.repeated <= self.bound, "\(self.repeated) were repeated, at most \(self.bound) may be")
     }
 
@@ -108,6 +111,7 @@ package struct DrillReport: Hashable, Sendable {
             "passed": .bool(self.passed),
             "devices": .integer(self.devices), "lost": .integer(self.lost), "repeated": .integer(self.repeated),
             "bound": .integer(self.bound), "strangers": .integer(self.strangers),
+            "wrongly_deleted": .integer(self.wronglyDeleted),
             "takeover_seconds": self.takeoverSeconds.max().map { Self.number($0, 3) } ?? .null,
             "takeovers": .array(self.takeoverSeconds.map { Self.number($0, 3) }),
             "planned": .integer(self.planned), "accepted": .integer(self.accepted), "ledger": .object(ledger),

@@ -4,6 +4,7 @@ internal import ApusRedis
 internal import ApusSimulator
 internal import ApusStreams
 internal import ApusTestKit
+internal import FoundationEssentials
 
 /// What a drill's fleet is like.
 struct DrillTerms: Sendable {
@@ -19,6 +20,8 @@ struct DrillTerms: Sendable {
     var flushMilliseconds: Int64 = 10
     /// How long an owner may be silent, in milliseconds.
     var leaseMilliseconds: Int64 = 1_000
+    /// Whether dispatchers show Apple a client certificate instead of signing tokens.
+    var showsCertificate = false
     /// Share of dead tokens.
     var deadShare = 0.0
     /// Whether Redis keeps an append-only file.
@@ -109,9 +112,34 @@ final class DrillStage {
     /// Starts another dispatcher.
     @discardableResult
     func startDispatcher() async throws -> ServiceProcess {
-        let dispatcher = try await self.laboratory.startDispatcher(self.terms.dispatcherSettings)
+        let certificate = self.terms.showsCertificate ? try self.writeCertificate() : nil
+        let dispatcher = try await self.laboratory.start(
+            "dispatcher",
+            self.terms.dispatcherSettings,
+            certificate: certificate,
+        )
         self.dispatchers.append(dispatcher)
         return dispatcher
+    }
+
+    /// Puts a new certificate in the place of the one before, and has the dispatchers take it into use.
+    func renewCertificate() async throws {
+        _ = try self.writeCertificate()
+        for dispatcher in self.dispatchers {
+            dispatcher.reload()
+            try await eventually("\(dispatcher.name) shows the new certificate", timeout: self.patience) {
+                try await dispatcher.metric("apus_provider_credential_reloads_total") >= 1
+            }
+        }
+    }
+
+    /// Writes a certificate that serves the app; the file's name is always the same.
+    private func writeCertificate() throws -> String {
+        let file = "\(self.laboratory.folder)/apple-certificate.pem"
+        let topic = SimulatedApp.demo.bundleID ?? ""
+        let pem = try self.laboratory.simulator.clientCertificatePEM(topics: [topic])
+        try Data(pem.utf8).write(to: URL(filePath: file), options: .atomic)
+        return file
     }
 
     /// Starts feedback anew, after the first one ended.
@@ -216,6 +244,8 @@ final class DrillStage {
         }
         self.noteRate()
         try await self.awaitQuiet()
+        let living = self.devices.filter { !self.laboratory.simulator.isDead($0.token, provider: $0.provider) }
+        self.report.wronglyDeleted += try await self.laboratory.deleted(living)
         for dispatcher in self.dispatchers { try await dispatcher.terminate() }
         try await self.feedback.terminate()
         self.report.judge()

@@ -50,4 +50,11 @@ extension Laboratory {
         }
         return devices
     }
+
+    /// How many of those that were registered are not in the store any more.
+    package func deleted(_ devices: [LaboratoryDevice], app: String = Laboratory.app) async throws -> Int {
+        let (store, app) = (self.installation.store, try AppID(app))
+        let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) != nil }
+        return found.count { !$0 }
+    }
 }

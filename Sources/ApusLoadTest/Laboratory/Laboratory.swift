@@ -178,12 +178,14 @@ package final class Laboratory: Sendable {
     ///   - name: `dispatcher`, `feedback` or `registration`.
     ///   - settings: what is not standard.
     ///   - apple: in Apple's place.
+    ///   - certificate: the file of a client certificate for Apple with its key; nil: the apps sign with their keys.
     ///   - sandboxPort: of a simulator that stands in for Apple's sandbox; nil: the apps do not use it.
     ///   - missing: apps that its configuration leaves out.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
         apple: ServiceConfiguration.AppleStandIn? = nil,
+        certificate: String? = nil,
         sandboxPort: Int? = nil,
         missing: Set<String> = [],
     ) async throws -> ServiceProcess {
@@ -198,6 +200,7 @@ package final class Laboratory: Sendable {
         services.traceEndpoint = self.configuration.traceEndpoint
         services.traceCAFile = self.configuration.traceCAFile
         services.apple = apple
+        services.appleCertificate = certificate
         services.sandboxPort = sandboxPort
         services.credentials.apps.removeAll { missing.contains($0.app.name) }
         services.rates = self.configuration.rates

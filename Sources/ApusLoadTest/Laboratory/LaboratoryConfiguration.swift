@@ -83,6 +83,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var traceCAFile: String?
     /// In Apple's place.
     package var apple: AppleStandIn?
+    /// A client certificate for Apple with its key, in PEM; nil: the apps sign with their keys.
+    package var appleCertificate: String?
     /// The port of Apple's sandbox; nil: the apps are in production only.
     package var sandboxPort: Int?
     /// How fast the dispatchers may go.
@@ -121,11 +123,17 @@ package struct ServiceConfiguration: Hashable, Sendable {
     private func app(_ files: SimulatorCredentials.App) -> [String] {
         var lines = ["  \(files.app.name):"]
         if let keyFile = files.keyFile {
+            lines.append("    apns:")
+            if let appleCertificate {
+                lines.append("      certificate_file: \(Self.quoted(appleCertificate))")
+            } else {
+                lines += [
+                    "      team_id: \(Self.quoted(files.app.teamID))",
+                    "      key_id: \(Self.quoted(files.app.keyID))",
+                    "      key_file: \(Self.quoted(keyFile))",
+                ]
+            }
             lines += [
-                "    apns:",
-                "      team_id: \(Self.quoted(files.app.teamID))",
-                "      key_id: \(Self.quoted(files.app.keyID))",
-                "      key_file: \(Self.quoted(keyFile))",
                 "      topic: \(Self.quoted(files.app.bundleID ?? ""))",
                 "      environments: [\(self.sandboxPort == nil ? "production" : "production, sandbox")]",
                 "      rate_per_second: \(Self.rate(self.rates.applePerSecond))",

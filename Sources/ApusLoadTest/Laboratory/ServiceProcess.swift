@@ -130,6 +130,9 @@ package final class ServiceProcess: Sendable {
         await self.process.end(keepingDirectory: true)
     }
 
+    /// SIGHUP: it reads its configuration and the files named there again.
+    package func reload() { self.process.signal(SIGHUP) }
+
     /// SIGSTOP: it does nothing more, and keeps its connections.
     package func freeze() { self.process.signal(SIGSTOP) }
 
