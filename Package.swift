@@ -15,11 +15,13 @@ let swiftSettings: [SwiftSetting] = [
 func library(
     _ name: String,
     _ dependencies: [Target.Dependency],
+    exclude: [String] = [],
     resources: [Resource]? = nil,
 ) -> Target {
     .target(
         name: name,
         dependencies: dependencies,
+        exclude: exclude,
         resources: resources,
         swiftSettings: swiftSettings + [.strictMemorySafety()],
     )
@@ -158,7 +160,8 @@ let package = Package(
         // 5 Tools
         library(
             "ApusSimulator",
-            ["ApusCore", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, nioHTTP1, logging, yams],
+            ["ApusCore", "ApusMetrics", "ApusTLS", "ApusHTTP2", nioCore, nioPosix, nioHTTP1, logging, yams],
+            exclude: ["README.md"],
         ),
         library(
             "ApusLoadTest",
@@ -251,7 +254,10 @@ let package = Package(
                 "ApusInstallation", "ApusFeedback", "ApusTestKit", "ApusTLS", nioCore, nioHTTP1, nioPosix, logging,
             ],
         ),
-        tests("ApusSimulatorTests", ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", nioCore, nioPosix]),
+        tests(
+            "ApusSimulatorTests",
+            ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", "ApusTestKit", nioCore, nioPosix],
+        ),
         tests(
             "ApusPublisherTests",
             [

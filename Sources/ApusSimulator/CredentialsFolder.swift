@@ -10,6 +10,8 @@ public struct SimulatorCredentials: Hashable, Sendable {
         public let app: SimulatedApp
         /// Its APNs key, `.p8`; nil: not at Apple's.
         public let keyFile: String?
+        /// A client certificate for APNs with its key, PEM, that serves the app's alerts, calls and complications; nil: not at Apple's.
+        public let certificateFile: String?
         /// Its service account, JSON; nil: not at Google's.
         public let serviceAccountFile: String?
     }
@@ -32,6 +34,7 @@ struct CredentialsFolder {
     func write(
         _ keys: SimulatorKeys,
         addresses: SimulatorAddresses,
+        now: UnixMilliseconds,
     ) throws(SimulatorError) -> SimulatorCredentials {
         do {
             let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o700]
@@ -50,12 +53,29 @@ struct CredentialsFolder {
             if app.bundleID != nil, let key = keys.appleKeys[app.keyID] {
                 keyFile = try self.file("AuthKey_\(app.keyID).p8", Array(key.pem.utf8), isSecret: true)
             }
+            var certificateFile: String?
+            if let bundleID = app.bundleID {
+                let identity = try keys.clientCertificate(
+                    topics: [bundleID, "\(bundleID).voip", "\(bundleID).complication"],
+                    environments: Set(ProviderEnvironment.allCases),
+                    validity: CertificateValidity(from: now),
+                )
+                let pem = identity.certificateChainPEM + identity.privateKeyPEM
+                certificateFile = try self.file("\(app.name)-certificate.pem", Array(pem.utf8), isSecret: true)
+            }
             var accountFile: String?
             if let project = app.projectID {
                 let json = keys.serviceAccount(projectID: project, tokenURI: addresses.tokenURI ?? "")
                 accountFile = try self.file("\(app.name)-service-account.json", json, isSecret: true)
             }
-            apps.append(SimulatorCredentials.App(app: app, keyFile: keyFile, serviceAccountFile: accountFile))
+            apps.append(
+                SimulatorCredentials.App(
+                    app: app,
+                    keyFile: keyFile,
+                    certificateFile: certificateFile,
+                    serviceAccountFile: accountFile,
+                )
+            )
         }
         let ports = try self.file(
             "ports.json",
@@ -92,6 +112,7 @@ struct CredentialsFolder {
                     app["key_id"] = .string(files.app.keyID)
                     app["key_file"] = .string(keyFile)
                 }
+                if let certificateFile = files.certificateFile { app["certificate_file"] = .string(certificateFile) }
                 if let accountFile = files.serviceAccountFile {
                     app["project_id"] = .string(files.app.projectID ?? "")
                     app["service_account_file"] = .string(accountFile)

@@ -166,7 +166,8 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Writes what clients need into a folder: `ca.pem`, `ports.json`, and per app a `.p8` key and a service account.
+    /// Writes what clients need into a folder: `ca.pem`, `ports.json`, and per app a `.p8` key, a client certificate and a service
+    /// account.
     ///
     /// - Parameters:
     ///   - apps: apps to register before.
@@ -177,7 +178,11 @@ public final class Simulator: Sendable {
     ) throws -> SimulatorCredentials {
         if !apps.isEmpty { try self.register(apps) }
         let keys = self.keys.withLock { $0 }
-        return try CredentialsFolder(folder: folder).write(keys, addresses: self.addresses)
+        return try CredentialsFolder(folder: folder).write(
+            keys,
+            addresses: self.addresses,
+            now: self.world.clock.now(),
+        )
     }
 
     // MARK: Audiences that providers hold

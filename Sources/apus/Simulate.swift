@@ -11,7 +11,7 @@ struct Simulate: AsyncParsableCommand {
         abstract: "Simulate Apple's and Google's push services.",
         discussion: """
             Listens with HTTP/2 over TLS, writes the credentials that a dispatcher needs, and keeps a ledger of every \
-            request, to be read at the control port: GET /summary, /sends, /timeline, /accepted, /ledger (NDJSON), \
+            request, to be read at the control port: GET /summary, /metrics, /sends, /timeline, /accepted, /ledger (NDJSON), \
             /ca.pem; POST /dead, /faults, /listeners, /reset.
             """,
     )

@@ -92,6 +92,13 @@ enum ControlClient {
             #expect(sends.body.hasPrefix(#"{"send":"s1","requests":10000,"accepted":10000,"repeated":0,"#))
             let summary = try await self.ask(simulator, "GET", "/summary")
             #expect(summary.body.hasPrefix(#"{"entries":10000,"apns":{"200":10000},"#))
+            let metrics = try await self.ask(simulator, "GET", "/metrics")
+            let lines = metrics.body.split(separator: "\n")
+            #expect(metrics.status == 200 && lines.contains("# TYPE apus_simulator_requests_total counter"))
+            #expect(lines.contains(#"apus_simulator_requests_total{route="apns",code="200"} 10000"#))
+            #expect(lines.contains("apus_simulator_ledger_entries 10000"))
+            let connections = lines.first { $0.hasPrefix("apus_simulator_connections_total ") }
+            #expect(connections?.split(separator: " ").last.flatMap { Int($0) } ?? 0 >= 1)
 
             #expect(try await self.ask(simulator, "POST", "/reset").status == 200)
             #expect(try await self.ask(simulator, "GET", "/ledger").body.isEmpty)
@@ -127,7 +134,8 @@ enum ControlClient {
     @Test func nonsenseIsRefused() async throws {
         try await withSimulator { simulator in
             let table = [
-                ("GET", "/", "", 404), ("PUT", "/summary", "", 405), ("GET", "/ledger?status=x", "", 400),
+                ("GET", "/", "", 404), ("PUT", "/summary", "", 405), ("POST", "/metrics", "", 405),
+                ("GET", "/ledger?status=x", "", 400),
                 ("GET", "/ledger?limit=%", "", 400), ("POST", "/faults", "{", 400), ("POST", "/dead", "[]", 400),
                 ("POST", "/dead", #"{"dead":[]}"#, 400), ("POST", "/dead", #"{"provider":"fcm","dead":["t"]}"#, 400),
                 ("POST", "/dead", #"{"provider":"fcm","bad":[5]}"#, 400), ("POST", "/dead", #"{"share":2}"#, 400),

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusMetrics
 
 /// What the control listener can do.
 ///
@@ -6,6 +7,7 @@ internal import ApusCore
 /// GET  /ledger?provider=&status=&send=&token=&since=&limit=   every request, NDJSON
 /// GET  /sends                                                 the numbers of each send, NDJSON
 /// GET  /summary                                               counters, JSON
+/// GET  /metrics                                               the same for Prometheus
 /// GET  /timeline?since=                                       acceptances in every 10 ms that had some, NDJSON
 /// GET  /accepted?since=&provider=&send=                       how many were accepted since, JSON
 /// GET  /ca.pem                                                the certificate to trust
@@ -49,6 +51,11 @@ struct ControlRoutes: Sendable {
         case ("GET", "/sends"): return self.sends
         case ("GET", "/summary"):
             return Self.json(200, self.world.ledger.snapshot.summary.json)
+        case ("GET", "/metrics"):
+            let summary = self.world.ledger.snapshot.summary
+            return .later {
+                (200, SimulatorMetrics.format.contentType, await SimulatorMetrics.exposition(summary))
+            }
         case ("GET", "/timeline"): return self.timeline(query)
         case ("GET", "/accepted"): return self.accepted(query)
         case ("GET", "/ca.pem"):
@@ -58,8 +65,8 @@ struct ControlRoutes: Sendable {
             return Self.json(200, Array("{}".utf8))
         case ("POST", "/faults"), ("POST", "/dead"): return self.order(path, body)
         case ("POST", "/listeners"): return self.listeners(body)
-        case (_, "/ledger"), (_, "/sends"), (_, "/summary"), (_, "/ca.pem"), (_, "/reset"), (_, "/faults"),
-            (_, "/dead"), (_, "/timeline"), (_, "/accepted"), (_, "/listeners"):
+        case (_, "/ledger"), (_, "/sends"), (_, "/summary"), (_, "/metrics"), (_, "/ca.pem"), (_, "/reset"),
+            (_, "/faults"), (_, "/dead"), (_, "/timeline"), (_, "/accepted"), (_, "/listeners"):
             return Self.refusal(405, "this path takes another method")
         default: return Self.refusal(404, "no such path")
         }
