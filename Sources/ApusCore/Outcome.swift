@@ -35,25 +35,28 @@ public enum Outcome: UInt8, CaseIterable, Sendable, Hashable {
     public static let final: [Outcome] = Self.allCases.filter { $0 != .open }
 }
 
-/// Why, in few words: the closed set that metrics and ledgers use. The provider's own word travels beside it.
+/// Why, in few words: the closed set that metrics and ledgers use. The provider's own word travels beside it: Apple's of
+/// https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns, Google's of
+/// https://firebase.google.com/docs/cloud-messaging/error-codes.
 public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     /// Nothing to explain.
     case none = 1
-    /// The app is gone from the device.
+    /// The app is gone from the device: `Unregistered`, `ExpiredToken`; `UNREGISTERED`.
     case unregistered = 2
-    /// The token is malformed or of the other environment.
+    /// The token is malformed or of the other environment: `BadDeviceToken`; `INVALID_ARGUMENT` about the token.
     case badToken = 3
-    /// The token belongs to another app.
+    /// The token belongs to another app: `DeviceTokenNotForTopic`.
     case wrongTopic = 4
-    /// The token belongs to another Firebase project.
+    /// The token belongs to another Firebase project: `SENDER_ID_MISMATCH`.
     case wrongSender = 5
-    /// The message breaks a rule.
+    /// The message breaks a rule: `PayloadTooLarge`, `BadPriority` and their like; `INVALID_ARGUMENT` about the message.
     case payload = 6
-    /// Key, certificate, account or their rights.
+    /// Key, certificate, account or their rights: `InvalidProviderToken`, `TopicDisallowed`; `PERMISSION_DENIED`,
+    /// `THIRD_PARTY_AUTH_ERROR`.
     case credentials = 7
-    /// Too many requests.
+    /// Too many requests: `TooManyRequests`; `QUOTA_EXCEEDED`.
     case rateLimited = 8
-    /// The provider's own trouble.
+    /// The provider's own trouble: `InternalServerError`, `ServiceUnavailable`, `Shutdown`; `INTERNAL`, `UNAVAILABLE`.
     case providerUnavailable = 9
     /// No answer in time.
     case timeout = 10

@@ -26,7 +26,9 @@ public enum Provider: UInt8, CaseIterable, Sendable, Hashable, Comparable {
     public static func < (one: Provider, other: Provider) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// Which of Apple's two worlds a token belongs to. The other providers know only production.
+/// Which of Apple's two worlds a token belongs to: one of the sandbox does not work in production, nor the other way round
+/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). The other providers know
+/// only production.
 public enum ProviderEnvironment: UInt8, CaseIterable, Sendable, Hashable {
     /// App Store and TestFlight builds; every FCM and Web Push device.
     case production = 1
@@ -49,22 +51,26 @@ public enum ProviderEnvironment: UInt8, CaseIterable, Sendable, Hashable {
 }
 
 /// What a token addresses.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/registering-your-app-with-apns,
+/// https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications,
+/// https://firebase.google.com/docs/cloud-messaging/manage-tokens
 public enum TokenKind: UInt8, CaseIterable, Sendable, Hashable {
     /// The ordinary one: APNs device token, FCM registration token, Web Push endpoint.
     case device = 1
-    /// A Firebase installation id.
+    /// A Firebase installation id, which takes the registration token's place since 2026.
     case installation = 2
-    /// PushKit.
+    /// PushKit, for calls.
     case voip = 3
-    /// Starts Live Activities of one type.
+    /// Push to start: starts Live Activities of one type (iOS 17.2).
     case liveActivityStart = 4
-    /// Updates one Live Activity.
+    /// Updates and ends one Live Activity; may change while it lasts.
     case liveActivityUpdate = 5
-    /// A joined push-to-talk channel.
+    /// A joined push-to-talk channel, valid until it is left.
     case pushToTalk = 6
     /// WidgetKit.
     case widgets = 7
-    /// Control Center controls.
+    /// Control Center controls (iOS 18).
     case controls = 8
 }
 

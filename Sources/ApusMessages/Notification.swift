@@ -4,43 +4,54 @@ public import ApusCore
 ///
 /// Schema: `Protos/apus/v1/notification.proto`. Empty strings and lists mean "not said".
 public struct Notification: Hashable, Sendable {
-    /// What it is for; decides APNs' push type, topic suffix and priority rules.
+    /// What it is for: Apple's push types by name, each with the topic that belongs to it. FCM takes ``alert``, ``background`` and
+    /// ``voip``; the rest is for Apple alone.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     public enum Kind: UInt8, CaseIterable, Sendable {
-        /// Shown to a person.
+        /// Shown to a person: an alert, a badge or a sound. Push type `alert`.
         case alert = 1
-        /// Wakes the app.
+        /// Wakes the app and shows nothing; priority ``Priority/normal`` only, and not more than two or three an hour. Push type
+        /// `background`.
         case background = 2
-        /// An incoming call.
+        /// An incoming call, to a PushKit token; 5,120 bytes instead of 4,096. Push type `voip`, topic with `.voip`.
         case voip = 3
-        /// A watch complication.
+        /// A watch complication's update. Topic with `.complication`.
         case complication = 4
-        /// A file provider's change.
+        /// A change for a file provider extension. Push type `fileprovider`, topic with `.pushkit.fileprovider`.
         case fileProvider = 5
-        /// Device management.
+        /// Device management, its payload is `mdm` and nothing else. The topic is the UID of the MDM push certificate.
         case mdm = 6
-        /// A location query.
+        /// A location query; needs a key, not a certificate. Topic with `.location-query`.
         case location = 7
-        /// A Live Activity's start, update or end.
+        /// A Live Activity's start, update or end. Push type `liveactivity`, topic with `.push-type.liveactivity`.
         case liveActivity = 8
-        /// Push to talk.
+        /// Starts the push-to-talk service for a channel; priority ``Priority/high`` only. Topic with `.voip-ptt`.
         case pushToTalk = 9
-        /// Widgets to reload.
+        /// Widgets to reload. Topic with `.push-type.widgets`.
         case widgets = 10
-        /// Controls to reload.
+        /// Controls to reload. Topic with `.push-type.controls`.
         case controls = 11
     }
 
     /// How urgent it is.
+    ///
+    /// Source: Apple's `apns-priority`
+    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns), Google's
+    /// `AndroidMessagePriority` (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages), `Urgency` of
+    /// RFC 8030 §5.3.
     public enum Priority: UInt8, CaseIterable, Sendable {
-        /// At once: APNs 10, Android HIGH, Urgency high.
+        /// At once, even if that wakes a sleeping device: APNs 10, Android HIGH, Urgency high.
         case high = 1
-        /// Considering the device's power: APNs 5, Android NORMAL, Urgency normal.
+        /// Considering the device's power, perhaps grouped and later: APNs 5, Android NORMAL, Urgency normal.
         case normal = 2
-        /// Power first: APNs 1, Android NORMAL, Urgency low.
+        /// The device's power above all, never waking it: APNs 1, Android NORMAL, Urgency low.
         case low = 3
     }
 
-    /// How much it may interrupt.
+    /// How much it may interrupt: Apple's `interruption-level`.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
     public enum InterruptionLevel: UInt8, CaseIterable, Sendable {
         /// Quietly into the list.
         case passive = 1
@@ -53,6 +64,8 @@ public struct Notification: Hashable, Sendable {
     }
 
     /// Whether FCM draws it or hands the same words as data to the app.
+    ///
+    /// Source: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
     public enum FCMStyle: UInt8, CaseIterable, Sendable {
         /// FCM draws.
         case notification = 1
@@ -68,7 +81,10 @@ public struct Notification: Hashable, Sendable {
         case increment(UInt32)
     }
 
-    /// Until when it is worth delivering.
+    /// Until when it is worth delivering: Apple's `apns-expiration`, FCM's `ttl`, Web Push's `TTL`. Without one Apple stores for 30
+    /// days at most, and FCM for four weeks.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns, https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
     public enum Expiry: Hashable, Sendable {
         /// Until then.
         case at(UnixMilliseconds)
@@ -76,7 +92,9 @@ public struct Notification: Hashable, Sendable {
         case ttl(milliseconds: Int64)
     }
 
-    /// What is heard.
+    /// What is heard: Apple's `sound`, as a name or as the dictionary of a critical alert.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
     public struct Sound: Hashable, Sendable {
         /// A file in the app, or "default".
         public var name: String
@@ -113,6 +131,8 @@ public struct Notification: Hashable, Sendable {
     }
 
     /// A Live Activity's change.
+    ///
+    /// Source: https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
     public struct LiveActivity: Hashable, Sendable {
         /// What happens to it.
         public enum Event: UInt8, CaseIterable, Sendable {
@@ -126,17 +146,17 @@ public struct Notification: Hashable, Sendable {
 
         /// What happens to it.
         public var event: Event
-        /// A JSON object.
+        /// `content-state`, a JSON object that the app's `ContentState` decodes with the standard decoder.
         public var contentStateJSON: String = ""
         /// Start only, required there.
         public var attributesType: String = ""
         /// Start only, required there: a JSON object.
         public var attributesJSON: String = ""
-        /// Nil: when sent.
+        /// Nil: when sent. Of two updates the device shows the later one.
         public var timestamp: UnixMilliseconds?
         /// When it is shown as stale.
         public var staleAt: UnixMilliseconds?
-        /// End only: when it is removed; in the past: at once.
+        /// End only: when it is removed, within four hours; in the past: at once; nil: after up to four hours.
         public var dismissAt: UnixMilliseconds?
         /// iOS 18: start, and ask for an update token.
         public var inputPushToken: Bool = false

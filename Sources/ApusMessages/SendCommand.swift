@@ -34,17 +34,18 @@ public enum Target: Hashable, Sendable {
     case users([String])
     /// Subscribers of a topic.
     case topic(String)
-    /// A condition over topics: `'a' in topics && !('b' in topics)`.
+    /// A condition over topics in FCM's grammar: `'a' in topics && !('b' in topics)`. Apus holds the audience.
     case condition(String)
     /// Condition grammar plus attributes.
     case expression(String)
     /// Every device of the app, or of these providers.
     case everyone([Provider])
-    /// FCM holds the audience.
+    /// FCM holds the audience of a topic (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
     case fcmTopic(String)
-    /// FCM holds the audience; at most five topics.
+    /// FCM holds the audience; at most five topics (https://firebase.google.com/docs/cloud-messaging/send-message).
     case fcmCondition(String)
-    /// Apple holds the audience: a broadcast channel, and whether it was made to keep its latest message.
+    /// Apple holds the audience: a broadcast channel of Live Activities, and whether it was made to keep its latest message
+    /// (https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns).
     case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)
 }
 

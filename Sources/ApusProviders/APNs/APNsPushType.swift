@@ -78,6 +78,8 @@ package enum APNsPushType: String, CaseIterable, Sendable {
 }
 
 /// Apple's `apns-priority`.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 package enum APNsPriority: Int, CaseIterable, Sendable {
     /// At once.
     case immediately = 10
