@@ -92,15 +92,14 @@ struct OutcomeHandler: Sendable {
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
             self.count(batch)
-            var receipt = SendReceipt(id: "final:\(batch.send)", send: batch.send, app: batch.app, kind: .final)
+            // Another one when there was one before: whoever drops repeats must not drop this.
+            let id = "final:\(batch.send)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
+            var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .final)
             receipt.planned = ledger.planned
             receipt.counts = ledger.counts
             receipt.firstAt = ledger.firstAt
             receipt.lastAt = ledger.lastAt
-            if ledger.isExpired {
-                let detail = "it lost its worth before all its recipients were found"
-                receipt.problem = Problem(code: "expired", field: "notification.expiry", detail: detail)
-            }
+            receipt.problem = ledger.problem
             try await self.write(receipt, batch)
             let trace = TraceContext(traceparent: batch.traceparent)?.child("feedback", of: batch.send)
             self.record(batch, ledger, trace)

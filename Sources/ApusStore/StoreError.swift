@@ -1,7 +1,7 @@
 package import ApusRedis
 
 /// Why the store could not do what it was asked.
-package struct StoreError: Error, Sendable, CustomStringConvertible {
+package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
     /// What kind of trouble it is.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Value: String {

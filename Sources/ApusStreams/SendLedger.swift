@@ -24,6 +24,10 @@ public struct SendLedger: Hashable, Sendable {
     public var isPlanning = false
     /// Whether it lost its worth before all its recipients were found.
     public var isExpired = false
+    /// Plans of it that lie among the dead letters: whom they would have found is not in `planned`.
+    public var unplanned: UInt32 = 0
+    /// How often it was opened again after its end, by a plan that was replayed.
+    public var reopened: UInt32 = 0
     /// Recipients per second that it may reach; 0: as many as its routes allow.
     public var ratePerSecond: UInt32 = 0
     /// Recipients found so far.
@@ -44,6 +48,18 @@ public struct SendLedger: Hashable, Sendable {
         return self.planned > closed ? self.planned - closed : 0
     }
 
+    /// Why not everybody was looked for whom it was meant for; nil: everybody was, or is still to be.
+    public var problem: Problem? {
+        if self.unplanned > 0 {
+            let detail =
+                "some of its recipients were never looked for: a plan of it is a dead letter, and goes on when replayed"
+            return Problem(code: "incomplete", field: "target", detail: detail)
+        }
+        guard self.isExpired else { return nil }
+        let detail = "it lost its worth before all its recipients were found"
+        return Problem(code: "expired", field: "notification.expiry", detail: detail)
+    }
+
     /// The name of a count in the hash.
     static func field(_ count: OutcomeCount) -> String {
         "\(count.provider.name)/\(count.outcome.name)/\(count.reason.name)"
@@ -58,6 +74,8 @@ public struct SendLedger: Hashable, Sendable {
             case "state": self.state = State(rawValue: value) ?? .running
             case "planning": self.isPlanning = (UInt64(value) ?? 0) > 0
             case "expired": self.isExpired = value == "1"
+            case "unplanned": self.unplanned = UInt32(value) ?? 0
+            case "reopened": self.reopened = UInt32(value) ?? 0
             case "rate": self.ratePerSecond = UInt32(value) ?? 0
             case "planned": self.planned = UInt64(value) ?? 0
             case "accepted_at": self.acceptedAt = Int64(value).map { UnixMilliseconds($0) }

@@ -46,6 +46,8 @@ package struct SendStatus: Hashable, Sendable {
     package var firstAt: UnixMilliseconds?
     /// When the last recipient ended.
     package var lastAt: UnixMilliseconds?
+    /// Why it was not taken, or not everybody was looked for; nil: nothing of that kind.
+    package var problem: Problem?
 
     /// A send that nothing is known of.
     package init(send: String) {
@@ -66,6 +68,7 @@ package struct SendStatus: Hashable, Sendable {
         self.counts = ledger.counts
         self.firstAt = ledger.firstAt
         self.lastAt = ledger.lastAt
+        self.problem = ledger.problem
     }
 
     /// What a receipt says that ends it; nil for other receipts.
@@ -80,6 +83,8 @@ package struct SendStatus: Hashable, Sendable {
         self.counts = receipt.counts
         self.firstAt = receipt.firstAt
         self.lastAt = receipt.lastAt
+        self.problem = receipt.problem
+        if case .refused(let problem) = self.phase { self.problem = problem }
     }
 
     /// Recipients of that outcome.
@@ -119,7 +124,7 @@ package struct SendStatus: Hashable, Sendable {
         )
         if let firstAt { object["first_at_ms"] = .integer(firstAt.value) }
         if let lastAt { object["last_at_ms"] = .integer(lastAt.value) }
-        if case .refused(let problem) = self.phase {
+        if let problem {
             object["problem"] = [
                 "code": .string(problem.code), "field": .string(problem.field), "detail": .string(problem.detail),
             ]

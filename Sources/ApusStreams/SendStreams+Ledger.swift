@@ -70,15 +70,12 @@ extension SendStreams {
     package func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws {
         let bytes = try receipt.encode()
         guard replyTo.isEmpty else {
-            let command = RedisCommand(
-                "XADD",
-                [
-                    .text(replyTo), .text("MAXLEN"), .text("~"), .integer(Int64(StreamLimits.replyEntriesMax)),
-                    .text("*"),
-                    .text("m"), .bytes(bytes),
-                ],
+            _ = try await self.client.call(
+                "apus1_reply",
+                on: HashTag(ofKey: replyTo),
+                keys: [replyTo],
+                arguments: [.integer(StreamLimits.replyEntriesMax), .bytes(bytes)],
             )
-            _ = try await self.client.send(command, on: HashTag(ofKey: replyTo))
             return
         }
         _ = try await self.client.call(

@@ -42,6 +42,16 @@ import Testing
         #expect(ProgressLine.text(refused, rate: nil) == "refused: no_recipients: target.users: names nobody")
     }
 
+    @Test func `A send that did not look for everybody says so, and is no success`() {
+        var status = self.status(.done, planned: 3, [.accepted: 3])
+        #expect(status.exitCode == 0)
+        status.problem = Problem(code: "incomplete", field: "target", detail: "some were never looked for")
+        #expect(
+            ProgressLine.text(status, rate: nil).hasSuffix("failed 0  incomplete: target: some were never looked for")
+        )
+        #expect(status.exitCode == 2)
+    }
+
     @Test func `A send to nobody is full when it is over`() {
         #expect(
             ProgressLine.text(self.status(.done, planned: 0, [:]), rate: nil).hasPrefix("[########################]")

@@ -176,6 +176,27 @@ import Testing
         }
     }
 
+    @Test func `A send that ended without one of its plans is told as incomplete, and anew when it has gone on`()
+        async throws
+    {
+        try await HandlerFixture.with { fixture in
+            func end(_ fields: RedisArgument...) async throws {
+                try await fixture.makeLedger(of: "s", planned: 1)
+                let key = RedisArgument.text(fixture.handler.keys.send("s"))
+                let command = RedisCommand("HSET", [key] + fields)
+                _ = try await fixture.client.send(command, on: fixture.handler.keys.tag)
+                var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                try await fixture.apply(batch)
+            }
+            try await end("unplanned", "1")
+            try await end("unplanned", "0", "reopened", "1")
+            let receipts = try await fixture.receipts().filter { $0.kind == .final }
+            #expect(receipts.map(\.id) == ["final:s", "final:s:1"])
+            #expect(receipts.map { $0.problem?.code } == ["incomplete", nil])
+        }
+    }
+
     @Test func `A send is told of no more often than the rule says`() async throws {
         let hourly = ProgressRules(everyMilliseconds: 3_600_000, percent: 1)
         try await HandlerFixture.with(progress: hourly) { fixture in

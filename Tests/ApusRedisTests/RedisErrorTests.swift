@@ -49,6 +49,18 @@ struct RedisErrorTests {
         }
     }
 
+    @Test("an outage says nothing against who asked; the rest does")
+    func outages() {
+        let outages: [RedisError.Code] = [
+            .loading, .readOnly, .notConnected, .full, .disconnected, .timedOut, .outOfMemory, .noPermission, .noGroup,
+            .functionMissing, .functionsOutdated, .serverChanged, .closed, .tls,
+        ]
+        for code in outages { #expect(RedisError(code, "").isOutage, "\(code)") }
+        for code in [RedisError.Code.wrongType, .crossSlot, .tooLarge, .server, .unexpectedReply, .groupExists] {
+            #expect(!RedisError(code, "").isOutage, "\(code)")
+        }
+    }
+
     @Test("a text is kept up to its limit")
     func textLimit() {
         let allowed = String(repeating: "a", count: RedisLimits.errorTextBytesMax)

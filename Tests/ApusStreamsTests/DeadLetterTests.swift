@@ -160,6 +160,89 @@ import Testing
         }
     }
 
+    @Test func `A send whose plan is buried ends as incomplete, and goes on where it was when the plan is replayed`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (streams, me) = (fixture.streams, fixture.consumer("me"))
+            let command = fixture.command(id: "s")
+            let keys = streams.home(app: "shop", "s")
+            let (plan, route) = (keys.plan(RouteNumber(7)), RouteNumber(7))
+            let origin = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
+            _ = try await streams.accept(
+                command,
+                identity: SendIdentity(of: command, origin: origin.origin),
+                routes: [route],
+                from: origin,
+                by: me,
+                due: nil,
+            )
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            try await reader.ensure([plan, keys.outcomes])
+            func step(_ entry: StreamEntry, _ from: String, _ to: String, isLast: Bool) async throws {
+                var batch = OutcomeBatch(send: "s", app: "shop", route: route, provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .skipped, reason: .none, count: 3)]
+                var step = SendStreams.PlanStep(from: from, to: to, outcomes: batch)
+                step.plannedBesides = 3
+                step.isLast = isLast
+                let result = try await streams.fanstep(step, send: "s", entry: entry, by: me, tag: keys.tag)
+                #expect(result == .ok)
+            }
+            func applyAll() async throws -> SendLedger? {
+                var last: SendLedger?
+                for entry in try await reader.read(keys.outcomes, count: 10) {
+                    let batch = try OutcomeBatch.decode(entry.message)
+                    let result = try await streams.apply(
+                        batch,
+                        entry: entry,
+                        by: me,
+                        tag: keys.tag,
+                        keepMilliseconds: 60_000
+                    )
+                    guard case .final(let ledger) = result else { continue }
+                    last = ledger
+                    // Its receipt is not out yet: were it opened again now, this outcome would count twice.
+                    for letter in try await streams.deadLetters(shard: Self.shard(keys, streams), before: "+").letters {
+                        #expect(try await streams.replay(letter) == .ended(state: "done"))
+                    }
+                    _ = try await streams.done(stream: keys.outcomes, entries: [entry.id], by: me, tag: keys.tag)
+                }
+                return last
+            }
+            let first = try #require(try await reader.read(plan, count: 1).first)
+            try await step(first, "", "list:3", isLast: false)
+            let end = OutcomeBatch(send: "s", app: "shop", route: route, provider: .apns)
+            let letter = Self.letter(first, .poison)
+            #expect(
+                try await streams.refuse(first, by: me, tag: keys.tag, letter: letter, receipt: nil, outcomes: end)
+            )
+            let cut = try #require(try await applyAll())
+            #expect(cut.state == .done && cut.planned == 3 && cut.total(.skipped) == 3)
+            #expect(cut.unplanned == 1 && cut.problem?.code == "incomplete")
+            let status = SendStatus(send: "s", ledger: cut)
+            #expect(status.problem?.code == "incomplete")
+
+            let letters = try await streams.deadLetters(shard: Self.shard(keys, streams), before: "+").letters
+            guard case .replayed = try await streams.replay(try #require(letters.first)) else {
+                throw Unexpected("not replayed")
+            }
+            let open = try await streams.ledger(app: "shop", send: "s")
+            #expect(open?.state == .running && open?.isPlanning == true && open?.unplanned == 0)
+            #expect(try await streams.body(of: "s", tag: keys.tag) == command)
+            let state = try await streams.planState(send: "s", route: route, tag: keys.tag)
+            #expect(state?.cursor == "list:3")
+            let second = try #require(try await reader.read(plan, count: 1).first)
+            try await step(second, "list:3", "list:6", isLast: true)
+            let whole = try #require(try await applyAll())
+            #expect(whole.planned == 6 && whole.total(.skipped) == 6 && whole.problem == nil && whole.reopened == 1)
+            #expect(try await streams.body(of: "s", tag: keys.tag) == nil)
+        }
+    }
+
+    private static func shard(_ keys: StreamKeys, _ streams: SendStreams) -> Int {
+        streams.keyspace.shardTags.firstIndex(of: keys.tag) ?? 0
+    }
+
     @Test func `What was cut off is not brought back`() async throws {
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.mailbox(.bulk)

@@ -324,6 +324,54 @@ import Testing
         }
     }
 
+    @Test func `That Redis is full is held against no entry, however long it lasts`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let handled = Handled()
+            let feed = ShardConsumer.Feed(stream, inHandMax: 4, countPerRead: 4)
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 800) { entry, _ in
+                handled.add(entry)
+                // It fills, so it is refused.
+                _ = try await fixture.streams.publish(fixture.command(id: "of-\(entry.id)"), lane: .bulk)
+                try await Self.done(entry, fixture)
+            }
+            let reader = StreamReader(client: fixture.client, tag: fixture.keys.tag, consumer: fixture.consumer("one"))
+            try await reader.ensure([stream])
+            try await Self.write(4, to: stream, fixture)
+            _ = try await fixture.server.command("CONFIG", "SET", "maxmemory", "1")
+            try await Self.running(consumer) {
+                let deliveries = 4 * Int(StreamLimits.deliveriesMax + 2)
+                try await eventually("they came back more often than poison may", timeout: .seconds(120)) {
+                    handled.all.count >= deliveries
+                }
+                _ = try await fixture.server.command("CONFIG", "SET", "maxmemory", "0")
+                try await eventually("all are handled", timeout: .seconds(120)) {
+                    try await fixture.length(stream) == 0
+                }
+            }
+            #expect(handled.all.allSatisfy { $0.deliveries <= StreamLimits.deliveriesTogetherMax })
+            #expect(handled.different == 4)
+        }
+    }
+
+    @Test func `What fails by itself counts, whatever Redis says of it`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let handled = Handled()
+            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 800) { entry, _ in
+                handled.add(entry)
+                guard entry.deliveries < StreamLimits.deliveriesMax else { return try await Self.done(entry, fixture) }
+                throw RedisError(.wrongType, "a key that holds something else")
+            }
+            try await Self.write(1, to: stream, fixture)
+            try await Self.running(consumer) {
+                try await eventually("it is buried", timeout: .seconds(120)) { try await fixture.length(stream) == 0 }
+            }
+            #expect(handled.all.map(\.deliveries) == Array(1...StreamLimits.deliveriesMax))
+        }
+    }
+
     @Test func `A suspect begins when nothing else is in hand, and nothing else begins before its first progress`()
         async throws
     {

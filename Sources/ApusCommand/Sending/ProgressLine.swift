@@ -32,6 +32,7 @@ package struct ProgressLine {
             }
         case .done, .waiting, .refused: break
         }
+        if let problem = status.problem { parts.append("\(problem.code): \(problem)") }
         return parts.joined(separator: "  ")
     }
 

@@ -7,7 +7,8 @@ extension SendStatus {
         switch self.phase {
         case .refused: CommandExit.failed
         case .cancelled: CommandExit.partlyFailed
-        case .done: self.unsuccessful + self.total(.cancelled) == 0 ? 0 : CommandExit.partlyFailed
+        case .done:
+            self.unsuccessful + self.total(.cancelled) == 0 && self.problem == nil ? 0 : CommandExit.partlyFailed
         case .waiting, .planning, .running, .paused: CommandExit.failed
         }
     }

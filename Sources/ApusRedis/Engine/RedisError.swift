@@ -179,11 +179,33 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// The server or the way to it is in trouble, whatever was asked: later the same command may well succeed. Says nothing against
+    /// whoever needed it.
+    public var isOutage: Bool {
+        if self.isRetryable || self.isOutcomeUnknown || self.isCredentials || self.isGroupGone { return true }
+        switch self.code {
+        case .outOfMemory, .functionMissing, .functionsMissing, .functionsOutdated, .serverChanged, .tls, .closed:
+            return true
+        default: return false
+        }
+    }
+
     /// The stream or its group is gone: make it again and retry.
     public var isGroupGone: Bool { self.code == .noGroup || self.code == .unblocked }
 
     /// The sentence for a log line.
     public var description: String { "redis \(self.code): \(self.message)" }
+}
+
+/// An error that may have one of Redis behind it.
+package protocol RedisFailure: Error {
+    /// What Redis or the way to it had to say; nil: it is not that.
+    var redis: RedisError? { get }
+}
+
+extension RedisError: RedisFailure {
+    /// The error itself.
+    package var redis: RedisError? { self }
 }
 
 extension RESPReply {

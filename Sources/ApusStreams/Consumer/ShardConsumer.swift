@@ -5,7 +5,7 @@ internal import Synchronization
 /// Runs one queue shard for one consumer: reads its streams, keeps what is in hand, takes over what others left.
 ///
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
-/// handling throws stays pending and comes back after a lease.
+/// handling throws stays pending and comes back after a lease; when Redis was the reason, that delivery does not count.
 package final class ShardConsumer: Sendable {
     /// Does what an entry asks for, to its acknowledgement.
     package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
@@ -25,9 +25,9 @@ package final class ShardConsumer: Sendable {
         var cursors: [String: String] = [:]
     }
 
-    private let tag: HashTag
-    private let streams: SendStreams
-    private let consumer: StreamConsumer
+    let tag: HashTag
+    let streams: SendStreams
+    let consumer: StreamConsumer
     private let feeds: [Feed]
     private let reader: StreamReader
     /// Of the feeds that have one, by stream.
@@ -37,7 +37,7 @@ package final class ShardConsumer: Sendable {
     private let gate: QuarantineGate
     private let replayLog: ReplayLog?
     private let observer: any StreamObserver
-    private let logger: Logger
+    let logger: Logger
     private let handle: Handle
     private let connections: [RedisBlockingConnection]
     private let state: Mutex<State>
@@ -331,6 +331,7 @@ package final class ShardConsumer: Sendable {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
             if let visitor = await self.gate.enter(entry) {
                 let begun = ContinuousClock.now
+                var isOutage = false
                 let turn = EntryTurn(
                     isStopping: { self.isStopping },
                     progressed: { self.gate.progressed(visitor) },
@@ -347,8 +348,10 @@ package final class ShardConsumer: Sendable {
                         "entry not handled; it comes back",
                         metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
                     )
+                    isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
                 }
                 self.gate.leave(visitor)
+                if isOutage { await self.excuse(entry) }
             } else {
                 await self.handBack(entry)
             }
@@ -366,20 +369,6 @@ package final class ShardConsumer: Sendable {
         let next = self.state.withLock { $0.book.ended(entry) }
         if let next { self.begin(next) }
         self.pump()
-    }
-
-    /// Gives back an entry that was not begun: this delivery does not count.
-    private func handBack(_ entry: StreamEntry) async {
-        let holding = SendStreams.Holding(
-            stream: entry.stream,
-            id: entry.id,
-            deliveriesMax: max(1, entry.deliveries) - 1
-        )
-        do {
-            try await self.streams.handBack([holding], by: self.consumer, tag: self.tag)
-        } catch {
-            self.logger.warning("cannot hand back", metadata: ["entry": "\(entry.origin)", "error": "\(error)"])
-        }
     }
 
     /// A suspect is about to begin: should it end this process, that is no fault of what else is in hand here.

@@ -5,7 +5,7 @@
 --       7 due in ms or '0', 8 mailbox key in this slot or '', 9 group, 10 entry, 11 recipients per second (0 any), then the routes, when
 --       the call is repeated each with the id that its plan had: "<route>/<id>"
 -- Returns: {'new', ids of the plans} · {'again'} (this origin was accepted before) · {'duplicate', send} · {'conflict', send}
-redis.register_function{function_name = 'apus1_accept', callback = function(keys, args)
+redis.register_function{function_name = 'apus1_accept', flags = {'allow-oom'}, callback = function(keys, args)
     local state, app, key, digest, send, origin = keys[1], args[1], args[2], args[3], args[4], args[5]
     local tag, now = tag_of(state), now_ms()
     if key ~= '' then

@@ -54,11 +54,17 @@ redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, ca
     if args[5] ~= '' and (not known[4] or tonumber(args[5]) > tonumber(known[4])) then
         redis.call('HSET', state, 'last_at', args[5])
     end
-    local total = redis.call('HMGET', state, 'planning', 'planned', 'closed')
+    local total = redis.call('HMGET', state, 'planning', 'planned', 'closed', 'unplanned')
     if total[1] == '0' and tonumber(total[3]) >= tonumber(total[2]) and known[1] ~= 'done' then
         redis.call('HSET', state, 'state', 'done', 'completed_by', entry)
         redis.call('PEXPIRE', state, args[6])
-        redis.call('DEL', tag_of(state) .. 'body:' .. send_of(state))
+        local body = tag_of(state) .. 'body:' .. send_of(state)
+        if known[1] ~= 'cancelled' and tonumber(total[4] or '0') > 0 then
+            -- A plan of it is a dead letter, with which it can go on as long as its ledger is there.
+            redis.call('PEXPIRE', body, args[6])
+        else
+            redis.call('DEL', body)
+        end
         redis.call('SREM', tag_of(state) .. 'sends', send_of(state))
         return {'final', redis.call('HGETALL', state)}
     end

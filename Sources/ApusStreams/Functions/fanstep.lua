@@ -7,7 +7,7 @@
 --       11 number of units, then per unit: recipients, WorkUnit, the id that it had when the call is repeated ('' else)
 -- Returns: {'ok', ids of the units} · {'lost'} (another owns the entry) · {'moved', cursor} · {'full'} ·
 --          {'paced'} (the step before the last one is still waiting, of a send with a rate of its own) · {'paused'} · {'cancelled'}
-redis.register_function{function_name = 'apus1_fanstep', callback = function(keys, args)
+redis.register_function{function_name = 'apus1_fanstep', flags = {'allow-oom'}, callback = function(keys, args)
     local plan, state = keys[1], keys[2]
     local group, consumer, entry = args[1], args[2], args[3]
     local tag, route = tag_of(plan), string.match(plan, ':(%d+)$')

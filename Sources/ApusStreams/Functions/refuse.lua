@@ -1,5 +1,5 @@
--- Puts an entry aside for an operator, tells its publisher, closes its recipients in the ledger, and acknowledges it. A plan that is
--- refused is over: its send does not wait for it.
+-- Puts an entry aside for an operator, tells its publisher, closes its recipients in the ledger, and acknowledges it. A send does not
+-- wait for a plan that is refused, but counts it: nobody knows whom it would have found.
 -- KEYS: 1 stream
 -- ARGV: 1 group, 2 consumer, 3 entry, 4 DeadLetter ('' none), 5 SendReceipt ('' none), 6 OutcomeBatch ('' none)
 -- Returns: 1 · 0 (another owns the entry; nothing was written)
@@ -13,6 +13,7 @@ redis.register_function{function_name = 'apus1_refuse', flags = {'allow-oom'}, c
         local state = tag .. 'send:' .. redis.call('XRANGE', stream, entry, entry)[1][2][2]
         if redis.call('EXISTS', state) == 1 then
             redis.call('HINCRBY', state, 'planning', -1)
+            redis.call('HINCRBY', state, 'unplanned', 1)
         end
     end
     if args[4] ~= '' then

@@ -2,7 +2,7 @@
 -- KEYS: 1 apus:routes
 -- ARGV: 1 "<app>/<provider>/<environment>"
 -- Returns: the number, from 1
-redis.register_function{function_name = 'apus1_route', callback = function(keys, args)
+redis.register_function{function_name = 'apus1_route', flags = {'allow-oom'}, callback = function(keys, args)
     local number = redis.call('HGET', keys[1], args[1])
     if number then
         return tonumber(number)

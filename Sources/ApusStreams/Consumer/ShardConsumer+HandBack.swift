@@ -1,0 +1,40 @@
+internal import ApusRedis
+internal import Logging
+
+/// Deliveries that are not to count against an entry.
+extension ShardConsumer {
+    /// How long to wait before Redis is told again what it could not be told.
+    private static let excusePause = Duration.milliseconds(300)
+
+    /// Gives back an entry that was not begun: this delivery does not count.
+    func handBack(_ entry: StreamEntry) async {
+        let holding = SendStreams.Holding(
+            stream: entry.stream,
+            id: entry.id,
+            deliveriesMax: max(1, entry.deliveries) - 1
+        )
+        do {
+            try await self.streams.handBack([holding], by: self.consumer, tag: self.tag)
+        } catch {
+            self.logger.warning("cannot hand back", metadata: ["entry": "\(entry.origin)", "error": "\(error)"])
+        }
+    }
+
+    /// Redis kept an entry from being handled: this delivery does not count. The entry stays in hand until Redis knows that, so that as long
+    /// as it cannot be told nothing more is read; then it comes back after a lease.
+    func excuse(_ entry: StreamEntry) async {
+        // At least one: it is no first delivery that comes back.
+        let deliveries = max(2, entry.deliveries) - 1
+        let holding = SendStreams.Holding(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
+        while true {
+            do {
+                try await self.streams.renew([holding], by: self.consumer, tag: self.tag)
+                return
+            } catch {
+                let isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
+                guard isOutage, !self.isStopping else { return }
+                try? await Task.sleep(for: Self.excusePause)
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@testable import ApusStreams
+
+@Suite struct FullRedisTests {
+    private static let route = RouteNumber(7)
+
+    @Test func `A full Redis takes nothing new, and lets what it has taken go to its end`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (streams, me) = (fixture.streams, fixture.consumer("me"))
+            let command = fixture.command(id: "s", key: "k")
+            let identity = SendIdentity(of: command, origin: "")
+            let keys = streams.home(app: "shop", identity.home)
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            let (plan, work) = (keys.plan(Self.route), keys.work(Self.route, .bulk))
+            try await reader.ensure([keys.mailbox(.bulk), plan, work, keys.outcomes])
+            guard case .new = try await streams.publish(command, lane: .bulk) else { throw Unexpected("not new") }
+            _ = try await fixture.server.command("CONFIG", "SET", "maxmemory", "1")
+
+            await Self.expectFull { _ = try await streams.publish(fixture.command(id: "t"), lane: .bulk) }
+
+            // Who starts now asks for the numbers of its routes first.
+            let shop = Route(app: try AppID("shop"), provider: .apns, environment: .production)
+            #expect(try await streams.number(of: shop).value > 0)
+
+            func next(_ stream: String) async throws -> StreamEntry {
+                try #require(try await reader.read(stream, count: 1).first)
+            }
+            // The leave that a direct send would ask for.
+            let mail = try await next(keys.mailbox(.bulk))
+            let own = SendIdentity(of: command, origin: mail.origin)
+            #expect(try await streams.admit(app: "shop", identity: own, origin: mail.origin) == .new)
+            let accepted = try await streams.accept(
+                command,
+                identity: own,
+                routes: [Self.route],
+                from: mail,
+                by: me,
+                due: nil
+            )
+            #expect(accepted.admission == .new && accepted.acknowledged)
+
+            var step = SendStreams.PlanStep(from: "", to: "list:1", outcomes: Self.batch([]))
+            step.units = [
+                WorkUnit(
+                    send: "s",
+                    route: Self.route,
+                    recipients: .references([DeviceReference(partition: 0, ordinal: 0, generation: 1)])
+                )
+            ]
+            step.isLast = true
+            let planned = try await next(plan)
+            #expect(try await streams.fanstep(step, send: "s", entry: planned, by: me, tag: keys.tag) == .ok)
+            let verdict = try await streams.progress(
+                try await next(work),
+                of: "s",
+                by: me,
+                tag: keys.tag,
+                journal: UnitJournal(sequence: 1, bitmap: [1]),
+                outcomes: Self.batch([OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]),
+                next: .finish,
+            )
+            #expect(verdict.state == .running)
+            var ledger: SendLedger?
+            for entry in try await reader.read(keys.outcomes, count: 10) {
+                let batch = try OutcomeBatch.decode(entry.message)
+                let application = try await streams.apply(
+                    batch,
+                    entry: entry,
+                    by: me,
+                    tag: keys.tag,
+                    keepMilliseconds: 60_000
+                )
+                if case .final(let last) = application { ledger = last }
+            }
+            #expect(ledger?.planned == 1 && ledger?.total(.accepted) == 1)
+
+            let receipt = SendReceipt(id: "r", send: "s", app: "shop", kind: .final)
+            let replies = "\(StreamKeys.replyPrefix)shop"
+            try await streams.write(receipt, replyTo: "", tag: keys.tag)
+            try await streams.write(receipt, replyTo: replies, tag: keys.tag)
+            let written = RedisCommand("XLEN", .text(replies))
+            #expect(try await fixture.client.send(written, on: HashTag(ofKey: replies)).root.integer == 1)
+            #expect(try await fixture.client.send(.init("XLEN", .text(keys.receipts)), on: keys.tag).root.integer == 1)
+        }
+    }
+
+    private static func batch(_ counts: [OutcomeCount]) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: "s", app: "shop", route: Self.route, provider: .apns)
+        batch.counts = counts
+        return batch
+    }
+
+    private static func expectFull(_ body: () async throws -> Void) async {
+        await #expect {
+            try await body()
+        } throws: {
+            ($0 as? RedisError)?.code == .outOfMemory
+        }
+    }
+}
