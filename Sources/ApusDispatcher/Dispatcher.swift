@@ -88,14 +88,17 @@ package struct Dispatcher: Service {
         )
         let updates = self.context.settings.updates()
         let gate = QuarantineGate()
+        let own = self.context.settings.current.own
+        let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
         let logs = (0..<installation.keyspace.queueShards).map { shard in
             ReplayLog(
                 tag: installation.keyspace.tag(shard: shard),
                 client: client,
                 consumer: consumer,
+                leaseMilliseconds: own.leaseMilliseconds,
+                budget: budget,
                 observer: counts,
                 logger: logger,
-                bytesMax: self.context.settings.current.own.replayBytesMax,
             )
         }
         let book = SendBook(

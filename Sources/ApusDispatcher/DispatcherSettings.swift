@@ -18,7 +18,7 @@ package struct DispatcherSettings: ServiceSettings {
     /// Recipients of a route that may be unwritten at once on one event loop: on the wire, or answered and not yet durable. A `kill -9`
     /// repeats at most so many of each route and event loop.
     package var window: Int
-    /// Bytes of each queue shard's last minute of writes that are kept, to write them again after a failover of Redis. 0: none.
+    /// Bytes of the last minute of writes that are kept, to write them again after a failover of Redis. 0: none.
     package var replayBytesMax: Int
     /// Recipients of one unit.
     package var unitRecipientsMax: Int
@@ -78,7 +78,7 @@ package struct DispatcherSettings: ServiceSettings {
             replayBytesMax: reader.integer(
                 "dispatcher.replay_bytes",
                 default: StreamLimits.replayBytesMax,
-                in: 0...256 * 1_024 * 1_024,
+                in: 0...1_024 * 1_024 * 1_024,
             ),
         )
     }

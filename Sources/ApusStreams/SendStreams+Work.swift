@@ -153,7 +153,7 @@ extension SendStreams {
             case cancelled
             /// Send nothing more: the send is complete without this unit.
             case done
-            /// Stop: another owns the unit; nothing was written.
+            /// Stop: another owns the unit, or has reported in this one's place; nothing was written.
             case lost
         }
 
@@ -209,7 +209,12 @@ extension SendStreams {
             keys: [entry.stream, StreamKeys(tag: tag).send(send)],
             arguments: asked,
             of: entry.name,
-        ) { writes && $0[0].text != "lost" ? asked : nil }
+        ) { answer in
+            guard writes, answer[0].text != "lost" else { return nil }
+            var again = asked
+            again[5] = .text("\(next.rawValue)/again")
+            return again
+        }
         let answer = reply.root
         guard let state = Verdict.State(rawValue: answer[0].text) else {
             throw StreamError.unexpected(function: "apus1_progress", answer: answer[0].text)

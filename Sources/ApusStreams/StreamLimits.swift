@@ -47,14 +47,15 @@ public enum StreamLimits {
     public static let quarantineAloneMax = Duration.seconds(3)
     /// Consumers that asked for nothing for longer than this are swept, if they own nothing.
     public static let consumerSilenceMax = Duration.seconds(24 * 3_600)
-    /// Bytes of one shard's calls that a process keeps to repeat them after a failover. What is beyond is sent again instead.
-    public static let replayBytesMax = 1_024 * 1_024
+    /// Bytes of calls that a process keeps, of all shards, to repeat them after a failover. What is beyond is sent again instead.
+    public static let replayBytesMax = 32 * 1_024 * 1_024
     /// What keeping one such call costs besides its bytes, roughly.
     public static let replayCallOverheadBytes = 160
     /// How long such a call is kept: longer than a replica lags that anybody would make a master.
     public static let replayAge = Duration.seconds(60)
-    /// How long nothing is read from another server than before, so that other processes, too, replay first.
-    public static let replayReadingPause = Duration.milliseconds(500)
+    /// How long nothing is read from another server than before, so that other processes, too, replay first: longer than any of them
+    /// waits before it connects again.
+    public static let replayReadingPause = Duration.seconds(3)
     /// Deliveries without progress after which an entry is buried.
     public static let deliveriesMax: UInt32 = 5
     /// Streams that one blocking read may wait for.

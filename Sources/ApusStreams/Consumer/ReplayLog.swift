@@ -7,12 +7,17 @@ internal import Synchronization
 /// A server that restarts or hands over to its replica may have lost the last writes: units that were finished come back, and would be
 /// sent again. So the calls of the last minute are kept; when another server answers than before, what is in hand is claimed again,
 /// the calls are repeated in their order, and only then does anything else go on. Every call says itself whether it was there before,
-/// so a replay that was not needed changes nothing.
+/// so a replay that was not needed changes nothing. What is about an entry that is not there waits until other processes had time to
+/// bring it back, and is tried once more before anything is read.
 package final class ReplayLog: Sendable {
     private struct State {
         var server: RedisServerIdentity?
         var memory: ReplayMemory
         var inHand: @Sendable () -> [EntryName] = { [] }
+        /// In hand here, but the server has what another wrote of them.
+        var foreign: Set<EntryName> = []
+        /// Calls of which the entry was not there.
+        var waiting: [ReplayMemory.Call] = []
         var isReplaying = false
         var waiters: [CheckedContinuation<Void, Never>] = []
         var readingFrom: ContinuousClock.Instant?
@@ -21,6 +26,8 @@ package final class ReplayLog: Sendable {
     package let tag: HashTag
     private let client: RedisClient
     private let consumer: StreamConsumer
+    private let leaseMilliseconds: Int64
+    private let budget: ReplayBudget
     private let observer: any StreamObserver
     private let logger: Logger
     private let state: Mutex<State>
@@ -28,26 +35,43 @@ package final class ReplayLog: Sendable {
     /// How long to wait before a replay that failed is tried again.
     private static let pause = Duration.milliseconds(100)
 
+    /// Where the functions that are about an entry are told whose it must be.
+    private static let consumerArgument = 1
+    /// Functions that bring back entries under the ids that they had.
+    private static let appending: Set<String> = ["apus1_accept", "apus1_fanstep"]
+
     /// The log of one shard; empty.
+    ///
+    /// - Parameters:
+    ///   - leaseMilliseconds: who was heard of within that time is alive, and keeps what it has.
+    ///   - budget: the one of the process.
     package init(
         tag: HashTag,
         client: RedisClient,
         consumer: StreamConsumer,
+        leaseMilliseconds: Int64,
+        budget: ReplayBudget,
         observer: any StreamObserver,
         logger: Logger,
-        bytesMax: Int = StreamLimits.replayBytesMax,
     ) {
         self.tag = tag
         self.client = client
         self.consumer = consumer
+        self.leaseMilliseconds = leaseMilliseconds
+        self.budget = budget
         self.observer = observer
         self.logger = logger
-        self.state = Mutex(State(memory: ReplayMemory(bytesMax: bytesMax)))
+        self.state = Mutex(State(memory: ReplayMemory(bytesMax: budget.guaranteed)))
     }
 
     /// Asked at a replay for what is in hand.
     func attach(_ inHand: @escaping @Sendable () -> [EntryName]) {
         self.state.withLock { $0.inHand = inHand }
+    }
+
+    /// An entry is not in hand any more: when it comes again, that is a new turn.
+    func ended(_ entry: EntryName) {
+        self.state.withLock { _ = $0.foreign.remove(entry) }
     }
 
     // MARK: Calls
@@ -66,9 +90,12 @@ package final class ReplayLog: Sendable {
         of entry: EntryName?,
         again: (RESPNode) -> [RedisArgument]?,
     ) async throws(RedisError) -> RESPReply {
-        let command = RedisCommand.call(function, keys: keys, arguments: arguments)
         while true {
             let server = try await self.server()
+            var asked = arguments
+            // Who has written other reports than the server knows is nobody to it, or would write over another's.
+            if let entry, self.isForeign(entry) { asked[Self.consumerArgument] = .text("") }
+            let command = RedisCommand.call(function, keys: keys, arguments: asked)
             do throws(RedisError) {
                 let reply = try await client.send(
                     command,
@@ -76,7 +103,12 @@ package final class ReplayLog: Sendable {
                     options: .init(isIdempotent: true, server: server),
                 )
                 if let arguments = again(reply.root) {
-                    self.keep(.call(function, keys: keys, arguments: arguments), entry)
+                    let command = RedisCommand.call(function, keys: keys, arguments: arguments)
+                    let appends = Self.appending.contains(function)
+                    let call = ReplayMemory.Call(command: command, entry: entry, appends: appends, at: .now)
+                    self.remember { $0.keep(call) }
+                } else {
+                    self.remember { $0.expire(.now) }
                 }
                 return reply
             } catch  where error.code == .serverChanged {
@@ -85,11 +117,19 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    private func keep(_ command: RedisCommand, _ entry: EntryName?) {
-        let call = ReplayMemory.Call(command: command, entry: entry, at: .now)
-        let dropped = self.state.withLock { $0.memory.keep(call) }
+    /// Changes the memory within what the process has room for; the change says how much was forgotten before its time.
+    private func remember(_ change: (inout ReplayMemory) -> Int) {
+        let dropped = self.state.withLock { state in
+            let before = state.memory.byteCount
+            state.memory.bytesMax = self.budget.room(beside: before)
+            let dropped = change(&state.memory)
+            self.budget.changed(from: before, to: state.memory.byteCount)
+            return dropped
+        }
         if dropped > 0 { self.observer.replayCallsDropped(dropped) }
     }
+
+    private func isForeign(_ entry: EntryName) -> Bool { self.state.withLock { $0.foreign.contains(entry) } }
 
     /// The server that calls are meant for; waits while one is being told what it may have lost.
     func server() async throws(RedisError) -> RedisServerIdentity {
@@ -102,10 +142,11 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    /// The same for those who read: they also wait until other processes had time to replay.
+    /// The same for those who read: they also wait until other processes had time to replay, and for what had to wait for those.
     func serverForReading() async throws(RedisError) -> RedisServerIdentity {
         let server = try await self.server()
         if let from = self.state.withLock({ $0.readingFrom }) { try? await Task.sleep(until: from, clock: .continuous) }
+        try await self.replayWaiting(to: server)
         return server
     }
 
@@ -161,20 +202,80 @@ package final class ReplayLog: Sendable {
         let (calls, inHand) = self.state.withLock { (Array($0.memory.calls), $0.inHand) }
         let entries = Set(calls.compactMap(\.entry)).union(inHand())
         var ours = try await self.reclaim(entries, on: server)
-        for call in calls {
-            // What it is about may have come back with one of the calls before it. If not, it is gone for good: finished.
-            if let entry = call.entry, !ours.contains(entry) {
-                guard try await !self.reclaim([entry], on: server).isEmpty else { continue }
-                ours.insert(entry)
-            }
-            try await self.attempt(call.command, on: server)
-        }
+        let (waiting, foreign) = try await self.repeat(calls, &ours, on: server)
         _ = try await self.reclaim(Set(inHand()).subtracting(ours), on: server)
-        self.observer.callsReplayed(calls.count)
+        let foreignInHand = foreign.intersection(inHand())
+        self.state.withLock { state in
+            state.waiting = waiting
+            state.foreign = foreignInHand
+        }
+        self.observer.callsReplayed(calls.count - waiting.count)
         self.logger.notice(
             "redis is another server or was restarted; told it again what was written of late",
-            metadata: ["shard": "\(self.tag)", "calls": "\(calls.count)", "entries": "\(ours.count)"],
+            metadata: [
+                "shard": "\(self.tag)", "calls": "\(calls.count)", "entries": "\(ours.count)",
+                "waiting": "\(waiting.count)", "foreign": "\(foreign.count)",
+            ],
         )
+    }
+
+    /// Another process may have brought back meanwhile what these calls are about. If not, it is gone for good: finished.
+    private func replayWaiting(to server: RedisServerIdentity) async throws(RedisError) {
+        let (calls, inHand) = self.state.withLock { state -> ([ReplayMemory.Call], @Sendable () -> [EntryName]) in
+            guard !state.isReplaying, state.server == server, !state.waiting.isEmpty else { return ([], state.inHand) }
+            state.isReplaying = true
+            return (state.waiting, state.inHand)
+        }
+        guard !calls.isEmpty else { return await self.waitForReplay() }
+        do throws(RedisError) {
+            var ours = try await self.reclaim(Set(calls.compactMap(\.entry)), on: server)
+            let (left, foreign) = try await self.repeat(calls, &ours, on: server)
+            let foreignInHand = foreign.intersection(inHand())
+            self.state.withLock { state in
+                state.waiting = []
+                state.foreign.formUnion(foreignInHand)
+            }
+            self.observer.callsReplayed(calls.count - left.count)
+        } catch {
+            self.end(server, isChanged: false)
+            throw error
+        }
+        self.end(server, isChanged: false)
+    }
+
+    /// Repeats calls in their order.
+    ///
+    /// - Returns: those of which the entry is not there, or another's; entries of which the server has what another wrote.
+    private func `repeat`(
+        _ calls: [ReplayMemory.Call],
+        _ ours: inout Set<EntryName>,
+        on server: RedisServerIdentity,
+    ) async throws(RedisError) -> (waiting: [ReplayMemory.Call], foreign: Set<EntryName>) {
+        var waiting: [ReplayMemory.Call] = []
+        var foreign: Set<EntryName> = []
+        /// Not there, unless a call brings them back.
+        var missing = Set(calls.compactMap(\.entry)).subtracting(ours)
+        for call in calls {
+            if let entry = call.entry {
+                if foreign.contains(entry) { continue }
+                if !ours.contains(entry) {
+                    if missing.contains(entry) {
+                        waiting.append(call)
+                        continue
+                    }
+                    guard try await !self.reclaim([entry], on: server).isEmpty else {
+                        missing.insert(entry)
+                        waiting.append(call)
+                        continue
+                    }
+                    ours.insert(entry)
+                }
+            }
+            let reply = try await self.attempt(call.command, on: server)
+            if call.appends { missing = [] }
+            if let entry = call.entry, reply?.root.element(0)?.text == "lost" { foreign.insert(entry) }
+        }
+        return (waiting, foreign)
     }
 
     /// Makes entries ours again; those that are there.
@@ -186,7 +287,9 @@ package final class ReplayLog: Sendable {
         for (stream, names) in Dictionary(grouping: entries, by: \.stream) {
             for first in stride(from: 0, to: names.count, by: StreamLimits.renewEntriesMax) {
                 let part = names[first..<min(first + StreamLimits.renewEntriesMax, names.count)]
-                let reader: [RedisArgument] = [.text(self.consumer.group), .text(self.consumer.name)]
+                let reader: [RedisArgument] = [
+                    .text(self.consumer.group), .text(self.consumer.name), .integer(self.leaseMilliseconds),
+                ]
                 let command = RedisCommand.call(
                     "apus1_reclaim",
                     keys: [stream],

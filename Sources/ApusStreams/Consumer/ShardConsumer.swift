@@ -366,6 +366,7 @@ package final class ShardConsumer: Sendable {
     }
 
     private func ended(_ entry: StreamEntry) {
+        self.replayLog?.ended(entry.name)
         let next = self.state.withLock { $0.book.ended(entry) }
         if let next { self.begin(next) }
         self.pump()

@@ -1,21 +1,24 @@
 -- Makes a unit's progress durable: the done bitmap, the outcomes of the newly set bits and the retries, together or not at all;
 -- renews the lease and answers whether to go on, and how fast. A report that comes twice is written once: the journal begins with the
--- number of the last one.
+-- number of the last one. Of two who reported the same unit, as a failover can bring about, the one who is behind has lost it.
 -- KEYS: 1 {q}work:<route>:<lane>, 2 {q}send:<id>
 -- ARGV: 1 group, 2 consumer, 3 entry, 4 number of the report (4 bytes, big endian) and bitmap ('' nothing to write), 5 OutcomeBatch
 --       ('' none), 6 what comes next: 'begin' (nothing has gone out yet; a paused send's unit is put aside) · 'continue' · 'finish' (every
 --       recipient has its outcome) · 'leave' (nothing more goes out here: the unit is put aside if its send is paused, else it goes back
---       into its stream), 7 number of retries, then per retry: due in ms, id, WorkUnit;
+--       into its stream); "<that>/again" when the call is repeated after a failover, maybe behind others of the same owner,
+--       7 number of retries, then per retry: due in ms, id, WorkUnit;
 --       then per retry, or not at all: name of the stream that it goes to ('' this one)
 -- Returns: {verdict, recipients per second (0 any), journal ('' none; 'begin' only)}; the verdict is 'running' · 'paused' · 'cancelled' ·
---          'done' (the send is complete without this unit) · 'lost' (another owns the unit, or a report before this one is missing; nothing was written)
+--          'done' (the send is complete without this unit) · 'lost' (another owns the unit or reported in this one's place, or a report
+--          before this one is missing; nothing was written)
 local function report_number(journal)
     return journal == '' and 0 or struct.unpack('>I4', journal)
 end
 
 redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'}, callback = function(keys, args)
     local work, state = keys[1], keys[2]
-    local group, consumer, entry, next_step = args[1], args[2], args[3], args[6]
+    local group, consumer, entry = args[1], args[2], args[3]
+    local next_step, again = string.match(args[6], '^(%a+)(.*)$')
     local tag, name = tag_of(work), name_of(work)
     if not owns(work, group, consumer, entry) then
         return {'lost', 0, ''}
@@ -28,6 +31,14 @@ redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'},
     local number = report_number(args[4])
     if number > last + 1 then
         -- A report is missing, as after a failover: its outcomes are not here, so its bits may not be either.
+        return {'lost', 0, ''}
+    end
+    if number > 0 and number == last and args[4] ~= journal then
+        return {'lost', 0, ''}
+    end
+    local ends = next_step == 'finish' or next_step == 'leave'
+    if number > 0 and number < last and (again == '' or ends) then
+        -- Only who repeats all that was written can be behind without another having gone on.
         return {'lost', 0, ''}
     end
     local is_new = number > last
