@@ -46,7 +46,7 @@ struct Planner: Sendable {
     ) async throws {
         let send = String(decoding: entry.message, as: UTF8.self)
         guard let state = try await self.streams.planState(send: send, route: route, tag: tag),
-            let context = try await book.context(of: send, tag: tag)
+            let context = try await book.context(of: send, tag: tag, isNew: state.cursor.isEmpty)
         else {
             self.logger.warning("a plan for a send that has ended", metadata: ["send": "\(send)"])
             _ = try await self.streams.done(stream: entry.stream, entries: [entry.id], by: self.consumer, tag: tag)

@@ -10,19 +10,17 @@ internal import ApusTLS
 actor SendBook {
     /// Contexts kept; the least recently used goes first.
     static let contextsMax = 256
-
-    private struct Page {
-        var context: Task<SendContext?, any Error>
-        var usedAt: UInt64
-    }
+    /// Bytes of their commands and messages.
+    static let contextBytesMax = 16 * 1_024 * 1_024
+    /// What was not used for longer is loaded again. Half of what a ledger is kept at least.
+    static let idleMillisecondsMax: Int64 = 30_000
 
     private let streams: SendStreams
     private let store: DeviceStore
     private let instruments: DispatcherInstruments
     private let clock: any WallClock
     private var routes: RouteBook
-    private var pages: [String: Page] = [:]
-    private var uses: UInt64 = 0
+    private var shelf = ContextShelf<Task<SendContext?, any Error>>()
 
     init(
         streams: SendStreams,
@@ -39,24 +37,23 @@ actor SendBook {
     }
 
     /// The context of a send that is kept in Redis; nil: it has ended.
-    func context(of send: String, tag: HashTag) async throws -> SendContext? {
-        self.uses += 1
-        let key = "\(tag)\(send)"
-        if self.pages[key] == nil {
-            self.makeRoom()
-            let task = Task { try await self.load(send, tag: tag) }
-            self.pages[key] = Page(context: task, usedAt: self.uses)
-        }
-        self.pages[key]?.usedAt = self.uses
-        guard let task = self.pages[key]?.context else { return nil }
+    ///
+    /// - Parameter isNew: it has just been accepted: what is known of that id was another's.
+    func context(of send: String, tag: HashTag, isNew: Bool = false) async throws -> SendContext? {
+        let (key, now) = ("\(tag)\(send)", self.clock.now())
+        if isNew { self.shelf.drop(key) }
+        let known = self.shelf.use(key, now: now)
+        let task = known ?? Task { try await self.load(send, tag: tag) }
+        if known == nil { self.shelf.keep(task, key, now: now) }
         do {
             guard let context = try await task.value else {
-                self.pages[key] = nil
+                self.shelf.drop(key)
                 return nil
             }
+            if known == nil { self.shelf.weigh(key, try context.byteCount()) }
             return context
         } catch {
-            self.pages[key] = nil
+            self.shelf.drop(key)
             throw error
         }
     }
@@ -91,13 +88,6 @@ actor SendBook {
     private func load(_ send: String, tag: HashTag) async throws -> SendContext? {
         guard let command = try await self.streams.body(of: send, tag: tag) else { return nil }
         return try await self.context(of: command, send: send, tag: tag)
-    }
-
-    private func makeRoom() {
-        guard self.pages.count >= Self.contextsMax,
-            let oldest = self.pages.min(by: { $0.value.usedAt < $1.value.usedAt })
-        else { return }
-        self.pages[oldest.key] = nil
     }
 
     // MARK: Targets

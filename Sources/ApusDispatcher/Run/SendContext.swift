@@ -59,6 +59,12 @@ final class SendContext: Sendable {
         self.routes = routes
     }
 
+    /// What it takes, roughly: the command, and what was written out for each route.
+    func byteCount() throws -> Int {
+        let messages = self.routes.values.flatMap(\.messages.variants)
+        return try self.command.encode().count + messages.reduce(0) { $0 + $1.payloadBytes }
+    }
+
     /// The step of dispatching a send; the same whenever and wherever it is dispatched.
     static func trace(of command: SendCommand, send: String) -> TraceContext? {
         TraceContext(traceparent: command.traceparent)?.child("dispatch", of: send)
