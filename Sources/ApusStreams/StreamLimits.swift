@@ -37,6 +37,8 @@ public enum StreamLimits {
     public static let claimBatchMax = 10
     /// Entries of all streams taken over by one call.
     public static let claimEntriesMax = 64
+    /// Bytes of one stream's entries in hand from which no more of it are read. One read may go beyond it.
+    public static let inHandBytesMax = 4 * 1_024 * 1_024
     /// Entries named in one call that renews, hands back or reclaims.
     public static let renewEntriesMax = 500
     /// Deliveries without progress up to which an entry is begun beside others; at the next one it runs alone in its process.

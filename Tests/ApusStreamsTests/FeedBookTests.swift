@@ -57,6 +57,36 @@ import Testing
         #expect(book.watch(group: 0)?.count == 1)
     }
 
+    @Test func `A feed whose entries take all the bytes it may have is not read, and no other waits for it`() {
+        var book = FeedBook([
+            ShardConsumer.Feed("a", inHandMax: 64, bytesInHandMax: 1_000, countPerRead: 8),
+            ShardConsumer.Feed("b", inHandMax: 64, bytesInHandMax: 1_000, countPerRead: 8),
+        ])
+        func entry(_ number: Int, _ bytes: Int) -> StreamEntry {
+            StreamEntry(stream: "a", id: "\(number)-0", message: Array(repeating: 0, count: bytes))
+        }
+        let reads = book.takeOwnReads()
+        #expect(reads.map(\.count) == [8, 8])
+        for number in 0..<3 { #expect(book.arrived(entry(number, 400), now: Self.now) == .begin) }
+        // The same again takes no room twice.
+        #expect(book.arrived(entry(2, 400), now: Self.now) == .known)
+        book.ended(reads[0], with: 8)
+        book.ended(reads[1], with: 0)
+        #expect(book.takeOwnReads().isEmpty)
+        #expect(book.watch(group: 0)?.streams == ["b"])
+        // 800 of 1,000: one more, which may go beyond.
+        _ = book.ended(entry(0, 400))
+        let one = book.takeOwnReads()
+        #expect(one.map(\.stream) == ["a"] && one.map(\.count) == [1])
+        #expect(book.arrived(entry(3, 900), now: Self.now) == .begin)
+        book.ended(one[0], with: 1)
+        for number in 1...2 {
+            _ = book.ended(entry(number, 400))
+            // 900 are left, and the next is taken to be as large.
+            #expect(book.takeOwnReads().map(\.count) == (number == 1 ? [] : [1]))
+        }
+    }
+
     @Test func `While entries end one after the other, no blocking read is interrupted`() {
         var book = Self.book(["a": 2, "b": 2])
         Self.read(&book, ["a": 1])

@@ -19,6 +19,7 @@ struct FeedBook {
 
     private struct Held {
         var deliveries: UInt32
+        var byteCount: Int
         var renewedAt: ContinuousClock.Instant
         /// Whether it waits for something of its own: then it counts against no credit.
         var isWaiting = false
@@ -33,13 +34,22 @@ struct FeedBook {
         var held: [String: Held] = [:]
         /// What was not begun: a take-over may bring more than there is room for.
         var queue: [StreamEntry] = []
+        /// Of everything that is ours.
+        var heldBytes = 0
+        /// What the next entry is taken to have: as the largest of late.
+        var bytesExpected = 1
 
         /// How many of the held wait for something of their own.
         var waitingCount = 0
 
         /// How many of the held count against the credit.
         var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
-        var credit: Int { max(0, self.feed.inHandMax - self.busyCount) }
+        /// Entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
+        var credit: Int {
+            let bytes = self.feed.bytesInHandMax - self.heldBytes
+            guard bytes > 0 else { return 0 }
+            return max(0, min(self.feed.inHandMax - self.busyCount, max(1, bytes / self.bytesExpected)))
+        }
         var isWatchable: Bool { self.phase == .watched && self.credit > 0 }
         var hasRoom: Bool { self.busyCount - self.queue.count < self.feed.inHandMax }
     }
@@ -97,16 +107,20 @@ struct FeedBook {
         guard let index = self.indices[entry.stream] else {
             preconditionFailure("an entry of a stream nobody asked for")
         }
-        let held = Held(deliveries: entry.deliveries, renewedAt: now)
+        let held = Held(deliveries: entry.deliveries, byteCount: entry.message.count, renewedAt: now)
         if let known = self.states[index].held[entry.id] {
             self.states[index].held[entry.id] = Held(
                 deliveries: entry.deliveries,
+                byteCount: known.byteCount,
                 renewedAt: now,
                 isWaiting: known.isWaiting
             )
             return .known
         }
         self.states[index].held[entry.id] = held
+        self.states[index].heldBytes += held.byteCount
+        let expected = self.states[index].bytesExpected
+        self.states[index].bytesExpected = max(1, held.byteCount, expected - expected / 8)
         // Counted among the held by now: begun are those that are not in the queue.
         guard self.states[index].busyCount - self.states[index].queue.count <= self.states[index].feed.inHandMax else {
             self.states[index].queue.append(entry)
@@ -118,8 +132,9 @@ struct FeedBook {
     /// An entry is no longer in hand; the next one to begin, if one waited for that.
     mutating func ended(_ entry: StreamEntry) -> StreamEntry? {
         guard let index = self.indices[entry.stream] else { return nil }
-        if self.states[index].held.removeValue(forKey: entry.id)?.isWaiting == true {
-            self.states[index].waitingCount -= 1
+        if let held = self.states[index].held.removeValue(forKey: entry.id) {
+            self.states[index].heldBytes -= held.byteCount
+            if held.isWaiting { self.states[index].waitingCount -= 1 }
         }
         return self.roomMade(index)
     }

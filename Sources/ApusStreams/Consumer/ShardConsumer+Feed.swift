@@ -21,16 +21,25 @@ extension ShardConsumer {
         package var stream: String
         /// Entries in hand at once.
         package var inHandMax: Int
+        /// Bytes in hand from which nothing is read.
+        package var bytesInHandMax: Int
         /// Entries asked for at once.
         package var countPerRead: Int
         /// nil: threads that all share, and the consumer's own client.
         package var site: Site?
 
         /// A feed.
-        package init(_ stream: String, inHandMax: Int, countPerRead: Int, site: Site? = nil) {
-            precondition(inHandMax > 0 && countPerRead > 0)
+        package init(
+            _ stream: String,
+            inHandMax: Int,
+            bytesInHandMax: Int = StreamLimits.inHandBytesMax,
+            countPerRead: Int,
+            site: Site? = nil,
+        ) {
+            precondition(inHandMax > 0 && bytesInHandMax > 0 && countPerRead > 0)
             self.stream = stream
             self.inHandMax = inHandMax
+            self.bytesInHandMax = bytesInHandMax
             self.countPerRead = countPerRead
             self.site = site
         }
