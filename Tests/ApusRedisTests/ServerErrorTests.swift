@@ -94,6 +94,39 @@ struct ServerErrorTests {
         }
     }
 
+    @Test("who may neither CLIENT nor INFO reads and waits all the same")
+    func fewestRights() async throws {
+        try await RedisServer.with { server in
+            _ = try await server.command(
+                "ACL",
+                "SETUSER",
+                "reader",
+                "on",
+                ">secret",
+                "~{q1}*",
+                "+xreadgroup",
+                "+xgroup",
+                "+xadd"
+            )
+            try await withClient(of: "unix://reader:secret@\(server.socketPath)") { client in
+                // Not known, which is the same whenever it is asked.
+                let server = try await client.serverIdentity(for: self.tag)
+                let create = RedisCommand("XGROUP", "CREATE", "{q1}in", "g", "0", "MKSTREAM")
+                _ = try await client.send(create, on: self.tag)
+                let blocking = client.blockingConnection(for: self.tag)
+                let wait = RedisCommand("XREADGROUP", "GROUP", "g", "c", "BLOCK", "500", "STREAMS", "{q1}in", ">")
+                async let empty = blocking.send(wait, blocking: .milliseconds(500), server: server)
+                // Nobody tells it to end sooner; it ends when its time runs out.
+                await blocking.interrupt()
+                #expect(try await empty.root.isNull)
+                _ = try await client.send(RedisCommand("XADD", "{q1}in", "*", "m", "1"), on: self.tag)
+                let found = try await blocking.send(wait, blocking: .milliseconds(500), server: server)
+                #expect(found.root.count == 1)
+                await blocking.close()
+            }
+        }
+    }
+
     @Test("user, password and rights")
     func credentials() async throws {
         try await RedisServer.with { server in

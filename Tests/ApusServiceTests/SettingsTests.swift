@@ -128,6 +128,15 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         withExtendedLifetime(folder) {}
     }
 
+    @Test func googlesQuotaAndItsRampAreTheDefault() throws {
+        let folder = TemporaryFolder()
+        let key = try folder.write("account.json", "{}")
+        let settings = try load("apps: {shop: {fcm: {project_id: shop-12345, service_account_file: \(key)}}}")
+        let fcm = try #require(settings.common.apps[try AppID("shop")]?.fcm)
+        #expect(fcm.ratePerMinute == 600_000 && fcm.rampMilliseconds == 60_000)
+        withExtendedLifetime(folder) {}
+    }
+
     @Test func applesHostsAreTheDefault() throws {
         let folder = TemporaryFolder()
         let key = try folder.write("default.p8", "key")
