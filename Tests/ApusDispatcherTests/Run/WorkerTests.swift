@@ -28,20 +28,19 @@ import Testing
     }
 
     @Test func `As many go out as permits came, and bulk leaves a tenth to express`() async throws {
-        let given = Mutex(0)
-        let leases = ScriptedLeases { request, _ in
-            given.withLock { given in
-                let permits = given == 0 && request.use > 0 ? 40 : 0
-                given += permits
-                return Lease(permits: permits)
-            }
-        }
-        try await WorkerStage.with(leases) { stage in
+        try await WorkerStage.with(ScriptedLeases { _, _ in Lease(permits: 0) }) { stage in
             let bulk = try await stage.worker.start(try stage.plan(500))
-            try await eventually("the permits are used") { stage.accepted == 36 }
-            let express = try await stage.worker.start(try stage.plan(4, from: 1_000, lane: .express))
-            #expect(try await stage.follow(express) == [.accepted: 4])
-            #expect(stage.accepted == 40)
+            let express = try await stage.worker.start(try stage.plan(8, from: 1_000, lane: .express))
+            // Permits age: they are given until they are used, which they are as soon as they come.
+            let used = Mutex(0)
+            stage.leases.answer { request, _ in
+                used.withLock { used in
+                    used += request.used
+                    return Lease(permits: used == 0 ? 40 : 0)
+                }
+            }
+            #expect(try await stage.follow(express) == [.accepted: 8])
+            try await eventually("the others are used, but for the reserve") { stage.accepted == 36 }
             stage.leases.answer { _, _ in Lease(permits: nil) }
             #expect(try await stage.follow(bulk) == [.accepted: 500])
         }
