@@ -141,6 +141,43 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true])
+    func `D55 FCM calls something invalid and does not say what: the token is tried, and only a bad one is suspect`(
+        isBad: Bool
+    ) async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(2, providers: [.fcm])
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback(["delete_suspects_after": "1h"])
+            if isBad { fleet.simulator.declare(.bad, of: devices[0].token, provider: .fcm) }
+            let body =
+                #"{"error":{"code":400,"message":"Request contains an invalid argument.","#
+                + #""status":"INVALID_ARGUMENT"}}"#
+            let fault = Fault.answer(status: 400, body: body)
+            #expect(
+                fleet.simulator.addScript(
+                    FaultScript(route: .fcm, pathContains: "messages:send", count: 1, fault: fault)
+                )
+            )
+            try await fleet.send(.devices(devices.map(\.id)), id: "unclear", lane: .express)
+            try await eventually("it is done", timeout: .seconds(60)) {
+                try await fleet.receipts(of: "unclear").contains { $0.kind == .final }
+            }
+            let receipt = try #require(try await fleet.receipts(of: "unclear").first { $0.kind == .final })
+            let counts = Set(receipt.counts.map { "\($0.outcome.name) \($0.reason.name) \($0.count)" })
+            #expect(counts == ["accepted none 1", isBad ? "rejected bad_token 1" : "rejected other 1"])
+            #expect(fleet.accepted(of: "unclear") == [devices[1].token: 1], "what is only checked reaches nobody")
+            if isBad {
+                try await eventually("the store knows", timeout: .seconds(60)) {
+                    try await Self.count(devices, fleet) == (2, 1)
+                }
+            }
+            #expect(try await Self.count(devices, fleet) == (2, isBad ? 1 : 0))
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     /// A simulator in the place of Apple's sandbox beside that of production.
     private static func withSandbox(
         _ body: (_ fleet: Fleet, _ sandbox: Simulator) async throws -> Void

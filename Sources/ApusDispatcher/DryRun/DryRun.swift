@@ -252,7 +252,7 @@ package struct DryRun: Sendable {
         token: [UInt8],
         _ google: Google,
     ) async throws -> DryRunReport.Verdict {
-        guard let entry = self.routes.entry(route.route), case .fcm(let project, let authority) = entry.kind,
+        guard let entry = self.routes.entry(route.route), case .fcm(let project, let authority, _) = entry.kind,
             let settings = self.apps[entry.route.app],
             let ingredients = try GatewayIngredients(entry.route, settings)
         else { preconditionFailure("a route that is configured") }

@@ -13,7 +13,7 @@ struct RouteBook: Sendable {
             /// The renderer knows the app's bundle id.
             case apns(APNsRenderer, authority: String)
             /// Messages go to a project's path.
-            case fcm(project: String, authority: String)
+            case fcm(project: String, authority: String, TokenProbe)
         }
 
         let route: Route
@@ -30,7 +30,7 @@ struct RouteBook: Sendable {
             case .apns(let renderer, let authority):
                 let notification = CredentialProbe.notification(for: scope, of: renderer.bundleID)
                 return try .apns(renderer.render(notification, context: context).base, authority: authority)
-            case .fcm(let project, let authority):
+            case .fcm(let project, let authority, _):
                 let rendered = try FCMRenderer.render(
                     CredentialProbe.notification,
                     target: .token,
@@ -84,7 +84,11 @@ struct RouteBook: Sendable {
                     Entry(
                         route: route,
                         number: number,
-                        kind: .fcm(project: fcm.projectID, authority: authority),
+                        kind: .fcm(
+                            project: fcm.projectID,
+                            authority: authority,
+                            try TokenProbe(project: fcm.projectID, authority: authority),
+                        ),
                         pace: RoutePace(
                             limiter: streams.limiter(of: number, rampMilliseconds: fcm.rampMilliseconds),
                             // Never more in any minute, not by what the limiter's bucket holds either.
@@ -151,7 +155,7 @@ struct RouteBook: Sendable {
             }
             let messages = try Self.messages(command, renderer, authority, context)
             return RouteContext(route: entry.route, number: entry.number, messages: messages)
-        case .fcm(let project, let authority):
+        case .fcm(let project, let authority, let probe):
             @Sendable func messages(_ target: FCMTarget) throws(Problem) -> RenderedNotification<PreparedMessage> {
                 try FCMRenderer.render(notification, target: target, context: context)
                     .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
@@ -162,6 +166,7 @@ struct RouteBook: Sendable {
                 route: entry.route,
                 number: entry.number,
                 messages: written,
+                probe: target.isAudience ? nil : probe,
                 // The token counts for no rule: what could be written for one kind can be for the other.
                 forInstallations: { (try? messages(.installation)) ?? written },
             )

@@ -23,6 +23,8 @@ struct RecipientRun: Sendable {
         var hasOtherEnvironment = false
         /// Whether this is that other environment: the store has these devices in the one that called their tokens bad.
         var isOtherEnvironment = false
+        /// Whether a token can be tried with a message that is only checked.
+        var canProbe = false
     }
 
     /// What an answer leads to.
@@ -38,20 +40,24 @@ struct RecipientRun: Sendable {
     /// Bits whose outcome or retry is in a report, given or to come.
     private(set) var done: DoneBitmap
     /// What was learnt since the last report.
-    private(set) var report = RunReport()
+    var report = RunReport()
     /// What waits for its retry and is in no report yet, by due second.
     private(set) var deferred: [Deferred] = []
     /// Recipients on the wire.
-    private(set) var inFlight = 0
+    var inFlight = 0
     /// When the oldest of `deferred` came in.
     private(set) var deferredSince: UnixMilliseconds?
     /// Who may have been sent to; nil: who is sent to twice gets the same again.
     private var marks: MarkedWindow?
     private var next = 0
-    private var again: [UInt32] = []
+    var again: [UInt32] = []
     private var isStopped = false
     /// How everybody ends who is not on the wire, and who comes back from there unseen; nil: they are sent to.
     private var ending: (outcome: Outcome, reason: Reason)?
+    /// Whether anything more is sent.
+    var isSending: Bool { !self.isStopped && self.ending == nil }
+    /// Tokens that are being tried, because nobody said whether they are bad.
+    var probes = RecipientProbes()
 
     /// A recipient that is tried again, and why.
     struct Deferred: Equatable, Sendable {
@@ -166,12 +172,15 @@ struct RecipientRun: Sendable {
         var tokenDigest: UInt64 = 0
         /// When the request went out.
         var startedAt: UnixMilliseconds
+        /// Whether the token was called invalid perhaps, or the message.
+        var wantsProbe = false
     }
 
     /// The provider took it: the path of nearly all.
     mutating func accepted(_ index: Int, now: UnixMilliseconds) {
         self.leave(index)
         self.settle(index)
+        self.probes.taker = index
         self.report.add(.accepted, .none, at: now)
     }
 
@@ -183,19 +192,19 @@ struct RecipientRun: Sendable {
         now: UnixMilliseconds,
         draw: Double,
     ) -> Consequence {
+        guard !self.probes.isProbe(index) else { return self.probeAnswered(index, outcome, detail(), now: now) }
         self.leave(index)
         switch outcome {
         case .accepted:
             let said = detail()
+            self.probes.taker = index
             if self.terms.isOtherEnvironment, !self.table.rows[index].isEnvironmentKnown {
                 // Feedback's guard decides whether the store believes it: a mistake of ours would look the same.
                 self.report.suspects.append(self.verdict(index, .wrongEnvironment, asOf: said.startedAt, said))
             }
             self.close(index, .accepted, .none, now: now, detail: said)
         case .unregistered(let reason, let asOf):
-            let said = detail()
-            self.report.unregistered.append(self.verdict(index, reason, asOf: asOf ?? said.startedAt, said))
-            self.close(index, .unregistered, reason, now: now, detail: said)
+            self.noteUnregistered(index, reason, asOf: asOf, detail(), now: now)
         case .suspect(let reason):
             if reason == .badToken, self.terms.hasOtherEnvironment, self.isDevice(index) {
                 self.tryElsewhere(index, now: now)
@@ -205,7 +214,9 @@ struct RecipientRun: Sendable {
             self.report.suspects.append(self.verdict(index, reason, asOf: said.startedAt, said))
             self.close(index, .rejected, reason, now: now, detail: said)
         case .rejected(let reason):
-            self.close(index, .rejected, reason, now: now, detail: detail())
+            let said = detail()
+            if self.beginProbe(index, said) { return .sendAgain }
+            self.close(index, .rejected, reason, now: now, detail: said)
         case .deferred(let deferral):
             if deferral.isFree, let ending = self.ending {
                 self.close(index, ending.outcome, ending.reason, now: now)
@@ -243,6 +254,7 @@ struct RecipientRun: Sendable {
 
     /// Ends everything that is not on the wire with that outcome.
     mutating func closeRest(_ outcome: Outcome, _ reason: Reason, now: UnixMilliseconds) {
+        self.abandonProbes(now: now)
         self.ending = (outcome, reason)
         self.again.sort()
         for index in self.again { self.close(Int(index), outcome, reason, now: now) }
@@ -348,7 +360,7 @@ struct RecipientRun: Sendable {
         self.marks?.close(index)
     }
 
-    private mutating func close(
+    mutating func close(
         _ index: Int,
         _ outcome: Outcome,
         _ reason: Reason,
@@ -408,7 +420,7 @@ struct RecipientRun: Sendable {
     }
 
     /// Whether the row is a device of the store: a publisher who names an address names its environment, too.
-    private func isDevice(_ index: Int) -> Bool {
+    func isDevice(_ index: Int) -> Bool {
         self.table.rows[index].partition != RecipientTable.addressPartition
     }
 
@@ -417,7 +429,18 @@ struct RecipientRun: Sendable {
         if self.deferredSince == nil { self.deferredSince = now }
     }
 
-    private func verdict(_ index: Int, _ reason: Reason, asOf: UnixMilliseconds, _ said: Detail) -> TokenVerdict {
+    mutating func noteUnregistered(
+        _ index: Int,
+        _ reason: Reason,
+        asOf: UnixMilliseconds?,
+        _ said: Detail,
+        now: UnixMilliseconds,
+    ) {
+        self.report.unregistered.append(self.verdict(index, reason, asOf: asOf ?? said.startedAt, said))
+        self.close(index, .unregistered, reason, now: now, detail: said)
+    }
+
+    func verdict(_ index: Int, _ reason: Reason, asOf: UnixMilliseconds, _ said: Detail) -> TokenVerdict {
         TokenVerdict(
             place: self.table.place(index),
             tokenDigest: said.tokenDigest,

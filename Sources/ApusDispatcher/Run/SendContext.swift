@@ -93,23 +93,35 @@ final class RouteContext: Sendable {
     let messages: RenderedNotification<PreparedMessage>
     /// Whether each device's badge must be counted first.
     let needsBadges: Bool
+    /// With what its tokens can be tried; nil: the provider has no way to.
+    let probe: TokenProbe?
     /// The same messages, addressed to Firebase installation ids: made when the first such device comes along.
     private let installations = Mutex<RenderedNotification<PreparedMessage>?>(nil)
     private let renderForInstallations: @Sendable () -> RenderedNotification<PreparedMessage>
 
-    /// - Parameter forInstallations: the same messages for installation ids; nil: the route knows none.
+    /// - Parameters:
+    ///   - probe: with what its tokens can be tried.
+    ///   - forInstallations: the same messages for installation ids; nil: the route knows none.
     init(
         route: Route,
         number: RouteNumber,
         messages: RenderedNotification<PreparedMessage>,
+        probe: TokenProbe? = nil,
         forInstallations: (@Sendable () -> RenderedNotification<PreparedMessage>)? = nil,
     ) {
         self.route = route
         self.realm = Realm(route)
         self.number = number
         self.messages = messages
+        self.probe = probe
         self.renderForInstallations = forInstallations ?? { messages }
         self.needsBadges = messages.variants.contains { $0.needsBadge }
+    }
+
+    /// With what a recipient's token is tried. Traps on a route that has nothing for it.
+    func probe(for row: RecipientTable.Row) -> PreparedMessage {
+        guard let probe else { preconditionFailure("a probe on a route that has none") }
+        return probe.message(for: row)
     }
 
     /// The messages for those who are known by a Firebase installation id.

@@ -97,6 +97,7 @@ final class Worker {
             isAtMostOnce: plan.send.command.delivery == .atMostOnce,
             hasOtherEnvironment: plan.other != nil,
             isOtherEnvironment: plan.home != nil,
+            canProbe: plan.context.probe != nil,
         )
         let active = ActiveRun(
             run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
@@ -208,7 +209,10 @@ final class Worker {
     }
 
     /// Takes whoever was not sent to out of a direct send.
-    private func setAside(_ active: ActiveRun) { active.unsent += active.run.takeUnsent() }
+    private func setAside(_ active: ActiveRun) {
+        active.run.abandonProbes(now: self.clock.now())
+        active.unsent += active.run.takeUnsent()
+    }
 
     // MARK: Sending
 
@@ -277,8 +281,9 @@ final class Worker {
             let id = APNsID(sendDigest: plan.send.digest, row)
             // Looked up once for the batch: that takes a lock.
             if row.isInstallation, installations.isEmpty { installations = plan.context.forInstallations.variants }
+            let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
             let accepted = gateway.submit(
-                row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)],
+                run.probes.isProbe(index) ? plan.context.probe(for: row) : message,
                 token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
                 badge: plan.table.badge(index),
                 id: (id.high, id.low),
@@ -371,7 +376,9 @@ extension Worker: ProviderGatewayDelegate {
         guard let route = active.route else {
             preconditionFailure("an answer of a route that is not there")
         }
-        if case .accepted = outcome, !active.run.terms.listsRecipients, !active.run.terms.isOtherEnvironment {
+        if case .accepted = outcome, !active.run.terms.listsRecipients, !active.run.terms.isOtherEnvironment,
+            !active.run.probes.isProbe(index)
+        {
             route.circuit.heardGood()
             active.run.accepted(index, now: now)
             active.answered += 1
@@ -406,7 +413,7 @@ extension Worker: ProviderGatewayDelegate {
         _ gateway: ProviderGateway,
         now: UnixMilliseconds,
     ) {
-        if case .accepted = outcome {
+        if case .accepted = outcome, !active.run.probes.isProbe(index) {
             self.countAccepted(active, active.run.terms.provider, at: self.time(at: answer.endedAt))
         }
         let elapsed = Int64(answer.endedAt) - Int64(answer.startedAt)
@@ -420,6 +427,7 @@ extension Worker: ProviderGatewayDelegate {
                 status: answer.status,
                 tokenDigest: DeviceToken.digest(Array(table.token(index))),
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
+                wantsProbe: answer.wantsProbe(),
             ),
             now: now,
             draw: active.draw,

@@ -60,6 +60,14 @@ internal import NIOCore
     /// The provider's own word for a refusal; what happened instead of an answer; empty for an accepted request.
     package func reason() -> String { self.word }
 
+    /// Whether FCM calls something invalid and does not say what: see ``FCMAnswer/wantsProbe``.
+    package func wantsProbe() -> Bool {
+        guard self.status == 400, self.provider == .fcm, let answer, let handler = unsafe self.handler else {
+            return false
+        }
+        return FCMAnswer(status: 400, body: handler.body(of: answer)).wantsProbe
+    }
+
     /// What the provider calls the notification: `apns-id`, or the name of FCM's message; empty when it does not say.
     ///
     /// In its sandbox Apple has an id of its own besides, by which its console shows what became of the notification: it stands behind
