@@ -49,7 +49,7 @@ package struct Feedback: Service {
         let gate = QuarantineGate()
         let history = HistoryWriter(
             store: installation.store,
-            keepMilliseconds: settings.own.historyMilliseconds,
+            rules: settings.own.history,
             logger: logger,
         )
         let massFailureGuard = MassFailureGuard(
@@ -105,12 +105,21 @@ package struct Feedback: Service {
                 }
             }
         }
+        let sweeper = SendSweeper(
+            streams: installation.streams,
+            silenceMilliseconds: settings.own.silenceMilliseconds,
+            metrics: self.context.metrics,
+            shared: self.context.registry.shared,
+            clock: clock,
+            logger: logger,
+        )
         let senders = try self.webhookSenders(installation, settings.own.webhook, clock)
         logger.notice("applying outcomes", metadata: ["shards": "\(shards.count)", "consumer": "\(consumer.name)"])
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
                 group.addTask { await cancelWhenGracefulShutdown { await massFailureGuard.run() } }
+                group.addTask { await cancelWhenGracefulShutdown { await sweeper.run() } }
                 for sender in senders { group.addTask { await cancelWhenGracefulShutdown { await sender.run() } } }
                 await group.waitForAll()
             }
@@ -145,7 +154,7 @@ package struct Feedback: Service {
                 client: client,
                 settings: settings,
                 retry: WebhookSender.retry(attemptsMax: settings.attemptsMax),
-                lease: WebhookSender.leaseStandard,
+                lease: WebhookSender.lease(timeout: settings.timeout),
                 metrics: self.context.metrics,
                 shared: self.context.registry.shared,
                 clock: clock,

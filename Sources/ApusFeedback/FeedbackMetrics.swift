@@ -89,6 +89,8 @@ package struct FeedbackMetrics: MetricSet {
     package let webhookReceipts: CounterBy<WebhookEffect>
     /// What apps reported of notifications.
     package let events: CounterBy2<EventKindLabel, EventEffect>
+    /// Sends under way that were ended because nothing was left of them.
+    package let sendsLost: Counter
     /// Streams or groups that vanished and were made again.
     package let groupsLost: Counter
     /// Entries that vanished before they were acknowledged.
@@ -145,6 +147,10 @@ package struct FeedbackMetrics: MetricSet {
             "What apps reported of notifications, by what became of it.",
             by: .all,
             .all,
+        )
+        self.sendsLost = catalogue.counter(
+            "apus_feedback_lost_sends_total",
+            "Sends under way that were ended because nothing was left of them.",
         )
         self.groupsLost = catalogue.counter(
             "apus_feedback_groups_lost_total",

@@ -1,4 +1,5 @@
 package import ApusService
+package import ApusStore
 package import ApusStreams
 
 /// Feedback's own numbers.
@@ -11,8 +12,10 @@ package struct FeedbackSettings: ServiceSettings {
     package var ledgerMilliseconds: Int64
     /// When suspects are deleted, and when there are too many of them.
     package var guardRules: GuardRules
-    /// How long a device's history is kept after its last event; nil: none is written.
-    package var historyMilliseconds: Int64?
+    /// Which histories of devices are kept; nil: none is written.
+    package var history: DeviceStore.HistoryRules?
+    /// How long nothing may have happened to a send before it is looked whether anything of it is left.
+    package var silenceMilliseconds: Int64 = 3_600_000
     /// When a send under way is told of; nil: never.
     package var progress: ProgressRules?
     /// Where receipts are posted to; nil: nowhere.
@@ -32,7 +35,7 @@ package struct FeedbackSettings: ServiceSettings {
         batchesInHandMax: Int,
         ledgerMilliseconds: Int64,
         guardRules: GuardRules = Self.standardGuardRules,
-        historyMilliseconds: Int64? = nil,
+        history: DeviceStore.HistoryRules? = nil,
         progress: ProgressRules? = nil,
     ) {
         precondition(batchesInHandMax > 0 && ledgerMilliseconds > 0)
@@ -40,7 +43,7 @@ package struct FeedbackSettings: ServiceSettings {
         self.batchesInHandMax = batchesInHandMax
         self.ledgerMilliseconds = ledgerMilliseconds
         self.guardRules = guardRules
-        self.historyMilliseconds = historyMilliseconds
+        self.history = history
         self.progress = progress
     }
 
@@ -54,6 +57,12 @@ package struct FeedbackSettings: ServiceSettings {
         )
         self.leaseMilliseconds = Int64(lease / .milliseconds(1))
         self.ledgerMilliseconds = Int64(ledger / .milliseconds(1))
+        let silence = reader.duration(
+            "feedback.sweep_after",
+            default: .seconds(3_600),
+            in: .seconds(120) ... .seconds(7 * 86_400)
+        )
+        self.silenceMilliseconds = Int64(silence / .milliseconds(1))
         self.batchesInHandMax = reader.integer("feedback.batches_in_hand", default: 16, in: 1...1_024)
         let standard = Self.standardGuardRules
         let delay = reader.duration(
@@ -73,12 +82,22 @@ package struct FeedbackSettings: ServiceSettings {
             percentMax: reader.integer("feedback.suspect_percent", default: standard.percentMax, in: 0...100),
         )
         let keepsHistory = reader.boolean("feedback.history", default: true)
-        let history = reader.duration(
+        let keepHistory = reader.duration(
             "feedback.keep_history",
             default: .seconds(7 * 86_400),
             in: .seconds(60) ... .seconds(90 * 86_400)
         )
-        self.historyMilliseconds = keepsHistory ? Int64(history / .milliseconds(1)) : nil
+        let histories = reader.integer(
+            "feedback.histories",
+            default: StoreLimits.historiesStandard,
+            in: 1...100_000_000
+        )
+        self.history =
+            keepsHistory
+            ? DeviceStore.HistoryRules(
+                keepMilliseconds: Int64(keepHistory / .milliseconds(1)),
+                devicesMax: histories
+            ) : nil
         let tellsProgress = reader.boolean("feedback.progress", default: true)
         let every = reader.duration(
             "feedback.progress_every",

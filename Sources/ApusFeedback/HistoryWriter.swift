@@ -7,19 +7,13 @@ internal import Logging
 /// Tells the histories of devices what became of them.
 ///
 /// What is written, and what is not, is chosen so that a fan-out costs nothing for each notification: verdicts about tokens are few;
-/// outcomes one by one are known only of sends whose publisher asked for receipts per recipient, and of those that are not
-/// direct only what was not accepted is told. Best effort: nothing else waits for it or fails with it.
+/// outcomes one by one are known of sends that name a few devices or users, one call for each, and of those whose publisher asked for
+/// receipts per recipient: of these only what was not accepted is told. Best effort: nothing fails with it.
 struct HistoryWriter: Sendable {
-    private let store: DeviceStore
-    /// How long a history is kept after its last event; nil: none is written.
-    private let keepMilliseconds: Int64?
-    private let logger: Logger
-
-    init(store: DeviceStore, keepMilliseconds: Int64?, logger: Logger) {
-        self.store = store
-        self.keepMilliseconds = keepMilliseconds
-        self.logger = logger
-    }
+    let store: DeviceStore
+    /// Which histories are kept; nil: none is written.
+    let rules: DeviceStore.HistoryRules?
+    let logger: Logger
 
     /// Tells what a provider's word that a token is dead led to.
     func note(
@@ -60,9 +54,9 @@ struct HistoryWriter: Sendable {
 
     /// Tells outcomes that a batch has one by one.
     func noteRecipients(of batch: OutcomeBatch) async {
-        guard self.keepMilliseconds != nil, let app = try? AppID(batch.app) else { return }
+        guard self.rules != nil, let app = try? AppID(batch.app) else { return }
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
-        let told = batch.recipients.filter { batch.isFinal || $0.outcome != .accepted }
+        let told = batch.recipients.filter { batch.namesRecipients || $0.outcome != .accepted }
         // Who lost its token was told with the verdict.
         let outcomes = told.filter { $0.outcome != .unregistered }
         guard !outcomes.isEmpty else { return }
@@ -79,7 +73,7 @@ struct HistoryWriter: Sendable {
                 event.providerReason = outcome.providerReason
                 event.providerID = outcome.providerID
                 event.send = batch.send
-                await self.note(event, nil, at: reference, on: route)
+                await self.note(event, of: outcome.device, at: reference, on: route)
             }
         } catch {
             self.logger.notice("histories not written", metadata: ["send": "\(batch.send)", "error": "\(error)"])
@@ -88,11 +82,11 @@ struct HistoryWriter: Sendable {
 
     private func note(
         _ event: HistoryEvent,
-        _ result: VerdictResult?,
+        _ result: VerdictResult,
         at reference: DeviceReference,
         on route: Route,
     ) async {
-        guard let keepMilliseconds else { return }
+        guard let rules else { return }
         do throws(StoreError) {
             let device: StoredDevice?
             if case .applied(let applied) = result {
@@ -101,7 +95,22 @@ struct HistoryWriter: Sendable {
                 device = try await self.store.read(route, reference)
             }
             guard let device else { return }
-            try await self.store.note([event], of: device, keepMilliseconds: keepMilliseconds)
+            try await self.store.note([event], of: device, rules)
+        } catch {
+            self.logger.notice("a history was not written", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func note(
+        _ event: HistoryEvent,
+        of device: String,
+        at reference: DeviceReference,
+        on route: Route,
+    ) async {
+        // Without an id the record was not there: nobody to tell it of.
+        guard let rules, let id = try? DeviceID(device) else { return }
+        do throws(StoreError) {
+            try await self.store.note([event], of: id, at: reference, on: route, rules)
         } catch {
             self.logger.notice("a history was not written", metadata: ["error": "\(error)"])
         }

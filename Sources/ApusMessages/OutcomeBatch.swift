@@ -71,6 +71,8 @@ public struct RecipientOutcome: Hashable, Sendable {
     public var providerID: String = ""
     /// When.
     public var at: UnixMilliseconds
+    /// The id of a device of the store; empty: its record was not there, or it is an address.
+    public var device: String = ""
 
     /// An outcome.
     public init(place: RecipientPlace, outcome: Outcome, reason: Reason, at: UnixMilliseconds) {
@@ -103,7 +105,7 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var unregistered: [TokenVerdict] = []
     /// Tokens said to be bad, which may be our mistake.
     public var suspects: [TokenVerdict] = []
-    /// At receipt level `recipients`.
+    /// At receipt level `recipients`, or of a send that names its recipients.
     public var recipients: [RecipientOutcome] = []
     /// When the first of them ended; nil: unknown.
     public var firstAt: UnixMilliseconds?
@@ -111,6 +113,8 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var lastAt: UnixMilliseconds?
     /// A direct send: nothing follows.
     public var isFinal: Bool = false
+    /// Whether the send names a few devices or users: each outcome goes into its device's history.
+    public var namesRecipients: Bool = false
     /// Where receipts go.
     public var replyTo: String = ""
     /// What is told back.

@@ -128,6 +128,7 @@ package struct Registration: Service {
             apps: { credentials.authenticator.appIDs },
             recordsPerSecond: settings.janitorRate,
             interval: settings.janitorInterval,
+            staleAfterMilliseconds: settings.fcmStaleMilliseconds,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             logger: self.context.logger,

@@ -30,6 +30,8 @@ package struct RegistrationMetrics: MetricSet {
     package let upkeepDevices: Counter
     /// What the janitor put right.
     package let upkeepRepairs: CounterBy<UpkeepRepair>
+    /// Devices that the janitor removed because nobody had registered them for too long.
+    package let staleDevices: Counter
 
     /// Declares them.
     package init(_ catalogue: inout MetricCatalogue) {
@@ -89,6 +91,10 @@ package struct RegistrationMetrics: MetricSet {
             "apus_registration_janitor_repairs_total",
             "What the janitor put right in the device store.",
             by: .all,
+        )
+        self.staleDevices = catalogue.counter(
+            "apus_registration_stale_devices_total",
+            "FCM devices that the janitor removed because nobody had registered them for too long.",
         )
     }
 }

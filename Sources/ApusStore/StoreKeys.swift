@@ -15,6 +15,7 @@ package import ApusRedis
 /// | `{t}<app>:meta` | hash | buckets and entries of the three below |
 /// | `{t}<app>:upkeep` | string | there while the partition was looked after lately |
 /// | `{t}<app>:hist:<digest>` | list | what became of a device, event by event; only of devices that something happened to |
+/// | `{t}<app>:hists` | sorted set | digests of the devices that have a history, by when they were told of last |
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
 /// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
@@ -46,6 +47,9 @@ package struct StoreKeys: Sendable, Hashable {
         let digits = String(digest, radix: 16)
         return self.key(app, partition, "hist:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits)
     }
+
+    /// Who has a history.
+    package func histories(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "hists") }
 
     /// The hash of 64 records.
     package func slab(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {

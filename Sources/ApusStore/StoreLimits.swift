@@ -33,6 +33,17 @@ package enum StoreLimits {
     static let loadStep = 16_384
     /// Events of one device's history; the oldest go.
     package static let historyEventsMax = 20
+    /// Devices of one app whose histories are kept, unless configured otherwise: some 100 MB when each has five events.
+    package static let historiesStandard = 100_000
+    /// How long the history of a device that nobody registered any more is kept after its removal.
+    package static let staleHistoryMilliseconds: Int64 = 7 * 86_400_000
+    /// Stale devices of one place that one look-over removes: so many percent of all that are there, so that a clock that is
+    /// ahead costs few of them before somebody notices…
+    package static let stalePercentMax = 5
+    /// … but always so many …
+    package static let staleDevicesMin = 8
+    /// … and never more than these, which it holds in memory.
+    package static let staleDevicesMax = 1_000
     /// Bytes of a provider's own word, or its id of a notification, in a history.
     package static let historyTextBytesMax = 128
     /// How long an unchanged registration is answered without a write, and how often a device's seen-at moves.

@@ -42,6 +42,11 @@ package struct StoredDevice: Hashable, Sendable {
     /// The device's id.
     package var id: String { self.record.device }
 
+    /// When the app last gave a sign of life, to the day.
+    package var lastSeenAt: UnixMilliseconds {
+        max(self.registeredAt, UnixMilliseconds(Int64(self.record.seenAtHours) * 3_600_000))
+    }
+
     /// A strong validator (RFC 9110 §8.8.1), quotes included: changes with every byte that is stored.
     package var etag: String {
         "\"\(Hexadecimal.encode(SHA256.hash([self.realm.rawValue], self.value).prefix(16)))\""

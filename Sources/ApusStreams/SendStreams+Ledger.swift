@@ -13,7 +13,7 @@ extension SendStreams {
         case progress(SendLedger)
         /// Another owns the batch.
         case lost
-        /// There is no such send any more; acknowledged.
+        /// There is no such send any more, or it was complete before; acknowledged.
         case gone
     }
 

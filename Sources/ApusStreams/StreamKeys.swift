@@ -44,6 +44,8 @@ public struct StreamKeys: Hashable, Sendable {
     public func send(_ id: String) -> String { self.key("send:\(id)") }
     /// The sends that are kept and have not ended.
     public var sends: String { self.key("sends") }
+    /// There while somebody looked for lost sends lately.
+    package var swept: String { self.key("swept") }
     /// The command of a send, until it ends.
     public func body(_ id: String) -> String { self.key("body:\(id)") }
     /// Rate and state of a route.

@@ -13,6 +13,11 @@ public enum StreamLimits {
     public static let eventEntriesMax = 100_000
     /// Receipts of its shard that are looked through for a direct send's, from its publication on.
     public static let statusReceiptsMax = 10_000
+    /// Entries that are looked through for what is left of a send, in streams, and as many that wait for their time. Where more
+    /// wait, no send is taken for lost.
+    public static let sweepEntriesMax = 20_000
+    /// Sends under way that are read by one call, roughly.
+    static let openSendsPerRead = 100
     /// Sets that the ids of a send's client events are spread over, so that each stays small.
     package static let eventIDBuckets = 4_096
     /// Ids in one of them: some 16 million events of a send. What comes beyond is not counted.

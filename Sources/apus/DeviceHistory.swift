@@ -11,12 +11,14 @@ extension Device {
             abstract: "Show what became of a device lately: why it did not get a notification.",
             discussion: """
                 Recorded: what the provider's verdicts about its token led to (pruned, kept, suspected, moved); every outcome of \
-                direct sends (up to 32 recipients) and what was not accepted of larger ones, when their publisher asked for \
-                receipts per recipient; and, once there is one of those, each registration and change of user.
+                sends that name up to \(Limits.directRecipientsMax) devices or users; what was not accepted of others, when their \
+                publisher asked for receipts per recipient; its removal after a long silence; and, once there is one of those, \
+                each registration and change of user.
 
-                Not recorded: what was accepted of a send to an audience, or of any send without receipts per recipient: \
-                `apus watch SEND` has its counts. A device keeps its last \(StoreLimits.historyEventsMax) events, for as long as \
-                feedback.keep_history says (7 days); feedback.history: false turns it off. When the app deletes the device, its \
+                Not recorded: what was accepted of a send to an audience or to more names: `apus watch SEND` has its counts. A \
+                device keeps its last \(StoreLimits.historyEventsMax) events, for as long as feedback.keep_history says (7 days), \
+                and an app so many histories as feedback.histories says (100,000): beyond, those of devices to which nothing \
+                bad happened go first. feedback.history: false turns it off. When the app deletes the device or its user, the \
                 history goes, too.
                 """,
         )

@@ -40,7 +40,7 @@ struct HandlerFixture: Sendable {
                 token: String(repeating: "ab", count: 32)
             )
             let device = try await installation.store.register(try AppID("shop"), registration).device
-            let handler = Self.handler(installation, deletingSuspectsAfter: delay, progress, logger)
+            let handler = Self.handler(installation, deletingSuspectsAfter: delay, progress: progress, logger)
             try await body(
                 HandlerFixture(installation: installation, client: client, handler: handler, device: device)
             )
@@ -48,10 +48,11 @@ struct HandlerFixture: Sendable {
         }
     }
 
-    private static func handler(
+    static func handler(
         _ installation: Installation,
-        deletingSuspectsAfter delay: Int64,
-        _ progress: ProgressRules,
+        name: String = "f",
+        deletingSuspectsAfter delay: Int64 = 600_000,
+        progress: ProgressRules? = nil,
         _ logger: Logger,
     ) -> OutcomeHandler {
         var catalogue = MetricCatalogue()
@@ -59,7 +60,11 @@ struct HandlerFixture: Sendable {
         _ = CommonMetrics(&catalogue, build: build, reading: [.outcomes])
         let metrics = FeedbackMetrics(&catalogue)
         let shared = MetricRegistry(catalogue).shared
-        let history = HistoryWriter(store: installation.store, keepMilliseconds: 60_000, logger: logger)
+        let history = HistoryWriter(
+            store: installation.store,
+            rules: DeviceStore.HistoryRules(keepMilliseconds: 60_000),
+            logger: logger
+        )
         let rules = GuardRules(
             windowMilliseconds: 60_000,
             delayMilliseconds: delay,
@@ -81,12 +86,12 @@ struct HandlerFixture: Sendable {
             store: installation.store,
             massFailureGuard: massFailureGuard,
             history: history,
-            consumer: StreamConsumer(group: StreamGroup.feedback, name: "f"),
+            consumer: StreamConsumer(group: StreamGroup.feedback, name: name),
             settings: FeedbackSettings(
                 leaseMilliseconds: 10_000,
                 batchesInHandMax: 4,
                 ledgerMilliseconds: 60_000,
-                historyMilliseconds: 60_000,
+                history: DeviceStore.HistoryRules(keepMilliseconds: 60_000),
                 progress: progress,
             ),
             metrics: metrics,
@@ -123,6 +128,15 @@ struct HandlerFixture: Sendable {
     /// Delivers a batch and lets the handler work it off.
     func apply(_ batch: OutcomeBatch) async throws {
         try await self.handler.handle(try await Self.deliver(batch, self.client, self.handler))
+    }
+
+    /// Works off the next batch that somebody else wrote.
+    func applyNext() async throws {
+        let keys = self.handler.keys
+        let reader = StreamReader(client: self.client, tag: keys.tag, consumer: self.handler.consumer)
+        try await reader.ensure([keys.outcomes])
+        let entries = try await reader.read(keys.outcomes, count: 1)
+        try await self.handler.handle(try #require(entries.first))
     }
 
     func receipts() async throws -> [SendReceipt] { try await Self.receipts(self.client, self.handler) }

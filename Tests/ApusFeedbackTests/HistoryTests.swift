@@ -52,7 +52,7 @@ import Testing
             #expect(event.at == asOf && event.reason == .unregistered && event.providerReason == "Unregistered")
             #expect(event.send == "s" && event.provider == .apns)
 
-            try await store.note(events, of: device, keepMilliseconds: 60_000)
+            try await store.note(events, of: device, DeviceStore.HistoryRules(keepMilliseconds: 60_000))
             #expect(try await store.history(self.app, self.device) == events)
 
             _ = try await store.register(self.app, self.again())
@@ -91,12 +91,16 @@ import Testing
             for number in 0..<(most + 5) {
                 var event = HistoryEvent(.ended, at: UnixMilliseconds(Int64(number)), provider: .apns)
                 event.providerReason = String(repeating: "x", count: 1_000)
-                try await store.note([event], of: fixture.device, keepMilliseconds: 60_000)
+                try await store.note([event], of: fixture.device, DeviceStore.HistoryRules(keepMilliseconds: 60_000))
             }
             let events = try await store.history(self.app, self.device)
             #expect(events.map(\.at.value) == (5..<(most + 5)).map { Int64($0) })
             #expect(events.allSatisfy { $0.providerReason.utf8.count <= StoreLimits.historyTextBytesMax })
-            try await store.note([HistoryEvent(.ended, at: .init(99))], of: fixture.device, keepMilliseconds: 1)
+            try await store.note(
+                [HistoryEvent(.ended, at: .init(99))],
+                of: fixture.device,
+                DeviceStore.HistoryRules(keepMilliseconds: 1)
+            )
             try await eventually("the history is gone") {
                 try await store.history(self.app, self.device).isEmpty
             }
@@ -112,27 +116,95 @@ import Testing
         )
         told.providerID = outcome == .accepted ? "0f0e0d0c-0000-8000-8000-000000000001" : ""
         told.providerReason = outcome == .accepted ? "" : "PayloadTooLarge"
+        told.device = device.id
         return told
     }
 
     @Test(arguments: [true, false])
-    func `Outcomes one by one are told: all of a direct send, of others what was not accepted`(
-        isDirect: Bool
+    func `Outcomes one by one are told: all of a send that names its recipients, of others what was not accepted`(
+        isNamed: Bool
     ) async throws {
         try await HandlerFixture.with { fixture in
             try await fixture.makeLedger(of: "s", planned: 100)
             for kind in [Outcome.accepted, .rejected] {
                 var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
-                batch.receiptLevel = .recipients
+                batch.receiptLevel = isNamed ? .none : .recipients
                 batch.recipients = [self.outcome(kind, fixture.device)]
-                batch.isFinal = isDirect
+                batch.namesRecipients = isNamed
+                batch.isFinal = isNamed
                 batch.planned = 1
                 try await fixture.apply(batch)
             }
             let events = try await fixture.installation.store.history(self.app, self.device)
-            #expect(events.map(\.kind) == (isDirect ? [.accepted, .ended] : [.ended]))
+            #expect(events.map(\.kind) == (isNamed ? [.accepted, .ended] : [.ended]))
             #expect(events.last?.providerReason == "PayloadTooLarge" && events.last?.outcome == .rejected)
-            if isDirect { #expect(events.first?.providerID == "0f0e0d0c-0000-8000-8000-000000000001") }
+            if isNamed { #expect(events.first?.providerID == "0f0e0d0c-0000-8000-8000-000000000001") }
+        }
+    }
+
+    @Test func `Who was deleted, or registered anew in its place, is told nothing of what was sent before`()
+        async throws
+    {
+        try await HandlerFixture.with { fixture in
+            let store = fixture.installation.store
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.recipients = [self.outcome(.accepted, fixture.device)]
+            batch.namesRecipients = true
+            batch.isFinal = true
+            batch.planned = 1
+            _ = try await store.delete(self.app, self.device)
+            try await fixture.apply(batch)
+            #expect(try await store.history(self.app, self.device) == [])
+            _ = try await store.register(self.app, self.again())
+            try await fixture.apply(batch)
+            #expect(try await store.history(self.app, self.device) == [])
+        }
+    }
+
+    @Test func `There is an end to the number of histories: devices that are well go first, then the oldest`()
+        async throws
+    {
+        try await HandlerFixture.with { fixture in
+            let store = fixture.installation.store
+            // Of one partition, so that it is known who makes way for whom.
+            var devices: [StoredDevice] = []
+            var number = 0
+            while devices.count < 8 {
+                number += 1
+                let token = String(repeating: "0", count: 60) + String(number + 0x1000, radix: 16)
+                let registration = DeviceRegistration(device: "phone-\(number)", provider: .apns, token: token)
+                let device = try await store.register(self.app, registration).device
+                if device.reference.partition == fixture.device.reference.partition { devices.append(device) }
+            }
+            let partitions = fixture.installation.keyspace.devicePartitions
+            let rules = DeviceStore.HistoryRules(keepMilliseconds: 600_000, devicesMax: 4 * partitions)
+            func note(_ index: Int, _ kind: HistoryEvent.Kind) async throws {
+                let event = HistoryEvent(kind, at: UnixMilliseconds(Int64(index)), provider: .apns)
+                try await store.note([event], of: devices[index], rules)
+                // Whoever is told of later has a later time.
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            func told() async throws -> [Int] {
+                var told: [Int] = []
+                for index in devices.indices {
+                    let id = try DeviceID(devices[index].id)
+                    if try await !store.history(self.app, id).isEmpty { told.append(index) }
+                }
+                return told
+            }
+            for index in 0..<2 { try await note(index, .ended) }
+            for index in 2..<4 { try await note(index, .accepted) }
+            #expect(try await told() == [0, 1, 2, 3])
+            try await note(4, .accepted)
+            #expect(try await told() == [0, 1, 3, 4])
+            for index in 5..<7 { try await note(index, .pruned) }
+            #expect(try await told() == [0, 1, 5, 6])
+            try await note(7, .ended)
+            #expect(try await told() == [1, 5, 6, 7])
+            // What is forgotten makes room.
+            _ = try await store.delete(self.app, try DeviceID(devices[5].id))
+            try await note(2, .accepted)
+            #expect(try await told() == [1, 2, 6, 7])
         }
     }
 

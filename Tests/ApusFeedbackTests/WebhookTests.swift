@@ -33,9 +33,10 @@ import Testing
             attemptsMax: UInt32 = 5,
             timeout: Duration = .seconds(30),
             lease: Duration = .seconds(60),
-            url: String? = nil,
+            trust: TLSTrust? = nil,
         ) throws -> WebhookSender {
-            let address = try #require(WebhookAddress(url ?? "http://127.0.0.1:\(port)/hook?a=b"))
+            let scheme = trust == nil ? "http" : "https"
+            let address = try #require(WebAddress("\(scheme)://127.0.0.1:\(port)/hook?a=b"))
             let settings = WebhookSettings(
                 address: address,
                 secretFile: "\(self.folder)/secret",
@@ -52,7 +53,7 @@ import Testing
                 consumer: StreamConsumer(group: StreamGroup.webhooks, name: name),
                 client: WebhookClient(
                     address: address,
-                    tls: nil,
+                    tls: try trust.map { try TLSContext.client(trust: $0) },
                     timeout: timeout,
                     eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 ),
@@ -237,18 +238,67 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ("http://hooks.internal:8080/a?b=c", "hooks.internal:8080", "/a?b=c"), ("https://[::1]", "[::1]", "/"),
-        ("HTTPS://example.org?x", "example.org", "/?x"), ("http://example.org:80/", "example.org", "/"),
-    ])
-    func `An address is taken apart`(_ text: String, _ authority: String, _ path: String) throws {
-        let address = try #require(WebhookAddress(text))
-        #expect(address.authority == authority && address.path == path)
+    @Test func `What a publisher wants in a stream of its own is its own: the webhook is not told`() async throws {
+        try await self.with { scene in
+            let receiver = try await WebhookReceiver.start()
+            let receipt = SendReceipt(id: "final:own", send: "own", app: "shop", kind: .final)
+            let own = "apus:receipts:shop"
+            try await scene.streams.write(receipt, replyTo: own, tag: scene.keys.tag)
+            try await scene.write(0..<1)
+            let sender = try scene.sender(to: receiver.port)
+            while try await sender.step() {}
+            #expect(try receiver.requests.map { try self.ids($0) } == [["final:s0"]])
+            let length = try await scene.client.send(RedisCommand("XLEN", .text(own)), on: HashTag(ofKey: own))
+            #expect(length.root.integer == 1)
+            await receiver.stop()
+        }
     }
 
-    @Test(arguments: [
-        "", "example.org", "ftp://example.org", "https://", "https://me:pw@example.org/", "https://example.org/#a",
-        "http://example.org:0/", "http://example.org:70000/", "http://[::1/", "http://example.org/a b",
-    ])
-    func `What is no address is refused`(_ text: String) { #expect(WebhookAddress(text) == nil) }
+    /// What a receiver's certificate is like.
+    enum Certificate: CaseIterable {
+        case good, ofAnotherName, expired, ofAnotherAuthority
+
+        func identity(_ authority: CertificateAuthority, _ stranger: CertificateAuthority) throws -> TLSIdentity {
+            let now = SystemClock().now()
+            let (day, minute): (Int64, Int64) = (86_400_000, 60_000)
+            let over = CertificateValidity(
+                from: now.advanced(byMilliseconds: -day),
+                until: now.advanced(byMilliseconds: -minute)
+            )
+            let profile = CertificateProfile(
+                .server,
+                commonName: "receiver",
+                ipAddresses: [self == .ofAnotherName ? "127.0.0.2" : "127.0.0.1"],
+                validity: self == .expired ? over : CertificateValidity(from: now),
+            )
+            return try (self == .ofAnotherAuthority ? stranger : authority).issue(profile)
+        }
+    }
+
+    @Test(arguments: Certificate.allCases)
+    func `Over https the receiver must prove that it is the one`(_ certificate: Certificate) async throws {
+        try await self.with { scene in
+            let validity = CertificateValidity(from: SystemClock().now())
+            let authority = try CertificateAuthority(name: "ours", validity: validity)
+            let stranger = try CertificateAuthority(name: "theirs", validity: validity)
+            let identity = try certificate.identity(authority, stranger)
+            try await scene.write(0..<3)
+            let receiver = try await WebhookReceiver.start(tls: try TLSContext.server(identity: identity))
+            let file = "\(scene.folder)/authority.pem"
+            try Data(authority.certificatePEM.utf8).write(to: URL(filePath: file))
+            let sender = try scene.sender(to: receiver.port, attemptsMax: 2, trust: .file(file))
+            #expect(try await sender.step())
+            let letters = try await scene.deadLetters()
+            if certificate == .good {
+                #expect(try receiver.requests.map { try self.ids($0) } == [["final:s0", "final:s1", "final:s2"]])
+                #expect(letters == [])
+            } else {
+                // Not a byte of it went out.
+                #expect(receiver.requests.isEmpty)
+                #expect(letters.map(\.problem.code) == ["webhook", "webhook", "webhook"])
+            }
+            #expect(try await scene.pending() == 0)
+            await receiver.stop()
+        }
+    }
 }

@@ -319,6 +319,14 @@ struct Limit: Sendable, CustomTestStringConvertible {
             max: Self.short,
             "recipients[0].provider_id"
         ),
+        .bytes(
+            OutcomeBatch.self,
+            Least.batch,
+            [11, 7],
+            beside: Least.outcome,
+            max: Limits.deviceIDBytesMax,
+            "recipients[0].device"
+        ),
         Limit(field: "recipients[0].place.address", max: Limits.recipientsMax) { count throws(MessageError) in
             let outcome = Wire.nested([1], Wire.number(4, UInt64(count))) + Wire.number(2, 2) + Wire.number(3, 1)
             _ = try OutcomeBatch.decode(Least.batch + Wire.bytes(11, outcome)).encode()

@@ -29,6 +29,7 @@ import Testing
                 apps: { [app] },
                 recordsPerSecond: recordsPerSecond,
                 interval: interval,
+                staleAfterMilliseconds: nil,
                 metrics: metrics,
                 shared: MetricRegistry(catalogue).shared,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },

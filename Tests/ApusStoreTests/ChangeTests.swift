@@ -1,5 +1,6 @@
 import ApusCore
 import ApusMessages
+import ApusRedis
 import ApusStore
 import ApusTestKit
 import Testing
@@ -90,12 +91,47 @@ struct ChangeTests {
         }
     }
 
+    /// Keys of the app in which a name stands, as it is or as the digest that the store files it under.
+    private static func traces(of name: String, in fixture: StoreFixture) async throws -> [String] {
+        let digest = fixture.place(Array(name.utf8)).digest
+        let wanted = [Array(name.utf8), digest, Array(digest.prefix(4)), Array(Hexadecimal.encode(digest).utf8)]
+        func isTrace(_ bytes: [UInt8]) -> Bool {
+            wanted.contains { $0.count <= bytes.count && bytes.firstRange(of: $0) != nil }
+        }
+        var traces: [String] = []
+        for partition in 0..<StoreFixture.partitions {
+            let tag = fixture.store.keys.tag(partition)
+            let keys = try await fixture.client.send(
+                RedisCommand("KEYS", .text("\(tag)\(fixture.app):*")),
+                on: tag
+            ).root.children.compactMap(\.string)
+            for key in keys {
+                let dump = try await fixture.client.send(RedisCommand("DUMP", .text(key)), on: tag).root.bytes ?? []
+                if isTrace(Array(key.utf8)) || isTrace(dump) { traces.append(key) }
+            }
+        }
+        return traces
+    }
+
     @Test func aUserIsForgottenWithAllDevices() async throws {
         try await StoreFixture.with { fixture in
-            for index in 0..<5 { try await fixture.register("phone-\(index)", user: index < 3 ? "ann" : "bob") }
-            let gone = try await fixture.store.deleteUser(fixture.app, UserID("ann"))
+            for index in 0..<5 { try await fixture.register("phone-\(index)", user: index < 3 ? "anneliese" : "bob") }
+            // A history begins with an outcome; what comes after that joins it.
+            for index in [0, 3] {
+                let device = try #require(try await fixture.get("phone-\(index)"))
+                let event = HistoryEvent(.accepted, at: fixture.clock.now(), provider: .apns)
+                try await fixture.store.note([event], of: device, DeviceStore.HistoryRules(keepMilliseconds: 600_000))
+            }
+            let gone = try await fixture.store.deleteUser(fixture.app, UserID("anneliese"))
             #expect(Set(gone.map(\.id)) == ["phone-0", "phone-1", "phone-2"])
             #expect(Set(try await fixture.expectClean().devices.keys) == ["phone-3", "phone-4"])
+            #expect(try await fixture.store.history(fixture.app, DeviceID("phone-0")) == [])
+            #expect(try await fixture.store.history(fixture.app, DeviceID("phone-3")).count == 1)
+            // Not a key or a field of them is left, in whatever form: neither the user's name nor the devices'.
+            for name in ["anneliese", "phone-0", "phone-1", "phone-2"] {
+                #expect(try await Self.traces(of: name, in: fixture) == [])
+            }
+            #expect(try await Self.traces(of: "phone-3", in: fixture) != [])
         }
     }
 

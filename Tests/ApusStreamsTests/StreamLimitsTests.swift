@@ -5,7 +5,7 @@ import Testing
     @Test(arguments: [
         ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
         ("CLAIM_ENTRIES_MAX", StreamLimits.claimEntriesMax), ("DELIVERIES_MAX", Int(StreamLimits.deliveriesMax)),
-        ("SUSPECTS_MAX", StreamLimits.suspectsMax),
+        ("SUSPECTS_MAX", StreamLimits.suspectsMax), ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
     func `The functions enforce the limits that are promised`(name: String, limit: Int) {

@@ -173,9 +173,10 @@ import Testing
     }
 
     /// Whether a device may have been so at some moment from `published` to `sent`: something made it so before `sent`, and
-    /// nothing that began after that ended it before `published`.
+    /// nothing that began after that ended it before `published`, neither of its own deeds nor any of `takeovers`.
     private static func mayHold(
         _ deeds: [Deed],
+        takeovers: [Deed] = [],
         published: Int64,
         sent: Int64,
         makes: (Deed) -> Bool,
@@ -183,7 +184,8 @@ import Testing
     ) -> Bool {
         deeds.contains { deed in
             guard makes(deed), deed.start <= sent else { return false }
-            return !deeds.contains { ends($0) && $0.start >= deed.end && $0.end < published }
+            func isBetween(_ other: Deed) -> Bool { other.start >= deed.end && other.end < published }
+            return !deeds.contains { ends($0) && isBetween($0) } && !takeovers.contains(where: isBetween)
         }
     }
 
@@ -258,16 +260,23 @@ import Testing
                 if entry.status == 410 { refused += 1 }
                 guard entry.isAccepted, let send = entry.send, let publication = sent[send] else { return }
                 delivered += 1
-                let isRight = (holders[entry.token] ?? []).contains { device in
-                    Self.mayHold(
-                        deeds[device],
-                        published: publication.at,
-                        sent: entry.timeNanoseconds,
-                        makes: { $0.user == publication.user },
-                        ends: { $0.leaves(publication.user) }
-                    )
+                let owners = holders[entry.token] ?? []
+                let isRight = owners.contains { device in
+                    // Whoever registers a token takes it from whoever had it.
+                    let takeovers = owners.subtracting([device]).flatMap { other in
+                        deeds[other].filter { $0.token == entry.token }
+                    }
+                    return
+                        Self.mayHold(
+                            deeds[device],
+                            published: publication.at,
+                            sent: entry.timeNanoseconds,
+                            makes: { $0.user == publication.user },
+                            ends: { $0.leaves(publication.user) }
+                        )
                         && Self.mayHold(
                             deeds[device],
+                            takeovers: takeovers,
                             published: publication.at,
                             sent: entry.timeNanoseconds,
                             makes: { $0.token == entry.token },

@@ -5,7 +5,7 @@ package import ApusStore
 package struct DeviceHistory: Sendable {
     /// What the timeline leaves out, in a sentence.
     package static let omissions =
-        "not recorded: what was accepted of sends to an audience, or of any send without receipts per recipient"
+        "not recorded: what was accepted of sends to an audience, or of any send to more than \(Limits.directRecipientsMax) names"
 
     private let id: String
     private let device: StoredDevice?

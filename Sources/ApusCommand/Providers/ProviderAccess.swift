@@ -56,7 +56,7 @@ package struct ProviderAccess: Sendable {
         }
         let (credential, identity) = try self.proof(apns, environment, redis)
         let address =
-            apns.host.map { HTTPSAddress(host: $0, port: apns.port(for: environment)) }
+            apns.host.map { WebAddress(host: $0, port: apns.port(for: environment)) }
             ?? APNsChannelHost.address(of: environment)
         let eventLoop = Self.eventLoop
         let request = try question.request(
@@ -123,18 +123,20 @@ package struct ProviderAccess: Sendable {
         _ body: (TopicDesk) async throws -> Result,
     ) async throws -> Result {
         guard let fcm = self.settings.fcm else { throw CommandFailure("\(self.app) has no fcm in the configuration") }
-        guard let base = HTTPSAddress(fcm.baseURL) else { throw CommandFailure("fcm.base_url is no https address") }
+        guard let base = WebAddress(https: fcm.baseURL) else {
+            throw CommandFailure("fcm.base_url is no https address")
+        }
         let tls = try Self.tls(fcm.caFile)
         let eventLoop = Self.eventLoop
         let account = try Self.read(fcm.serviceAccountFile) { try ServiceAccount(json: $0) }
-        guard let tokenURL = HTTPSAddress(fcm.tokenURL ?? account.tokenURI) else {
+        guard let tokenURL = WebAddress(https: fcm.tokenURL ?? account.tokenURI) else {
             throw CommandFailure("the token address of \(fcm.serviceAccountFile) is no https address")
         }
         let source = AccessTokenClient(address: tokenURL, eventLoop: eventLoop, tls: tls, logger: Self.logger)
         let credential = FCMCredential(account: account, source: source, clock: self.clock, logger: Self.logger)
         // A stand-in for Google answers for both of its hosts.
         let isInstanceID = interface == .instanceID && base.host == "fcm.googleapis.com"
-        let address = isInstanceID ? HTTPSAddress(host: InstanceIDTopics.host) : base
+        let address = isInstanceID ? WebAddress(host: InstanceIDTopics.host) : base
         return try await Self.connected(address, tls, eventLoop) { client in
             try await body { change, instances in
                 guard let header = try await Self.header(credential, eventLoop) else {
@@ -162,7 +164,7 @@ package struct ProviderAccess: Sendable {
     private static func batches(
         _ change: FCMTopicChange,
         _ instances: [String],
-        _ address: HTTPSAddress,
+        _ address: WebAddress,
         _ header: HeaderValue,
         _ client: PlainClient,
     ) async throws -> [FCMTopicOutcome] {
@@ -233,7 +235,7 @@ package struct ProviderAccess: Sendable {
     }
 
     private static func connected<Result>(
-        _ address: HTTPSAddress,
+        _ address: WebAddress,
         _ tls: TLSContext,
         _ eventLoop: any EventLoop,
         _ body: (PlainClient) async throws -> Result,

@@ -145,10 +145,11 @@ extension Dashboard {
 
     private static let looked = Panel.lines(
         "Looked over",
-        "Devices that the janitor looked at.",
+        "Devices that the janitor looked at, and those that it removed since nobody had registered them for too long.",
         .perSecond,
         width: 6,
         PanelQuery(W.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
+        PanelQuery(W.registration[\.staleDevices].rate(by: ["instance"]), "{{instance}} removed"),
     )
 
     private static let repaired = Panel.lines(

@@ -186,11 +186,12 @@ extension Dashboard {
 
     private static let receipts = Panel.lines(
         "Receipts",
-        "Receipts written for publishers, and what became of them at the webhook, if there is one.",
+        "Receipts written for publishers, what became of them at the webhook, and sends ended because nothing was left of them.",
         .perSecond,
         width: 6,
         PanelQuery(W.feedback[\.receipts].rate(by: ["kind"]), "{{kind}}"),
         PanelQuery(W.feedback[\.webhookReceipts].rate(by: ["effect"]), "webhook {{effect}}"),
+        PanelQuery(W.feedback[\.sendsLost].rate(by: ["instance"]), "{{instance}} lost sends"),
     )
 
     private static let clientEvents = Panel.lines(

@@ -122,6 +122,10 @@ struct DirectSend: Sendable {
                 recipients.closed.add(device.realm.provider, .failed, .noRoute)
                 continue
             }
+            if self.context.listsRecipients {
+                let next = tables[route.number]?.rows.count ?? 0
+                tables[route.number, default: RecipientTable()].setDevice(device.id, of: next)
+            }
             tables[route.number, default: RecipientTable()].append(
                 device,
                 route,

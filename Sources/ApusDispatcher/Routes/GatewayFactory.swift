@@ -142,7 +142,7 @@ final class GatewayFactory: Sendable {
                 ?? Self.using("\(key).service_account_file", settings.serviceAccountFile) {
                     try self.credential(settings, bytes, tls, key)
                 }
-            guard let base = HTTPSAddress(settings.baseURL) else {
+            guard let base = WebAddress(https: settings.baseURL) else {
                 throw SettingsError(key: "\(key).base_url", "must be an address that begins with https://")
             }
             let configuration = ProviderGatewayConfiguration(
@@ -212,7 +212,7 @@ final class GatewayFactory: Sendable {
         _ key: String,
     ) throws -> any ProviderCredential {
         let account = try ServiceAccount(json: bytes)
-        guard let address = HTTPSAddress(settings.tokenURL ?? account.tokenURI) else {
+        guard let address = WebAddress(https: settings.tokenURL ?? account.tokenURI) else {
             throw SettingsError(key: "\(key).token_url", "must be an address that begins with https://")
         }
         let source = AccessTokenClient(

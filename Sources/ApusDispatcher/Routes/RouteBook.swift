@@ -79,7 +79,7 @@ struct RouteBook: Sendable {
             if let fcm = settings.fcm {
                 let route = Route(app: app, provider: .fcm, environment: .production)
                 let number = try await streams.number(of: route)
-                let authority = HTTPSAddress(fcm.baseURL)?.authority ?? fcm.baseURL
+                let authority = WebAddress(https: fcm.baseURL)?.authority ?? fcm.baseURL
                 entries.append(
                     Entry(
                         route: route,

@@ -189,7 +189,8 @@ extension RecipientTable {
         return low
     }
 
-    /// Checks a record and takes over its token, or says why not. Allocates nothing but room for the tokens.
+    /// Checks a record and takes over its token, or says why not. Allocates nothing but room for the tokens, and for
+    /// the ids of a send that lists its recipients.
     ///
     /// - Parameter home: the route that the record stands on, when it is sent to by another.
     fileprivate mutating func fill(
@@ -208,6 +209,7 @@ extension RecipientTable {
         guard let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count) else {
             return self.skip(row, .malformed)
         }
+        if send.listsRecipients { self.setDevice(view.device(in: value), of: row) }
         if let suspicion = view.suspicion, home == nil || suspicion.reason != .wrongEnvironment {
             return self.skip(row, suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken)
         }

@@ -371,6 +371,7 @@ struct RecipientRun: Sendable {
         self.report.add(outcome, reason, at: now)
         guard self.terms.listsRecipients else { return }
         var ended = RecipientOutcome(place: self.table.place(index), outcome: outcome, reason: reason, at: now)
+        ended.device = self.table.device(index)
         ended.providerReason = (said?.reason ?? "").clipped(toBytes: Limits.providerTextBytesMax)
         ended.providerID = (said?.id ?? "").clipped(toBytes: Limits.providerTextBytesMax)
         self.report.recipients.append(ended)

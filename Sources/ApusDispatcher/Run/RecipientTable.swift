@@ -33,6 +33,8 @@ struct RecipientTable: Sendable {
     var rows: [Row] = []
     /// What each row's badge has come to; empty when the message does not count.
     private var badges: [UInt32] = []
+    /// The ids of devices by row, as far as they are wanted.
+    private var devices: [String] = []
     /// As they go onto the wire: hexadecimal for APNs, text for the others.
     var tokens: [UInt8] = []
 
@@ -70,6 +72,17 @@ struct RecipientTable: Sendable {
             }
         }
     }
+
+    /// Notes the id of the device that a row stands for, which may be one to come.
+    mutating func setDevice(_ device: String, of index: Int) {
+        if self.devices.count <= index {
+            self.devices += Array(repeating: "", count: index + 1 - self.devices.count)
+        }
+        self.devices[index] = device
+    }
+
+    /// The id of the device that the row stands for; empty: it is an address, or nobody wants to know.
+    func device(_ index: Int) -> String { index < self.devices.count ? self.devices[index] : "" }
 
     /// Who the row stands for.
     func place(_ index: Int) -> RecipientPlace {

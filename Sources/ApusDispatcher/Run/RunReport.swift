@@ -9,7 +9,7 @@ struct RunReport: Sendable {
     var unregistered: [TokenVerdict] = []
     /// Tokens said to be bad.
     var suspects: [TokenVerdict] = []
-    /// One by one, if the publisher asked for it.
+    /// One by one, if the send lists them.
     var recipients: [RecipientOutcome] = []
     /// When the first and the last ended.
     var firstAt: UnixMilliseconds?

@@ -70,6 +70,17 @@ final class SendContext: Sendable {
         TraceContext(traceparent: command.traceparent)?.child("dispatch", of: send)
     }
 
+    /// Whether it names a few devices or users, so that what becomes of each goes into its history.
+    var namesRecipients: Bool {
+        switch self.command.target {
+        case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
+        case .addresses, .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .apnsChannel: false
+        }
+    }
+
+    /// Whether outcomes are told one by one, beside their counts.
+    var listsRecipients: Bool { self.command.receiptLevel == .recipients || self.namesRecipients }
+
     /// What other systems carry along with the trace; nothing without one.
     var tracestate: String { self.trace == nil ? "" : self.command.tracestate }
 

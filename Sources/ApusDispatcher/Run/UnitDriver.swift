@@ -189,6 +189,7 @@ struct UnitDriver {
         batch.unregistered = report.unregistered
         batch.suspects = report.suspects
         batch.recipients = report.recipients
+        batch.namesRecipients = plan.send.namesRecipients
         batch.firstAt = report.firstAt
         batch.lastAt = report.lastAt
         batch.replyTo = plan.send.command.replyTo

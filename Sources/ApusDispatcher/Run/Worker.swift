@@ -93,7 +93,7 @@ final class Worker {
             attempt: plan.attempt,
             expiresAt: plan.send.expiresAt,
             firstAttemptAt: plan.firstAttemptAt,
-            listsRecipients: plan.send.command.receiptLevel == .recipients,
+            listsRecipients: plan.send.listsRecipients,
             isAtMostOnce: plan.send.command.delivery == .atMostOnce,
             hasOtherEnvironment: plan.other != nil,
             isOtherEnvironment: plan.home != nil,

@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusTLS
 internal import NIOCore
 internal import NIOHTTP1
@@ -12,7 +13,7 @@ struct WebhookClient: Sendable {
         let description: String
     }
 
-    let address: WebhookAddress
+    let address: WebAddress
     /// Nil for an `http` address.
     let tls: TLSContext?
     let timeout: Duration

@@ -87,6 +87,7 @@ extension RecipientOutcome {
             json["place"] = .string("\(place.partition)/\(place.ordinal)/\(place.generation)")
         case .address(let index): json["address"] = .integer(index)
         }
+        if !self.device.isEmpty { json["device"] = .string(self.device) }
         if !self.providerReason.isEmpty { json["provider_reason"] = .string(self.providerReason) }
         if !self.providerID.isEmpty { json["provider_id"] = .string(self.providerID) }
         return json

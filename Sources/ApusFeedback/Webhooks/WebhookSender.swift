@@ -13,7 +13,8 @@ internal import Logging
 /// dead letter (`apus dead list`), and the next batch has its turn.
 struct WebhookSender: Sendable {
     /// How long an owner may be silent: longer than a request may take, and longer than a part of a wait.
-    static let leaseStandard = Duration.seconds(120)
+    static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
+
     /// How long it rests when there is nothing to post: what comes meanwhile goes together.
     static let pause = Duration.seconds(1)
     /// Why a batch is posted again or given up, in a dead letter: bytes at most.

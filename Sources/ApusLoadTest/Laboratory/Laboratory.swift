@@ -197,6 +197,7 @@ package final class Laboratory: Sendable {
         services.eventLoops = self.configuration.eventLoops
         services.logLevel = self.configuration.logLevel
         services.keyDigest = self.configuration.keyDigest
+        services.identitySecretFile = self.configuration.identitySecretFile
         services.traceEndpoint = self.configuration.traceEndpoint
         services.traceCAFile = self.configuration.traceCAFile
         services.apple = apple

@@ -26,6 +26,8 @@ package struct LaboratoryConfiguration: Sendable {
     package var traceCAFile: String?
     /// SHA-256 of an API key that may register, in hexadecimal.
     package var keyDigest: String?
+    /// The file with the secret of the apps' identity provider (HS256, audience `laboratory`); nil: users have no tokens.
+    package var identitySecretFile: String?
     /// How fast the dispatchers may go.
     package var rates = ProviderRates()
     /// Where the services' programs are; nil: beside the one that runs.
@@ -46,7 +48,7 @@ package struct ProviderRates: Hashable, Sendable {
     package init() {}
 }
 
-/// The settings of one service that differ from the standard, by their names below the service's.
+/// The settings of one service that differ from the standard, by their names below the service's. A text in braces is a YAML mapping.
 package typealias ServiceSettingsText = [String: String]
 
 /// The configuration of a laboratory's services: one text for all of them.
@@ -77,6 +79,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var addresses: SimulatorAddresses
     /// SHA-256 of an API key that may register.
     package var keyDigest: String?
+    /// The file with the secret of the apps' identity provider; nil: users have no tokens.
+    package var identitySecretFile: String?
     /// Where the services bring their spans; nil: nowhere.
     package var traceEndpoint: String?
     /// Whose certificates the endpoint may show; nil: any that the system trusts.
@@ -112,7 +116,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
         if !settings.isEmpty {
             lines.append("\(service):")
             for (name, value) in settings.sorted(by: { $0.key < $1.key }) {
-                lines.append("  \(name): \(Self.quoted(value))")
+                lines.append("  \(name): \(value.hasPrefix("{") ? value : Self.quoted(value))")
             }
         }
         lines.append("apps:")
@@ -155,9 +159,14 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 "      ca_file: \(Self.quoted(self.credentials.authorityFile))",
             ]
         }
+        if self.keyDigest != nil || self.identitySecretFile != nil { lines.append("    auth:") }
+        if let identitySecretFile {
+            let file = Self.quoted(identitySecretFile)
+            lines.append("      jwt: {algorithm: hs256, secret_file: \(file), audience: laboratory}")
+        }
         if let keyDigest {
             lines += [
-                "    auth:", "      api_keys:",
+                "      api_keys:",
                 "        laboratory: {sha256: \(Self.quoted(keyDigest)), role: register}",
             ]
         }

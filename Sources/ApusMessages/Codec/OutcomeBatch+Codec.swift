@@ -33,6 +33,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         self.firstAt = unsafe Unpack.time(batch.first_at_ms)
         self.lastAt = unsafe Unpack.time(batch.last_at_ms)
         self.isFinal = unsafe batch.final != 0
+        self.namesRecipients = unsafe batch.names_recipients != 0
         self.replyTo = unsafe Unpack.text(batch.reply_to)
         self.receiptLevel = try unsafe Unpack.word(batch.detail.rawValue, "detail") ?? .summary
         self.traceparent = unsafe Unpack.text(batch.traceparent)
@@ -63,6 +64,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         unsafe packed.pointee.first_at_ms = self.firstAt?.value ?? 0
         unsafe packed.pointee.last_at_ms = self.lastAt?.value ?? 0
         unsafe packed.pointee.final = self.isFinal ? 1 : 0
+        unsafe packed.pointee.names_recipients = self.namesRecipients ? 1 : 0
         unsafe packed.pointee.reply_to = try unsafe Pack.text(self.replyTo, arena)
         unsafe packed.pointee.detail = Apus__V1__ReceiptDetail(UInt32(self.receiptLevel.rawValue))
         unsafe packed.pointee.traceparent = try unsafe Pack.text(self.traceparent, arena)

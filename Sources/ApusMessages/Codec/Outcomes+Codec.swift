@@ -119,6 +119,7 @@ extension RecipientOutcome: @unsafe PackedPart {
         )
         self.providerReason = unsafe Unpack.text(packed.pointee.provider_reason)
         self.providerID = unsafe Unpack.text(packed.pointee.provider_id)
+        self.device = unsafe Unpack.text(packed.pointee.device)
     }
 
     func pack(
@@ -131,6 +132,7 @@ extension RecipientOutcome: @unsafe PackedPart {
         unsafe packed.pointee.provider_reason = try unsafe Pack.text(self.providerReason, arena)
         unsafe packed.pointee.provider_id = try unsafe Pack.text(self.providerID, arena)
         unsafe packed.pointee.at_ms = self.at.value
+        unsafe packed.pointee.device = try unsafe Pack.text(self.device, arena)
     }
 
     func check() throws(MessageError) {
@@ -138,5 +140,6 @@ extension RecipientOutcome: @unsafe PackedPart {
         try Check.text(self.providerReason, "provider_reason", bytesMax: Limits.providerTextBytesMax)
         try Check.text(self.providerID, "provider_id", bytesMax: Limits.nameBytesMax)
         try Check.time(self.at, "at_ms")
+        try Check.text(self.device, "device", bytesMax: Limits.deviceIDBytesMax)
     }
 }

@@ -8,7 +8,7 @@ package import NIOCore
 ///
 /// Source: https://developers.google.com/identity/protocols/oauth2/service-account
 package final class AccessTokenClient: AccessTokenSource {
-    private let address: HTTPSAddress
+    private let address: WebAddress
     private let eventLoop: any EventLoop
     private let tls: TLSContext
     private let timeout: TimeAmount
@@ -19,7 +19,7 @@ package final class AccessTokenClient: AccessTokenSource {
     ///   - tls: must offer `h2`.
     ///   - timeout: for connecting, and again for the answer.
     package init(
-        address: HTTPSAddress,
+        address: WebAddress,
         eventLoop: any EventLoop,
         tls: TLSContext,
         timeout: TimeAmount = .seconds(10),

@@ -1,3 +1,4 @@
+package import ApusCore
 package import ApusHTTP2
 package import ApusTLS
 package import NIOCore
@@ -41,7 +42,7 @@ package final class PlainClient: Sendable {
     ///   - tls: must offer `h2`.
     ///   - timeout: for connecting, and again for each answer from when the question goes out.
     package static func connect(
-        to address: HTTPSAddress,
+        to address: WebAddress,
         tls: TLSContext,
         timeout: TimeAmount = .seconds(10),
         on eventLoop: any EventLoop,
@@ -90,7 +91,7 @@ package final class PlainClient: Sendable {
 
     /// Runs `body` with a connection, and closes it.
     package static func with<Result>(
-        _ address: HTTPSAddress,
+        _ address: WebAddress,
         tls: TLSContext,
         timeout: TimeAmount = .seconds(10),
         on eventLoop: any EventLoop,

@@ -44,7 +44,7 @@ package struct ProviderGatewayConfiguration: Sendable {
     package init(
         provider: Provider,
         host: String,
-        port: Int = HTTPSAddress.portDefault,
+        port: Int = WebAddress.securePort,
         bulkConnectionsMin: Int = 1,
         bulkConnectionsMax: Int = 2,
     ) {

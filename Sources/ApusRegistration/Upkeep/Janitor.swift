@@ -5,7 +5,8 @@ internal import ApusStore
 internal import Logging
 
 /// Looks over the device store, slowly and all the time, and puts right what crashes left: tokens that were claimed and never
-/// confirmed, hints that no record bears out, and whatever a record should be found by and is not.
+/// confirmed, hints that no record bears out, and whatever a record should be found by and is not. It also removes devices of FCM that
+/// nobody has registered for so long that Google has forgotten their tokens.
 ///
 /// The janitors of all processes share the work: each partition is one's for an interval. Who dies in the middle leaves the rest of
 /// that partition for the next interval.
@@ -16,6 +17,8 @@ struct Janitor: Sendable {
     let recordsPerSecond: Int
     /// How often a partition is looked over.
     let interval: Duration
+    /// How long after its last registration a device of FCM is removed; nil: never.
+    let staleAfterMilliseconds: Int64?
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let logger: Logger
@@ -50,7 +53,11 @@ struct Janitor: Sendable {
         for partition in (0..<self.store.keys.keyspace.devicePartitions).shuffled() {
             guard !Task.isCancelled else { return count }
             guard try await self.store.beginUpkeep(app, partition, within: max(1, seconds)) else { continue }
-            let report = try await self.store.upkeep(app, partition) { records in
+            let report = try await self.store.upkeep(
+                app,
+                partition,
+                staleAfterMilliseconds: self.staleAfterMilliseconds,
+            ) { records in
                 try? await Task.sleep(for: .seconds(records) / rate)
             }
             count += 1
@@ -71,6 +78,13 @@ struct Janitor: Sendable {
         if report.ordinals + report.hints > 0 {
             let count = report.ordinals + report.hints
             self.logger.warning("devices were not found by what leads to them", metadata: place + ["count": "\(count)"])
+        }
+        if report.stale > 0 { self.shared.add(Int64(report.stale), to: self.metrics.staleDevices) }
+        if report.staleLeft > 0 {
+            self.logger.warning(
+                "many devices have been silent for too long: is the clock right? The rest is left for the next look-over",
+                metadata: place + ["removed": "\(report.stale)", "left": "\(report.staleLeft)"]
+            )
         }
         for text in report.left {
             self.logger.error("the store contradicts itself", metadata: place + ["what": "\(text)"])

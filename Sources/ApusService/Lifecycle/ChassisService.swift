@@ -134,7 +134,9 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         guard let recorder = context.spans, let collector = settings.endpoint.flatMap({ TraceCollector($0) }) else {
             return []
         }
-        let tls = try collector.isSecure ? TLSContext.client(trust: settings.caFile.map { .file($0) } ?? .system) : nil
+        let tls =
+            try collector.address.isSecure
+            ? TLSContext.client(trust: settings.caFile.map { .file($0) } ?? .system) : nil
         return [
             SpanExporter(
                 recorder: recorder,

@@ -70,7 +70,7 @@ struct SpanExporter: Service {
     private func giveUp(_ word: String) -> Bool {
         self.logger.warning(
             "spans are not taken by the collector",
-            metadata: ["host": "\(self.collector.host)", "port": "\(self.collector.port)", "reason": "\(word)"],
+            metadata: ["address": "\(self.collector.address.authority)", "reason": "\(word)"],
         )
         return false
     }

@@ -9,31 +9,13 @@ struct TraceCollector: Sendable {
     /// How long connecting, and then the answer, may take.
     static let timeout = TimeAmount.seconds(5)
 
-    let host: String
-    let port: Int
-    let path: String
-    let isSecure: Bool
+    let address: WebAddress
 
     /// Takes `http://host:port/path` or `https://…` apart; nil for anything else. Without a path: `/v1/traces`.
     init?(_ text: String) {
-        guard let scheme = ["http://", "https://"].first(where: { text.hasPrefix($0) }) else { return nil }
-        let rest = text.dropFirst(scheme.count)
-        guard rest.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x40 && $0 != 0x23 }) else { return nil }
-        let end = rest.firstIndex(of: "/") ?? rest.endIndex
-        self.isSecure = scheme == "https://"
-        let authority = rest[..<end]
-        if let colon = authority.lastIndex(of: ":"), !authority.hasSuffix("]") {
-            guard let port = Int(authority[authority.index(after: colon)...]), (1...65_535).contains(port) else {
-                return nil
-            }
-            self.host = String(authority[..<colon])
-            self.port = port
-        } else {
-            self.host = String(authority)
-            self.port = self.isSecure ? 443 : 80
-        }
-        guard !self.host.isEmpty else { return nil }
-        self.path = rest[end...].count > 1 ? String(rest[end...]) : "/v1/traces"
+        guard let address = WebAddress(text) else { return nil }
+        let path = address.path == "/" ? "/v1/traces" : address.path
+        self.address = WebAddress(isSecure: address.isSecure, host: address.host, port: address.port, path: path)
     }
 
     /// Posts a document on a connection of its own; the status of the answer.
@@ -43,7 +25,7 @@ struct TraceCollector: Sendable {
         let answer = eventLoop.makePromise(of: Int.self)
         let late = eventLoop.scheduleTask(in: Self.timeout) { answer.fail(TraceCollectorFailure.tooLate) }
         defer { late.cancel() }
-        let host = self.host
+        let host = self.address.host
         ClientBootstrap(group: eventLoop)
             .connectTimeout(Self.timeout)
             .channelInitializer { channel in
@@ -54,7 +36,7 @@ struct TraceCollector: Sendable {
                     try pipeline.addHandler(StatusReader(answer))
                 }
             }
-            .connect(host: self.host, port: self.port)
+            .connect(host: host, port: self.address.port)
             .whenComplete { result in
                 switch result {
                 case .failure(let error): answer.fail(error)
@@ -67,8 +49,8 @@ struct TraceCollector: Sendable {
     }
 
     private func write(_ body: [UInt8], to channel: any Channel) {
-        var head = HTTPRequestHead(version: .http1_1, method: .POST, uri: self.path)
-        head.headers.add(name: "host", value: "\(self.host):\(self.port)")
+        var head = HTTPRequestHead(version: .http1_1, method: .POST, uri: self.address.path)
+        head.headers.add(name: "host", value: self.address.authority)
         head.headers.add(name: "content-type", value: "application/json")
         head.headers.add(name: "content-length", value: String(body.count))
         head.headers.add(name: "connection", value: "close")

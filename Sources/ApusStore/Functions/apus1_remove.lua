@@ -14,7 +14,7 @@ local function remove(keys, args)
     local ordinal, current = store.find(keys[1], digest)
     if not current or current ~= expected then return 0 end
     store.evict(keys[1], digest, ordinal, topics, store.now())
-    if args[4] == 'forget' then redis.call('DEL', history.key(keys[1], digest)) end
+    if args[4] == 'forget' then history.forget(keys[1], digest) end
     return 1
 end
 

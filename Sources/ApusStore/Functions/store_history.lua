@@ -1,15 +1,23 @@
 -- What became of a device, event by event: the list `hist:<digest in hexadecimal>` of its app and partition. Only devices that
--- something happened to have one.
+-- something happened to have one. The sorted set `hists` has the digests of those that do, so that there is an end to their number.
 local history = {
     -- Events of one device; the oldest go.
     events_max = 20,
+    -- Histories of an app in a partition, when the caller says nothing else.
+    devices_max = 4096,
+    -- Histories that one call removes, at most: one call adds one.
+    evicted_max = 64,
 }
 
--- The history of a device. The meta may be that of an app and partition, or of a place.
+-- What the keys of an app and partition start with. The meta may be that of an app and partition, or of a place.
+local function history_head(meta)
+    return string.match(meta, '^%b{}[^:]*:')
+end
+
+-- The history of a device.
 function history.key(meta, digest)
-    local head = string.match(meta, '^%b{}[^:]*:')
     local high, low = struct.unpack('>I4I4', digest)
-    return head .. 'hist:' .. string.format('%08x%08x', high, low)
+    return history_head(meta) .. 'hist:' .. string.format('%08x%08x', high, low)
 end
 
 -- Appends an event, unless it is there; whether it was new.
@@ -24,4 +32,24 @@ end
 function history.go_on(meta, digest, event)
     local key = history.key(meta, digest)
     if redis.call('EXISTS', key) == 1 then history.append(key, event) end
+end
+
+-- Notes that a device has a history since now, and removes those that are too many: first of devices that are well, then of those
+-- in trouble, each time those that were told of longest ago. Trouble counts as if it were told later by as long as histories are kept.
+function history.enter(meta, digest, keep, devices_max, is_trouble)
+    local index, now = history_head(meta) .. 'hists', store.now()
+    redis.call('ZADD', index, 'GT', string.format('%.0f', is_trouble and now + keep or now), digest)
+    redis.call('PEXPIRE', index, string.format('%.0f', keep * 2))
+    -- Their histories have expired.
+    redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - keep))
+    local excess = redis.call('ZCARD', index) - devices_max
+    if excess <= 0 then return end
+    local evicted = redis.call('ZPOPMIN', index, math.min(excess, history.evicted_max))
+    for i = 1, #evicted, 2 do redis.call('DEL', history.key(meta, evicted[i])) end
+end
+
+-- Forgets the history of a device.
+function history.forget(meta, digest)
+    redis.call('DEL', history.key(meta, digest))
+    redis.call('ZREM', history_head(meta) .. 'hists', digest)
 end

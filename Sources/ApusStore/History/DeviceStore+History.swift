@@ -1,34 +1,81 @@
 package import ApusCore
-internal import ApusMessages
+package import ApusMessages
 internal import ApusRedis
 
 /// The last events of a device: the answer to "why didn't she get it?".
 ///
 /// A device has a history only once something happened to it that is worth a question: a verdict of its provider, or an outcome
-/// that was reported for it by itself (a direct send, or what was not accepted of a larger one, both with receipts per
-/// recipient). From then on its registrations are told too, by the function that writes the record. So a fan-out costs no
+/// that was reported for it by itself (of a send that named it or its user, or what was not accepted of a larger one with receipts
+/// per recipient). From then on its registrations are told too, by the function that writes the record. So a fan-out costs no
 /// call for each notification, and a device to which nothing happened not a byte; when it was registered stands in its record.
 ///
-/// Bounded by `StoreLimits.historyEventsMax` events of each device, and the time that feedback keeps them after the last. A pruned
-/// device's history takes about what its record gave back.
+/// Bounded by `StoreLimits.historyEventsMax` events of each device, the time that feedback keeps them after the last, and the number
+/// of devices of an app that have one: beyond it, those of devices that are well go first.
 extension DeviceStore {
+    /// For how long, and of how many devices, histories are kept.
+    package struct HistoryRules: Hashable, Sendable {
+        /// After the last event.
+        package var keepMilliseconds: Int64
+        /// Devices of one app, roughly: each partition has its share.
+        package var devicesMax: Int
+
+        /// Rules.
+        package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.historiesStandard) {
+            precondition(keepMilliseconds > 0 && devicesMax > 0)
+            self.keepMilliseconds = keepMilliseconds
+            self.devicesMax = devicesMax
+        }
+    }
+
     /// Appends events to a device's history. Again with the same events changes nothing.
     ///
-    /// - Parameters:
-    ///   - events: in their order.
-    ///   - keepMilliseconds: how long the history is kept after its last event.
+    /// - Parameter events: in their order.
     package func note(
         _ events: [HistoryEvent],
         of device: StoredDevice,
-        keepMilliseconds: Int64,
+        _ rules: HistoryRules,
+    ) async throws(StoreError) {
+        let owner = self.home(of: device).owner
+        try await self.note(events, device.app, device.realm, owner, at: nil, rules)
+    }
+
+    /// Appends events to the history of a device that a send reached, unless it is not there any more: so what became of it
+    /// takes one call, and whoever was forgotten meanwhile stays forgotten.
+    ///
+    /// - Parameter device: the id of the device at that place.
+    package func note(
+        _ events: [HistoryEvent],
+        of device: DeviceID,
+        at reference: DeviceReference,
+        on route: Route,
+        _ rules: HistoryRules,
+    ) async throws(StoreError) {
+        let owner = self.home(route.app, device).owner
+        guard owner.partition == Int(reference.partition) else { return }
+        try await self.note(events, route.app, Realm(route), owner, at: reference, rules)
+    }
+
+    private func note(
+        _ events: [HistoryEvent],
+        _ app: AppID,
+        _ realm: Realm,
+        _ owner: DeviceOwner,
+        at reference: DeviceReference?,
+        _ rules: HistoryRules,
     ) async throws(StoreError) {
         guard !events.isEmpty else { return }
-        let owner = self.home(of: device).owner
+        let partitions = self.keys.keyspace.devicePartitions
+        let head: [RedisArgument] = [
+            .bytes(bigEndian(owner.digest)), .integer(rules.keepMilliseconds),
+            .integer((rules.devicesMax + partitions - 1) / partitions),
+            .text(events.contains { $0.kind.isTrouble } ? "trouble" : ""),
+            .text(reference.map { "\($0.ordinal)" } ?? ""), .text(reference.map { "\($0.generation)" } ?? ""),
+        ]
         _ = try await self.calls.call(
             "apus1_history_add",
             owner.partition,
-            keys: [self.keys.meta(device.app, owner.partition)],
-            [.bytes(bigEndian(owner.digest)), .integer(keepMilliseconds)] + events.map { RedisArgument.bytes($0.bytes) },
+            keys: [self.keys.meta(app, owner.partition), self.keys.meta(app, realm, owner.partition)],
+            head + events.map { RedisArgument.bytes($0.bytes) },
         )
     }
 
@@ -42,8 +89,11 @@ extension DeviceStore {
 
     /// Forgets what became of a device.
     func forgetHistory(_ home: Home) async throws(StoreError) {
-        let key = self.keys.history(home.app, home.owner.partition, digest: home.owner.digest)
-        _ = try await self.calls.send(RedisCommand("DEL", .text(key)), home.owner.partition)
+        let (partition, digest) = (home.owner.partition, home.owner.digest)
+        let key = self.keys.history(home.app, partition, digest: digest)
+        _ = try await self.calls.send(RedisCommand("DEL", .text(key)), partition)
+        let index = self.keys.histories(home.app, partition)
+        _ = try await self.calls.send(RedisCommand("ZREM", .text(index), .bytes(bigEndian(digest))), partition)
     }
 
     /// What a write of a record tells the device's history; nil: nothing.

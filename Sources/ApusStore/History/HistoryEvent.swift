@@ -22,6 +22,16 @@ package struct HistoryEvent: Hashable, Sendable {
         case suspected
         /// It was moved to the environment in which its token is taken.
         case environmentLearned = "environment_learned"
+        /// Nobody had registered it for so long that its provider forgot its token: it was removed.
+        case stale
+
+        /// Whether it may be why a notification did not come.
+        var isTrouble: Bool {
+            switch self {
+            case .ended, .pruned, .kept, .suspected, .stale: true
+            case .registered, .tokenReplaced, .userChanged, .accepted, .environmentLearned: false
+            }
+        }
     }
 
     /// When.

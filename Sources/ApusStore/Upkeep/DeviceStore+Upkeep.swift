@@ -14,6 +14,10 @@ package struct UpkeepReport: Hashable, Sendable {
     package var tokens = 0
     /// Users' devices that were not theirs.
     package var users = 0
+    /// Devices that were removed since nobody had registered them for too long.
+    package var stale = 0
+    /// Devices that are as stale, and stay for the next look-over: that many at once look like a clock that is wrong.
+    package var staleLeft = 0
     /// What no machine should decide, in words.
     package var left: [String] = []
 
@@ -37,17 +41,25 @@ extension DeviceStore {
     ///
     /// A posting with a key of its own, of a topic that no device of its chunk has, is not found: `StoreCheck` finds it.
     ///
-    /// - Parameter pace: called with the number of records or hints after each part of them; where to wait.
+    /// - Parameters:
+    ///   - staleAfterMilliseconds: how long after its last registration a device of FCM is removed; nil: never.
+    ///   - pace: called with the number of records or hints after each part of them; where to wait.
     package func upkeep(
         _ app: AppID,
         _ partition: Int,
+        staleAfterMilliseconds: Int64? = nil,
         pace: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> UpkeepReport {
         var report = UpkeepReport()
         for realm in Realm.allCases {
             var check = PlaceCheck(self, app, realm, partition)
-            try await check.run(pace: pace)
+            let staleAfter = realm.provider == .fcm ? staleAfterMilliseconds : nil
+            try await check.run(
+                staleBefore: staleAfter.map { self.clock.now().advanced(byMilliseconds: -$0) },
+                pace: pace,
+            )
             report.devices += check.count
+            try await self.removeStale(check, &report)
             guard !check.findings.isEmpty else { continue }
             // What a change on its way looked like is not there any more.
             let doubtful = Set(check.findings)
@@ -81,6 +93,26 @@ extension DeviceStore {
             }
         }
         return report
+    }
+
+    /// Removes devices that are stale, those that were silent longest first, and no more of them than should be at once. Who registers
+    /// meanwhile stays.
+    private func removeStale(_ check: PlaceCheck, _ report: inout UpkeepReport) async throws(StoreError) {
+        let countMax = max(StoreLimits.staleDevicesMin, check.count * StoreLimits.stalePercentMax / 100)
+        let oldest = check.stale.sorted { $0.lastSeenAt < $1.lastSeenAt }
+        for device in oldest.prefix(countMax) {
+            let home = self.home(of: device)
+            guard try await self.calls.remove(device, home.owner, forgetsHistory: false) else { continue }
+            try await self.forget(device, home)
+            let event = HistoryEvent(.stale, at: self.clock.now(), provider: device.realm.provider)
+            try await self.note(
+                [event],
+                of: device,
+                HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
+            )
+            report.stale += 1
+        }
+        report.staleLeft += max(0, oldest.count - countMax)
     }
 
     /// Entries of a bucket, on average at most.

@@ -14,6 +14,8 @@ struct PlaceCheck {
     private(set) var findings: [StoreFinding] = []
     /// The devices, if they are to be kept.
     private(set) var devices: [StoredDevice] = []
+    /// Devices that nobody has registered for that long, as far as there is room for them.
+    private(set) var stale: [StoredDevice] = []
     /// Devices that are there.
     private(set) var count = 0
     /// Memberships in topics, that of everyone left out.
@@ -41,8 +43,14 @@ struct PlaceCheck {
 
     /// Checks the place; finds nothing when it is cancelled.
     ///
-    /// - Parameter pace: called with the number of records after each part of them.
-    mutating func run(keepsDevices: Bool = false, pace: (Int) async -> Void) async throws(StoreError) {
+    /// - Parameters:
+    ///   - pace: called with the number of records after each part of them.
+    ///   - staleBefore: who was registered last before that is stale; nil: nobody.
+    mutating func run(
+        keepsDevices: Bool = false,
+        staleBefore: UnixMilliseconds? = nil,
+        pace: (Int) async -> Void,
+    ) async throws(StoreError) {
         let before = try await self.store.meta(self.realm.route(of: self.app), self.partition)
         let slabs = (before.nextOrdinal + StoreLimits.slabOrdinals - 1) / StoreLimits.slabOrdinals
         for slab in 0..<slabs {
@@ -51,6 +59,10 @@ struct PlaceCheck {
             try await self.checkHints(found)
             self.count += found.count
             if keepsDevices { self.devices += found }
+            if let staleBefore {
+                let room = StoreLimits.staleDevicesMax - self.stale.count
+                self.stale += found.filter { $0.lastSeenAt < staleBefore }.prefix(room)
+            }
             await pace(found.count)
             guard !Task.isCancelled else {
                 self.findings = []

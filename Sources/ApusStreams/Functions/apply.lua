@@ -26,7 +26,7 @@ end
 --       7 number of counts, then per count: "<provider>/<outcome>/<reason>", number;
 --       then, if the send is told of while it is under way: ms between two tellings, percent of the recipients that must have ended since
 -- Returns: {'ok'} · {'progress', fields and values of the ledger} (acknowledged: not told again if the teller dies) ·
---          {'final', fields and values of the ledger} · {'lost'} · {'gone'} (no such send; acknowledged)
+--          {'final', fields and values of the ledger} · {'lost'} · {'gone'} (no such send, or it was complete before; acknowledged)
 redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, callback = function(keys, args)
     local outcomes, state = keys[1], keys[2]
     local group, consumer, entry = args[1], args[2], args[3]
@@ -40,6 +40,11 @@ redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, ca
     end
     if known[2] == entry then
         return {'final', redis.call('HGETALL', state)}
+    end
+    if known[1] == 'done' then
+        -- What was brought back after its end: its recipients are counted already.
+        done(outcomes, group, entry)
+        return {'gone'}
     end
     local closed, counts = 0, tonumber(args[7])
     for index = 0, counts - 1 do
@@ -55,7 +60,7 @@ redis.register_function{function_name = 'apus1_apply', flags = {'allow-oom'}, ca
         redis.call('HSET', state, 'last_at', args[5])
     end
     local total = redis.call('HMGET', state, 'planning', 'planned', 'closed', 'unplanned')
-    if total[1] == '0' and tonumber(total[3]) >= tonumber(total[2]) and known[1] ~= 'done' then
+    if total[1] == '0' and tonumber(total[3]) >= tonumber(total[2]) then
         redis.call('HSET', state, 'state', 'done', 'completed_by', entry)
         redis.call('PEXPIRE', state, args[6])
         local body = tag_of(state) .. 'body:' .. send_of(state)

@@ -197,7 +197,7 @@ import Testing
 
     private static func credential(_ tokens: FakeProvider) throws -> FCMCredential {
         let account = try Self.account(tokenPort: tokens.port)
-        let address = try #require(HTTPSAddress(account.tokenURI))
+        let address = try #require(WebAddress(https: account.tokenURI))
         let client = AccessTokenClient(
             address: address,
             eventLoop: MultiThreadedEventLoopGroup.singleton.next(),

@@ -276,4 +276,47 @@ import Testing
             #expect(exported["phone-8"]?.topics == ["all"] && exported["phone-8"]?.badge == nil)
         }
     }
+
+    // MARK: Stale devices
+
+    @Test func `Devices of Google's that were silent for too long go, the oldest first, and not all at once`()
+        async throws
+    {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let day: Int64 = 86_400_000
+            let store = fixture.store
+            func upkeep(_ staleAfter: Int64?) async throws -> UpkeepReport {
+                try await store.upkeep(fixture.app, 0, staleAfterMilliseconds: staleAfter) { _ in }
+            }
+            func register(_ index: Int) async throws {
+                let registration = DeviceRegistration(
+                    device: "android-\(index)",
+                    provider: .fcm,
+                    token: "token-\(index)"
+                )
+                _ = try await store.register(fixture.app, registration)
+            }
+            for index in 0..<3 { try await fixture.register("iphone-\(index)") }
+            for index in 0..<12 {
+                try await register(index)
+                fixture.clock.advance(byMilliseconds: day)
+            }
+            fixture.clock.advance(byMilliseconds: 257 * day)
+            #expect(try await upkeep(270 * day).stale == 0)
+            try await register(0)
+            fixture.clock.advance(byMilliseconds: 20 * day)
+            #expect(try await upkeep(nil).stale == 0)
+            let first = try await upkeep(270 * day)
+            #expect(first.stale == StoreLimits.staleDevicesMin && first.staleLeft == 3)
+            // They were registered at Redis' time of today; seen, a day after each other.
+            let left = try await fixture.expectClean().devices.keys.filter { $0.hasPrefix("android") }
+            #expect(Set(left) == ["android-0", "android-9", "android-10", "android-11"])
+            let second = try await upkeep(270 * day)
+            #expect(second.stale == 3 && second.staleLeft == 0)
+            #expect(try await upkeep(270 * day).stale == 0)
+            #expect(try await fixture.expectClean().deviceCount == 4)
+            let history = try await store.history(fixture.app, try DeviceID("android-3"))
+            #expect(history.map(\.kind) == [.stale])
+        }
+    }
 }

@@ -120,10 +120,10 @@ package struct APNsChannelRefusal: Error, Hashable, Sendable, CustomStringConver
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package enum APNsChannelHost {
     /// Apple's address of an environment.
-    package static func address(of environment: ProviderEnvironment) -> HTTPSAddress {
+    package static func address(of environment: ProviderEnvironment) -> WebAddress {
         switch environment {
-        case .production: HTTPSAddress(host: "api-manage-broadcast.push.apple.com", port: 2_196)
-        case .sandbox: HTTPSAddress(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2_195)
+        case .production: WebAddress(host: "api-manage-broadcast.push.apple.com", port: 2_196)
+        case .sandbox: WebAddress(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2_195)
         }
     }
 }

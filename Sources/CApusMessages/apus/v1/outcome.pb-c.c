@@ -354,7 +354,7 @@ const ProtobufCMessageDescriptor apus__v1__token_verdict__descriptor =
   (ProtobufCMessageInit) apus__v1__token_verdict__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__recipient_outcome__field_descriptors[6] =
+static const ProtobufCFieldDescriptor apus__v1__recipient_outcome__field_descriptors[7] =
 {
   {
     "place",
@@ -428,9 +428,22 @@ static const ProtobufCFieldDescriptor apus__v1__recipient_outcome__field_descrip
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "device",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__RecipientOutcome, device),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__recipient_outcome__field_indices_by_name[] = {
   5,   /* field[5] = at_ms */
+  6,   /* field[6] = device */
   1,   /* field[1] = outcome */
   0,   /* field[0] = place */
   4,   /* field[4] = provider_id */
@@ -440,7 +453,7 @@ static const unsigned apus__v1__recipient_outcome__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__recipient_outcome__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 6 }
+  { 0, 7 }
 };
 const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
 {
@@ -450,14 +463,14 @@ const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
   "Apus__V1__RecipientOutcome",
   "apus.v1",
   sizeof(Apus__V1__RecipientOutcome),
-  6,
+  7,
   apus__v1__recipient_outcome__field_descriptors,
   apus__v1__recipient_outcome__field_indices_by_name,
   1,  apus__v1__recipient_outcome__number_ranges,
   (ProtobufCMessageInit) apus__v1__recipient_outcome__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[20] =
+static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[21] =
 {
   {
     "send",
@@ -699,6 +712,18 @@ static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "names_recipients",
+    21,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__OutcomeBatch, names_recipients),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   1,   /* field[1] = app */
@@ -708,6 +733,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   13,   /* field[13] = final */
   11,   /* field[11] = first_at_ms */
   12,   /* field[12] = last_at_ms */
+  20,   /* field[20] = names_recipients */
   17,   /* field[17] = planned */
   3,   /* field[3] = provider */
   18,   /* field[18] = published_at_ns */
@@ -725,7 +751,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__outcome_batch__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 20 }
+  { 0, 21 }
 };
 const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
 {
@@ -735,7 +761,7 @@ const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
   "Apus__V1__OutcomeBatch",
   "apus.v1",
   sizeof(Apus__V1__OutcomeBatch),
-  20,
+  21,
   apus__v1__outcome_batch__field_descriptors,
   apus__v1__outcome_batch__field_indices_by_name,
   1,  apus__v1__outcome_batch__number_ranges,

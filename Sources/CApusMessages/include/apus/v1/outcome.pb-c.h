@@ -91,10 +91,14 @@ struct  Apus__V1__RecipientOutcome
    */
   char *provider_id;
   int64_t at_ms;
+  /*
+   * its id, for a device of the store; empty: its record was not there
+   */
+  char *device;
 };
 #define APUS__V1__RECIPIENT_OUTCOME__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__recipient_outcome__descriptor) \
-    , NULL, APUS__V1__OUTCOME__OUTCOME_UNSPECIFIED, APUS__V1__REASON__REASON_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0 }
+    , NULL, APUS__V1__OUTCOME__OUTCOME_UNSPECIFIED, APUS__V1__REASON__REASON_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, (char *)protobuf_c_empty_string }
 
 
 struct  Apus__V1__OutcomeBatch
@@ -120,7 +124,7 @@ struct  Apus__V1__OutcomeBatch
   size_t n_suspects;
   Apus__V1__TokenVerdict **suspects;
   /*
-   * at receipt level RECIPIENTS
+   * at receipt level RECIPIENTS, or of a send that names its recipients
    */
   size_t n_recipients;
   Apus__V1__RecipientOutcome **recipients;
@@ -139,10 +143,14 @@ struct  Apus__V1__OutcomeBatch
   uint64_t planned;
   int64_t published_at_ns;
   char *tracestate;
+  /*
+   * the send names a few devices or users: each outcome goes into its device's history
+   */
+  protobuf_c_boolean names_recipients;
 };
 #define APUS__V1__OUTCOME_BATCH__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__outcome_batch__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0 }
 
 
 /* Apus__V1__RecipientPlace methods */

@@ -1,12 +1,14 @@
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import Synchronization
+package import ApusTLS
+internal import NIOCore
+package import NIOHTTP1
+internal import NIOPosix
+internal import Synchronization
 
 /// A listener on this machine that answers as it is told.
-final class WebhookReceiver: Sendable {
+package final class WebhookReceiver: Sendable {
     /// What it does with a request.
-    enum Answer: Sendable {
+    package enum Answer: Sendable {
+        /// Answers with that status.
         case status(Int)
         /// Closes the connection instead.
         case close
@@ -14,10 +16,14 @@ final class WebhookReceiver: Sendable {
         case silence
     }
 
-    struct Request: Sendable {
-        var path = ""
-        var headers = HTTPHeaders()
-        var body: [UInt8] = []
+    /// A request that came.
+    package struct Request: Sendable {
+        /// Its path, with the query.
+        package var path = ""
+        /// Its headers.
+        package var headers = HTTPHeaders()
+        /// What it carries.
+        package var body: [UInt8] = []
     }
 
     private let channel: any Channel
@@ -50,9 +56,11 @@ final class WebhookReceiver: Sendable {
     ///
     /// - Parameters:
     ///   - port: 0: any.
+    ///   - tls: what it speaks HTTPS with; nil: it speaks HTTP.
     ///   - script: what to do with each request, by its number from 0.
-    static func start(
+    package static func start(
         port: Int = 0,
+        tls: TLSContext? = nil,
         _ script: @escaping @Sendable (Int) -> Answer = { _ in .status(204) },
     ) async throws -> WebhookReceiver {
         let state = State(script)
@@ -60,6 +68,7 @@ final class WebhookReceiver: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let tls { try channel.pipeline.syncOperations.addHandler(TLSHandler(server: tls)) }
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                     try channel.pipeline.syncOperations.addHandler(Handler(state))
                 }
@@ -69,12 +78,14 @@ final class WebhookReceiver: Sendable {
         return WebhookReceiver(channel, state)
     }
 
-    var port: Int { self.channel.localAddress?.port ?? 0 }
+    /// Where it listens.
+    package var port: Int { self.channel.localAddress?.port ?? 0 }
 
     /// In the order in which they came.
-    var requests: [Request] { self.state.all }
+    package var requests: [Request] { self.state.all }
 
-    func stop() async { try? await self.channel.close().get() }
+    /// Listens no more.
+    package func stop() async { try? await self.channel.close().get() }
 
     private final class Handler: ChannelInboundHandler {
         typealias InboundIn = HTTPServerRequestPart

@@ -1,44 +1,71 @@
-/// An `https` address taken apart: where to connect and what to ask for.
+/// An `http` or `https` address taken apart: where to connect and what to ask for. Pure.
 ///
 /// Without user, password and fragment (RFC 9110 §4.2.4 deprecates the first two, and a fragment is never sent).
-package struct HTTPSAddress: Hashable, Sendable {
+package struct WebAddress: Hashable, Sendable {
+    /// Whether it is `https`.
+    package let isSecure: Bool
     /// A name, an IPv4 address, or an IPv6 address without its brackets.
     package let host: String
-    /// 443 unless it says another.
+    /// The scheme's own unless it says another.
     package let port: Int
     /// From the slash on; "/" when there is none.
     package let path: String
-    /// What `:authority` says: the host, and the port when it is not 443.
+    /// What `Host` and `:authority` say: the host, and the port when it is not the scheme's own.
     package let authority: String
 
     /// Port of `https`.
-    package static let portDefault = 443
+    package static let securePort = 443
+    /// Port of `http`.
+    package static let plainPort = 80
     /// Bytes of an address.
     package static let bytesMax = 2_048
 
     /// Takes it apart; nil for anything else.
     package init?(_ text: String) {
-        let scheme = "https://"
-        guard text.utf8.count <= Self.bytesMax, text.lowercased().hasPrefix(scheme),
-            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x40 && $0 != 0x23 })
+        guard text.utf8.count <= Self.bytesMax,
+            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x40 && $0 != 0x23 }),
+            let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://")
         else { return nil }
-        let rest = text.dropFirst(scheme.count)
+        let isSecure: Bool
+        switch text[..<colon].lowercased() {
+        case "https": isSecure = true
+        case "http": isSecure = false
+        default: return nil
+        }
+        let rest = text[colon...].dropFirst(3)
         let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
         guard let (host, port) = Self.hostAndPort(rest[..<end]) else { return nil }
-        self.init(host: host, port: port, path: rest[end...].hasPrefix("/") ? String(rest[end...]) : "/\(rest[end...])")
+        let path = rest[end...]
+        self.init(
+            isSecure: isSecure,
+            host: host,
+            port: port,
+            path: path.hasPrefix("/") ? String(path) : "/\(path)"
+        )
+    }
+
+    /// Takes an `https` address apart; nil for anything else.
+    package init?(https text: String) {
+        self.init(text)
+        guard self.isSecure else { return nil }
     }
 
     /// From its parts; the host must be one.
-    package init(host: String, port: Int = Self.portDefault, path: String = "/") {
+    ///
+    /// - Parameter port: nil: the scheme's own.
+    package init(isSecure: Bool = true, host: String, port: Int? = nil, path: String = "/") {
+        let schemePort = isSecure ? Self.securePort : Self.plainPort
+        let port = port ?? schemePort
         precondition((1...65_535).contains(port) && path.hasPrefix("/"))
+        self.isSecure = isSecure
         self.host = host
         self.port = port
         self.path = path
         let name = host.contains(":") ? "[\(host)]" : host
-        self.authority = port == Self.portDefault ? name : "\(name):\(port)"
+        self.authority = port == schemePort ? name : "\(name):\(port)"
     }
 
-    private static func hostAndPort(_ text: Substring) -> (host: String, port: Int)? {
+    private static func hostAndPort(_ text: Substring) -> (host: String, port: Int?)? {
         var host = text
         var digits: Substring?
         if text.hasPrefix("[") {
@@ -56,7 +83,7 @@ package struct HTTPSAddress: Hashable, Sendable {
                 || byte == 0x5f
         }
         guard valid, (1...253).contains(host.utf8.count) else { return nil }
-        guard let digits else { return (String(host), Self.portDefault) }
+        guard let digits else { return (String(host), nil) }
         guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let port = Int(digits),
             (1...65_535).contains(port)
         else { return nil }

@@ -1,0 +1,197 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import Testing
+
+/// Sends of which nothing, or something, is left.
+@Suite struct SweepTests {
+    private static let route = RouteNumber(1)
+
+    /// A planned send in the first shard.
+    private struct Scene {
+        let fixture: StreamsFixture
+        let send: String
+
+        var keys: StreamKeys { self.fixture.keys }
+        var state: String { self.keys.send(self.send) }
+        var plan: String { self.keys.plan(SweepTests.route) }
+        var work: String { self.keys.work(SweepTests.route, .bulk) }
+
+        func redis(_ name: String, _ arguments: RedisArgument...) async throws -> RESPNode {
+            try await self.fixture.client.send(RedisCommand(name, arguments), on: self.keys.tag).root
+        }
+
+        func sweep(silence: Int64 = 0) async throws -> SendStreams.Sweeping {
+            // Both this machine's clock and Redis' decide; they are the same.
+            try await self.fixture.streams.sweep(
+                self.send,
+                tag: self.keys.tag,
+                silenceMilliseconds: silence,
+                routes: try await self.fixture.streams.routes(),
+                now: SystemClock().now(),
+            )
+        }
+
+        /// Puts a message where a part of the send may be, looks, and takes it away again.
+        func sweep(with message: [UInt8], in stream: String) async throws -> SendStreams.Sweeping {
+            let id = try await self.redis("XADD", .text(stream), "*", "m", .bytes(message)).string ?? ""
+            let sweeping = try await self.sweep()
+            _ = try await self.redis("XDEL", .text(stream), .text(id))
+            return sweeping
+        }
+
+        func unit(of send: String) throws -> [UInt8] {
+            let reference = DeviceReference(partition: 0, ordinal: 1, generation: 1)
+            return try WorkUnit(send: send, route: SweepTests.route, recipients: .references([reference])).encode()
+        }
+
+        func batch(of send: String, _ count: UInt64) -> OutcomeBatch {
+            var batch = OutcomeBatch(send: send, app: "shop", route: SweepTests.route, provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: count)]
+            return batch
+        }
+
+        /// Applies the next batch of outcomes as feedback does, to its end.
+        func applyNext() async throws -> SendStreams.Application {
+            let feedback = StreamConsumer(group: StreamGroup.feedback, name: "f")
+            let entry = try await self.fixture.read(self.keys.outcomes, feedback)
+            let application = try await self.fixture.streams.apply(
+                try OutcomeBatch.decode(entry.message),
+                entry: entry,
+                by: feedback,
+                tag: self.keys.tag,
+                keepMilliseconds: 60_000,
+            )
+            _ = try await self.fixture.streams.done(
+                stream: self.keys.outcomes,
+                entries: [entry.id],
+                by: feedback,
+                tag: self.keys.tag
+            )
+            return application
+        }
+    }
+
+    private func with(_ body: (Scene) async throws -> Void) async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            #expect(try await streams.number(of: #require(Route("shop/apns/production"))) == Self.route)
+            let send = try #require((0..<100).map { "s\($0)" }.first { streams.home(app: "shop", $0) == fixture.keys })
+            let command = fixture.command(id: send)
+            let entry = StreamEntry(stream: fixture.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
+            _ = try await streams.accept(
+                command,
+                identity: SendIdentity(of: command, origin: entry.origin),
+                routes: [Self.route],
+                from: entry,
+                by: fixture.consumer("one"),
+                due: nil,
+            )
+            try await body(Scene(fixture: fixture, send: send))
+        }
+    }
+
+    @Test func `A send is ended when nothing is left of it, and only then; its ledger adds up`() async throws {
+        try await self.with { scene in
+            let (keys, send) = (scene.keys, scene.send)
+            // Its plan waits, whether somebody holds it or not.
+            #expect(try await scene.sweep() == .left)
+            _ = try await scene.fixture.read(scene.plan, scene.fixture.consumer("dead planner"))
+            #expect(try await scene.sweep() == .left)
+            _ = try await scene.redis("DEL", .text(scene.plan))
+            _ = try await scene.redis("HSET", .text(scene.state), "planned", "10")
+
+            let later = SystemClock().now().advanced(byMilliseconds: 60_000).value
+            #expect(try await scene.sweep(with: scene.unit(of: send), in: scene.work) == .left)
+            #expect(try await scene.sweep(with: scene.batch(of: send, 1).encode(), in: keys.outcomes) == .left)
+            _ = try await scene.redis("ZADD", .text(keys.due), .integer(later), .text("\(send)/1/2/3"))
+            #expect(try await scene.sweep() == .left)
+            _ = try await scene.redis("DEL", .text(keys.due))
+            _ = try await scene.redis("RPUSH", .text(keys.held(send)), "work:1:bulk", "m", "")
+            #expect(try await scene.sweep() == .left)
+            _ = try await scene.redis("DEL", .text(keys.held(send)))
+            // Something happened to it lately.
+            #expect(try await scene.sweep(silence: 3_600_000) == .fresh)
+
+            // What is another's is not its own, though its name begins the same.
+            _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 4).encode()))
+            #expect(try await scene.applyNext() == .ok)
+            for stream in [keys.outcomes, scene.work] {
+                let isUnit = stream == scene.work
+                let message = try isUnit ? scene.unit(of: send + "0") : scene.batch(of: send + "0", 1).encode()
+                _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message))
+            }
+            _ = try await scene.redis("ZADD", .text(keys.due), .integer(later), .text("\(send)0/1/2/3"))
+            _ = try await scene.redis("XADD", .text(scene.plan), "*", "m", .text(send + "0"))
+            #expect(try await scene.sweep() == .closed)
+            // The batch that closes it is on its way.
+            #expect(try await scene.sweep() == .left)
+
+            #expect(try await scene.applyNext() == .gone)
+            guard case .final(let ledger) = try await scene.applyNext() else {
+                Issue.record("it is not complete")
+                return
+            }
+            #expect(ledger.planned == 10 && ledger.total(.accepted) == 4 && ledger.total(.open) == 0)
+            #expect(ledger.counts.filter { $0.outcome == .failed }.map(\.count) == [6])
+            #expect(ledger.counts.contains { $0.outcome == .failed && $0.reason == .unknown })
+            #expect(try await scene.fixture.streams.body(of: send, tag: keys.tag) == nil)
+            #expect(try await scene.redis("SCARD", .text(keys.sends)).integer == 0)
+            #expect(try await scene.redis("PTTL", .text(scene.state)).integer ?? 0 > 0)
+            #expect(try await scene.sweep() == .gone)
+
+            // What comes after all counts no more: the ledger still adds up.
+            _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 6).encode()))
+            #expect(try await scene.applyNext() == .gone)
+            #expect(try await scene.fixture.streams.ledger(app: "shop", send: send)?.total(.accepted) == 4)
+        }
+    }
+
+    @Test func `A planner's end of which nobody knows ends the send with whom it had found`() async throws {
+        try await self.with { scene in
+            _ = try await scene.redis("DEL", .text(scene.plan))
+            #expect(try await scene.sweep() == .closed)
+            guard case .final(let ledger) = try await scene.applyNext() else {
+                Issue.record("it is not complete")
+                return
+            }
+            #expect(ledger.planned == 0 && ledger.counts == [] && !ledger.isPlanning && ledger.state == .done)
+        }
+    }
+
+    @Test func `Where too much waits to look for it, no send is taken for lost`() async throws {
+        try await self.with { scene in
+            _ = try await scene.redis("DEL", .text(scene.plan))
+            for start in stride(from: 0, through: StreamLimits.sweepEntriesMax, by: 1_000) {
+                let end = min(start + 1_000, StreamLimits.sweepEntriesMax + 1)
+                let pairs = (start..<end).flatMap { [RedisArgument.integer($0), RedisArgument.text("other/\($0)")] }
+                let command = RedisCommand("ZADD", [.text(scene.keys.due)] + pairs)
+                _ = try await scene.fixture.client.send(command, on: scene.keys.tag)
+            }
+            #expect(try await scene.sweep() == .much)
+            _ = try await scene.redis("ZREM", .text(scene.keys.due), "other/0")
+            #expect(try await scene.sweep() == .closed)
+        }
+    }
+
+    @Test func `Sends under way are found page by page, and those that are gone are struck off`() async throws {
+        try await self.with { scene in
+            let ghosts = (0..<500).map { RedisArgument.text("ghost-\($0)") }
+            let add = RedisCommand("SADD", [.text(scene.keys.sends)] + ghosts)
+            _ = try await scene.fixture.client.send(add, on: scene.keys.tag)
+            var (cursor, found): (String, Set<String>) = ("0", [])
+            repeat {
+                let page = try await scene.fixture.streams.openSends(tag: scene.keys.tag, cursor: cursor)
+                cursor = page.cursor
+                found.formUnion(page.sends)
+            } while cursor != "0"
+            #expect(found.count == 501)
+            let ghost = Scene(fixture: scene.fixture, send: "ghost-7")
+            #expect(try await ghost.sweep() == .gone)
+            #expect(try await scene.redis("SCARD", .text(scene.keys.sends)).integer == 500)
+            #expect(try await scene.fixture.streams.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000))
+            #expect(try await !scene.fixture.streams.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000))
+        }
+    }
+}
