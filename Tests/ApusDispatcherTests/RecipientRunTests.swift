@@ -155,14 +155,17 @@ import Testing
     }
 
     @Test func `Words about tokens carry the token's digest and the provider's time, else the request's`() {
-        var run = self.run(3)
+        var run = self.run(5)
         while run.takeNext() != nil {}
         let then = UnixMilliseconds(1_700_000_000_000)
         self.answer(&run, 0, .unregistered(.unregistered, asOf: then))
         self.answer(&run, 1, .unregistered(.unregistered, asOf: nil))
         self.answer(&run, 2, .suspect(.badToken))
+        // A clock that is a little ahead of ours, and nanoseconds where milliseconds should be.
+        self.answer(&run, 3, .unregistered(.unregistered, asOf: self.now.advanced(byMilliseconds: 2_000)))
+        self.answer(&run, 4, .unregistered(.unregistered, asOf: UnixMilliseconds(1_750_000_000_000_000_000)))
         let report = run.takeReport(now: self.now).report
-        #expect(report.unregistered.map(\.asOf) == [then, self.now])
+        #expect(report.unregistered.map(\.asOf) == [then, self.now, self.now, self.now])
         #expect(report.unregistered.allSatisfy { $0.tokenDigest == 7 && $0.providerReason == "Word" })
         #expect(report.suspects.count == 1)
         #expect(report.counts(provider: .apns).map { [$0.outcome, .open] }.count == 2)

@@ -126,8 +126,9 @@ final class GatewayFactory: Sendable {
                 port: settings.port(for: environment),
                 bulkConnectionsMax: settings.connections,
             )
-            // "APNs allows only one stream" until it has seen a valid token: whoever shows a certificate needs none.
-            configuration.startsWithOneStream = proof.identity == nil
+            // "APNs allows only one stream" until it has seen a valid token. A certificate that it refuses ends the connection after the
+            // handshake (TLS 1.3): then one request is lost, not all that fit.
+            configuration.startsWithOneStream = true
             return GatewayRecipe(
                 configuration: configuration,
                 credential: proof.credential,

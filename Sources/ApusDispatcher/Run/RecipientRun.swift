@@ -430,6 +430,9 @@ struct RecipientRun: Sendable {
         if self.deferredSince == nil { self.deferredSince = now }
     }
 
+    /// How far a provider's clock may be ahead of ours; a time beyond that is no time.
+    static let clockSkewMillisecondsMax: Int64 = 60_000
+
     mutating func noteUnregistered(
         _ index: Int,
         _ reason: Reason,
@@ -437,7 +440,10 @@ struct RecipientRun: Sendable {
         _ said: Detail,
         now: UnixMilliseconds,
     ) {
-        self.report.unregistered.append(self.verdict(index, reason, asOf: asOf ?? said.startedAt, said))
+        let latest = now.advanced(byMilliseconds: Self.clockSkewMillisecondsMax)
+        // A token registered since is alive: a time to come would say that it is not.
+        let time = asOf.flatMap { $0 <= latest ? min($0, now) : nil } ?? said.startedAt
+        self.report.unregistered.append(self.verdict(index, reason, asOf: time, said))
         self.close(index, .unregistered, reason, now: now, detail: said)
     }
 

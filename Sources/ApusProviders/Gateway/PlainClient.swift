@@ -61,14 +61,17 @@ package final class PlainClient: Sendable {
                 )
                 exchange.handler = handler
                 let bound = NIOLoopBound(exchange, eventLoop: eventLoop)
-                return HTTP2Connector.connect(
+                let connected = HTTP2Connector.connect(
                     host: address.host,
                     port: address.port,
                     tls: tls,
                     handler: handler,
                     timeout: timeout,
                     on: eventLoop,
-                ).map { _ in bound }
+                )
+                // They hold each other until the connection ends, which one that was never made does not.
+                connected.assumeIsolated().whenFailure { _ in exchange.handler = nil }
+                return connected.map { _ in bound }
             } catch {
                 return eventLoop.makeFailedFuture(error)
             }
