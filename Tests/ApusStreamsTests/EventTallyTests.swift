@@ -12,7 +12,14 @@ import Testing
         _ send: String,
         id: String
     ) async throws -> SendStreams.EventResult {
-        let event = ClientEvent(id: id, app: "shop", device: "phone", send: send, kind: .opened, at: UnixMilliseconds(1))
+        let event = ClientEvent(
+            id: id,
+            app: "shop",
+            device: "phone",
+            send: send,
+            kind: .opened,
+            at: UnixMilliseconds(1)
+        )
         let (keys, me) = (fixture.keys, fixture.consumer("one"))
         let entry = try await fixture.deliver(try event.encode(), to: keys.events, consumer: me)
         return try await fixture.streams.count(event, entry: entry, by: me, tag: keys.tag)

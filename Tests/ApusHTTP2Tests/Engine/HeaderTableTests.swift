@@ -46,7 +46,8 @@ import Testing
         #expect(Self.encode(topic, &table) == (0x80 | 62, true))
     }
 
-    @Test func `A header of the static table is named from the start, and one that may not be indexed stays a literal`() {
+    @Test func `A header of the static table is named from the start, and one that may not be indexed stays a literal`()
+    {
         var table = HeaderTable()
         #expect(Self.encode(Self.field(":method", "POST"), &table) == (0x83, true))
         for _ in 0..<3 {
