@@ -67,6 +67,8 @@ struct WorkerSettings: Sendable {
     var heartbeat: TimeAmount = .seconds(1)
     /// How long an entry whose owner is silent stays its own.
     var lease: TimeAmount = .seconds(10)
+    /// A run whose last report has been unwritten for so long sends nothing more until it is.
+    var unwrittenTimeMax: TimeAmount = .milliseconds(500)
     /// Recipients of a route that may be unwritten at once.
     var window = 2_000
 }
@@ -141,14 +143,14 @@ final class ActiveRun {
     /// Whether it may send nothing more before another report is written: the last one has been unwritten for long, because Redis
     /// is away; or the lease has run out unseen, because this process was frozen, and another may own the entry. A direct send, which
     /// writes only once, is given back then.
-    func isHeldBack(now: NIODeadline, lease: TimeAmount) -> Bool {
+    func isHeldBack(now: NIODeadline, by settings: WorkerSettings) -> Bool {
         let isUnwritten =
             if self.plan.reportsAtEnd {
                 now - self.startedAt >= Worker.directPatience
             } else {
-                self.waiter == nil && now - self.reportTakenAt > Worker.unwrittenTimeMax
+                self.waiter == nil && now - self.reportTakenAt > settings.unwrittenTimeMax
             }
-        return isUnwritten || now - self.ownedAt >= lease
+        return isUnwritten || now - self.ownedAt >= settings.lease
     }
 
     /// Moves what was answered into the report that is being written.

@@ -15,8 +15,6 @@ internal import NIOCore
 final class Worker {
     /// Submissions of one run per turn.
     static let batchMax = 128
-    /// A run whose last report has been unwritten for so long sends nothing more until it is.
-    static let unwrittenTimeMax: TimeAmount = .milliseconds(500)
     /// A direct send that could not go out for so long becomes units of its route.
     static let directPatience: TimeAmount = .seconds(1)
 
@@ -245,7 +243,7 @@ final class Worker {
     private func submitBatch(of active: ActiveRun, _ route: RouteSender) -> Turn {
         let plan = active.plan
         let now = NIODeadline.now()
-        guard !active.isHeldBack(now: now, lease: self.settings.lease) else { return .parked }
+        guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }
         if let pace = active.pace {
@@ -316,7 +314,7 @@ final class Worker {
         for active in self.runs {
             guard let active else { continue }
             self.expire(active, now: now)
-            let isTired = active.plan.reportsAtEnd && active.isHeldBack(now: time, lease: self.settings.lease)
+            let isTired = active.plan.reportsAtEnd && active.isHeldBack(now: time, by: self.settings)
             if isTired, active.run.hasNext { self.setAside(active) }
             self.update(active, isFlush: true)
         }
@@ -331,7 +329,7 @@ final class Worker {
         let time = NIODeadline.now()
         let isOverdue =
             time - active.waitingSince >= self.settings.heartbeat
-            || active.isHeldBack(now: time, lease: self.settings.lease)
+            || active.isHeldBack(now: time, by: self.settings)
         guard isFinished || (isFlush && !active.plan.reportsAtEnd && (active.run.isDue(now: now) || isOverdue)) else {
             return
         }

@@ -66,6 +66,8 @@ struct WorkerStage: Sendable {
         _ leases: ScriptedLeases = .unlimited,
         window: Int = 2_000,
         expiresAt: UnixMilliseconds? = nil,
+        // A test that writes nothing for a while is no Redis that is away.
+        unwrittenTimeMax: TimeAmount = .minutes(5),
         _ body: (WorkerStage) async throws -> Void,
     ) async throws {
         let simulator = try await Simulator.start()
@@ -96,6 +98,7 @@ struct WorkerStage: Sendable {
             )
             var settings = WorkerSettings()
             settings.window = window
+            settings.unwrittenTimeMax = unwrittenTimeMax
             let worker = Worker(
                 eventLoop: loop,
                 clock: SystemClock(),

@@ -36,7 +36,7 @@ import Testing
             stage.leases.answer { request, _ in
                 used.withLock { used in
                     used += request.used
-                    return Lease(permits: used == 0 ? 40 : 0)
+                    return Lease(permits: used == 0 && request.held == 0 ? 40 : 0)
                 }
             }
             #expect(try await stage.follow(express) == [.accepted: 8])
@@ -66,7 +66,8 @@ import Testing
     }
 
     @Test func `A run whose report stays unwritten sends nothing more; another does`() async throws {
-        try await WorkerStage.with(ScriptedLeases { _, _ in Lease(permits: 0) }) { stage in
+        let none = ScriptedLeases { _, _ in Lease(permits: 0) }
+        try await WorkerStage.with(none, unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { stage in
             let stuck = try await stage.worker.start(try stage.plan(100))
             try await Task.sleep(for: .milliseconds(700))
             stage.leases.answer { _, _ in Lease(permits: nil) }
