@@ -33,6 +33,23 @@ import Testing
         #expect(table.generation == before + 1)
     }
 
+    @Test func `However many fields there are, what is sent again is indexed and found the next time`() {
+        var table = HeaderTable()
+        // So many that they drive each other out of what is remembered.
+        let fields = (0..<70).map { Self.field("h\($0)", "v") }
+        for field in fields { #expect(Self.encode(field, &table) == (0x00, false)) }
+        for field in fields {
+            var block = GrowingBytes()
+            defer { block.free() }
+            let isShortest = table.encode(field, isIndexed: true, isRepeated: true, to: &block)
+            let first = unsafe block.start?[0]
+            #expect(isShortest && first == 0x40)
+        }
+        let before = table.generation
+        for field in fields { #expect(Self.encode(field, &table).isShortest) }
+        #expect(table.generation == before)
+    }
+
     @Test func `What every send has for itself never pushes out what all have`() {
         var table = HeaderTable()
         let topic = Self.field("apns-topic", "com.example.app")

@@ -140,16 +140,18 @@ internal import CNghttp2
         let isShortest = unsafe self.make(
             block,
             state.pointee.templates[slot.pointee.template],
-            state.pointee.authorizations[slot.pointee.authorization]
+            state.pointee.authorizations[slot.pointee.authorization],
+            isRepeated: place != nil
         )
         if !isOnce, isShortest, self.table.generation == before { unsafe block.pointee.generation = before }
     }
 
-    /// Whether the same block made once more would be no shorter.
+    /// Whether the same block made once more would be no shorter: always, when it is made for a template that was sent before.
     private mutating func make(
         _ block: UnsafeMutablePointer<Block>,
         _ template: RequestTemplate?,
-        _ authorization: HeaderValue?
+        _ authorization: HeaderValue?,
+        isRepeated: Bool
     ) -> Bool {
         guard let template else { preconditionFailure("a request without its template") }
         var fields: [HeaderTable.Field] = []
@@ -179,7 +181,13 @@ internal import CNghttp2
         var isShortest = true
         for (index, field) in fields.enumerated() {
             if index == pseudoCount { unsafe block.pointee.frontCount = block.pointee.bytes.count }
-            if unsafe !self.table.encode(field, isIndexed: isIndexed, to: &block.pointee.bytes) { isShortest = false }
+            let isKnown = unsafe self.table.encode(
+                field,
+                isIndexed: isIndexed,
+                isRepeated: isRepeated,
+                to: &block.pointee.bytes
+            )
+            if !isKnown { isShortest = false }
         }
         if fields.count == pseudoCount { unsafe block.pointee.frontCount = block.pointee.bytes.count }
         return isShortest

@@ -79,8 +79,15 @@ struct HeaderTable {
 
     /// Appends a field, shortest form first; an indexed one that is not in the table yet is put there when it is met again: what one
     /// send alone has would push out what all have. False: it was met for the first time, and the next block has a shorter form.
+    ///
+    /// - Parameter isRepeated: whether it is known to be met again. What is remembered is little, and two fields can drive each other out.
     @discardableResult
-    mutating func encode(_ field: Field, isIndexed: Bool, to block: inout GrowingBytes) -> Bool {
+    mutating func encode(
+        _ field: Field,
+        isIndexed: Bool,
+        isRepeated: Bool = false,
+        to block: inout GrowingBytes
+    ) -> Bool {
         if let known = Self.whole.first(where: { $0.field == field }) {
             Self.append(known.index, prefixBits: 7, pattern: 0x80, to: &block)
             return true
@@ -89,7 +96,7 @@ struct HeaderTable {
             Self.append(Self.staticCount + self.entries.count - place, prefixBits: 7, pattern: 0x80, to: &block)
             return true
         }
-        let isMetAgain = self.met[Int(field.digest % Self.metCount)] == field.digest
+        let isMetAgain = isRepeated || self.met[Int(field.digest % Self.metCount)] == field.digest
         self.met[Int(field.digest % Self.metCount)] = field.digest
         guard isIndexed, isMetAgain else {
             Self.appendLiteral(field, pattern: 0, prefixBits: 4, to: &block)
