@@ -8,7 +8,7 @@ internal import Logging
 ///
 /// What is written, and what is not, is chosen so that a fan-out costs nothing for each notification: verdicts about tokens are few;
 /// outcomes one by one are known of sends that name a few devices or users, one call for each, and of those whose publisher asked for
-/// receipts per recipient: of these only what was not accepted is told. Best effort: nothing fails with it.
+/// receipts per recipient: of these only what was rejected or failed is told. Best effort: nothing fails with it.
 struct HistoryWriter: Sendable {
     let store: DeviceStore
     /// Which histories are kept; nil: none is written.
@@ -56,7 +56,10 @@ struct HistoryWriter: Sendable {
     func noteRecipients(of batch: OutcomeBatch) async {
         guard self.rules != nil, let app = try? AppID(batch.app) else { return }
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
-        let told = batch.recipients.filter { batch.namesRecipients || $0.outcome != .accepted }
+        // An audience that is cancelled, expires or is passed over is as many calls as devices, and no news of any of them.
+        let told = batch.recipients.filter {
+            batch.namesRecipients || $0.outcome == .rejected || $0.outcome == .failed
+        }
         // Who lost its token was told with the verdict.
         let outcomes = told.filter { $0.outcome != .unregistered }
         guard !outcomes.isEmpty else { return }

@@ -154,11 +154,17 @@ struct OutcomeHandler: Sendable {
                 trace,
                 parent: TraceContext(traceparent: batch.traceparent)?.span,
                 tracestate: batch.tracestate,
-                from: first.value * 1_000_000,
-                to: last.value * 1_000_000,
+                from: Self.nanoseconds(first),
+                to: Self.nanoseconds(last),
                 attributes: attributes,
             )
         )
+    }
+
+    /// Nanoseconds since 1970; of a time beyond their range (2262), the last there is.
+    private static func nanoseconds(_ time: UnixMilliseconds) -> Int64 {
+        let (nanoseconds, overflows) = time.value.multipliedReportingOverflow(by: 1_000_000)
+        return overflows ? .max : nanoseconds
     }
 
     /// A direct send has no ledger: its batch is all there is to tell.

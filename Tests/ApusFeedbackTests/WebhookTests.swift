@@ -202,6 +202,47 @@ import Testing
         }
     }
 
+    @Test func `What is refused is given up after a few tries, however many an absent receiver gets`() async throws {
+        try await self.with { scene in
+            try await scene.write(0..<2)
+            let receiver = try await WebhookReceiver.start { number in
+                .status(number < WebhookSender.refusalsMax ? 410 : 200)
+            }
+            let sender = try scene.sender(to: receiver.port, batch: 1, attemptsMax: 1_000)
+            while try await sender.step() {}
+            #expect(receiver.requests.count == WebhookSender.refusalsMax + 1)
+            #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s1"])
+            #expect(try await scene.deadLetters().map(\.deliveries) == [UInt32(WebhookSender.refusalsMax)])
+            #expect(try await scene.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `A request holds only so many bytes, and one receipt at least`() {
+        let most = WebhookSender.packedBytesMax
+        #expect(WebhookSender.countInOneRequest([most / 2, most / 2, 1]) == 2)
+        #expect(WebhookSender.countInOneRequest([most + 1, 1]) == 1)
+        #expect(WebhookSender.countInOneRequest([1, most, 1]) == 1)
+        #expect(WebhookSender.countInOneRequest([1, 2, 3]) == 3)
+    }
+
+    @Test func `Large receipts read together are posted in parts, each once and in order`() async throws {
+        try await self.with { scene in
+            for number in 0..<40 {
+                var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
+                receipt.problem = Problem(code: "large", detail: String(repeating: "x", count: 4_000))
+                try await scene.streams.write(receipt, replyTo: "", tag: scene.keys.tag)
+            }
+            let receiver = try await WebhookReceiver.start { _ in .status(200) }
+            let sender = try scene.sender(to: receiver.port, batch: 100)
+            #expect(try await sender.step())
+            let told = try receiver.requests.map { try self.ids($0) }
+            #expect(told.count == 2 && told.joined().elementsEqual((0..<40).map { "final:s\($0)" }))
+            #expect(try await scene.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
     @Test func `Nobody listens at first: nothing is lost`() async throws {
         try await self.with { scene in
             try await scene.write(0..<4)

@@ -9,8 +9,8 @@ internal import Logging
 ///
 /// The queue is the receipts stream itself, read by a group of its own: bounded by how long receipts are kept, and nothing is
 /// held in memory but the batch in hand. What is in hand when a process dies is taken over by another when its lease is over. A batch that the
-/// receiver does not take is tried again, exponentially later with full jitter, and after the last try each of its receipts becomes a
-/// dead letter (`apus dead list`), and the next batch has its turn.
+/// receiver does not take is tried again, exponentially later with full jitter; after the last try each of its receipts becomes a
+/// dead letter (`apus dead list`), and the next batch has its turn. Tries are many where the receiver is away, and few where it refuses.
 struct WebhookSender: Sendable {
     /// How long an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
@@ -19,6 +19,10 @@ struct WebhookSender: Sendable {
     static let pause = Duration.seconds(1)
     /// Why a batch is posted again or given up, in a dead letter: bytes at most.
     static let problemBytesMax = 512
+    /// Bytes of one request's receipts as they are packed; as JSON they are some eight times that. A larger one goes alone.
+    static let packedBytesMax = 128 * 1_024
+    /// Tries of a batch that the receiver refuses (4xx, but not 408, 425 and 429): it would not take it tomorrow either.
+    static let refusalsMax = 10
 
     let keys: StreamKeys
     let shard: Int
@@ -75,21 +79,32 @@ struct WebhookSender: Sendable {
     func step() async throws -> Bool {
         let entries = try await self.take()
         guard !entries.isEmpty else { return false }
-        let receipts = entries.compactMap { entry in
-            (try? SendReceipt.decode(entry.message)).map { (id: entry.id, receipt: $0) }
-        }
-        // Of a later version.
-        if receipts.count < entries.count { self.logger.warning("receipts that cannot be read are passed over") }
+        var left = entries[...]
         do {
-            if !receipts.isEmpty, try await !self.post(receipts, entries) { return true }
+            while !left.isEmpty {
+                let part = left.prefix(Self.countInOneRequest(left.map(\.message.count)))
+                guard try await self.post(part, of: left) else { return true }
+                let ids = part.map { RedisArgument.text($0.id) }
+                let acknowledge = RedisCommand("XACK", [.text(self.keys.receipts), .text(self.consumer.group)] + ids)
+                _ = try await self.streams.client.send(acknowledge, on: self.keys.tag, options: .idempotent)
+                left = left.dropFirst(part.count)
+            }
         } catch {
-            await Task { try? await self.giveBack(entries) }.value
+            await Task { try? await self.giveBack(Array(left)) }.value
             throw error
         }
-        let ids = entries.map { RedisArgument.text($0.id) }
-        let acknowledge = RedisCommand("XACK", [.text(self.keys.receipts), .text(self.consumer.group)] + ids)
-        _ = try await self.streams.client.send(acknowledge, on: self.keys.tag, options: .idempotent)
         return true
+    }
+
+    /// How many go together, by their sizes: at least one.
+    static func countInOneRequest(_ sizes: [Int]) -> Int {
+        var (count, bytes) = (0, 0)
+        for size in sizes {
+            bytes += size
+            guard count == 0 || bytes <= Self.packedBytesMax else { break }
+            count += 1
+        }
+        return count
     }
 
     /// What somebody left, else what is new.
@@ -115,9 +130,17 @@ struct WebhookSender: Sendable {
         )
     }
 
-    /// - Returns: false: another owns the batch by now.
-    private func post(_ receipts: [(id: String, receipt: SendReceipt)], _ entries: [StreamEntry]) async throws -> Bool {
-        var attempt: UInt32 = 0
+    /// Posts the first of what is in hand to their end; the others wait, and are kept.
+    ///
+    /// - Returns: false: another owns them by now.
+    private func post(_ part: ArraySlice<StreamEntry>, of held: ArraySlice<StreamEntry>) async throws -> Bool {
+        let receipts = part.compactMap { entry in
+            (try? SendReceipt.decode(entry.message)).map { (id: entry.id, receipt: $0) }
+        }
+        // Of a later version.
+        if receipts.count < part.count { self.logger.warning("receipts that cannot be read are passed over") }
+        guard !receipts.isEmpty else { return true }
+        var (attempt, refusals) = (UInt32(0), 0)
         while true {
             attempt += 1
             guard let problem = await self.attempt(receipts) else {
@@ -125,6 +148,7 @@ struct WebhookSender: Sendable {
                 return true
             }
             try Task.checkCancellation()
+            if problem.isRefusal { refusals += 1 }
             let decision = self.retry.decide(
                 attempt: attempt,
                 retryAfterMilliseconds: nil,
@@ -132,29 +156,38 @@ struct WebhookSender: Sendable {
                 expiresAt: nil,
                 draw: .random(in: 0..<1),
             )
-            guard case .retry(let next) = decision else {
-                try await self.bury(entries, problem, attempt)
+            guard refusals < Self.refusalsMax, case .retry(let next) = decision else {
+                try await self.bury(part, problem.text, attempt)
                 return true
             }
             self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.retried])
-            guard try await self.wait(until: next, entries) else { return false }
+            guard try await self.wait(until: next, held) else { return false }
         }
     }
 
-    /// Why the receiver did not take them; nil: it did.
-    private func attempt(_ receipts: [(id: String, receipt: SendReceipt)]) async -> String? {
-        guard let secret = self.settings.secret else { return "the secret cannot be read" }
+    /// Why the receiver did not take them.
+    private struct Problem {
+        var text: String
+        /// Whether it said so, and would again.
+        var isRefusal = false
+    }
+
+    /// Nil: the receiver took them.
+    private func attempt(_ receipts: [(id: String, receipt: SendReceipt)]) async -> Problem? {
+        guard let secret = self.settings.secret else { return Problem(text: "the secret cannot be read") }
         let request = WebhookRequest(receipts, shard: self.shard, secret: secret, now: self.clock.now())
         do {
             let status = try await self.client.post(request)
-            return (200..<300).contains(status) ? nil : "the receiver answered \(status)"
+            guard !(200..<300).contains(status) else { return nil }
+            let isRefusal = (400..<500).contains(status) && ![408, 425, 429].contains(status)
+            return Problem(text: "the receiver answered \(status)", isRefusal: isRefusal)
         } catch {
-            return "\(error)"
+            return Problem(text: "\(error)")
         }
     }
 
-    /// - Returns: false: another owns the batch by now.
-    private func wait(until next: UnixMilliseconds, _ entries: [StreamEntry]) async throws -> Bool {
+    /// - Returns: false: another owns one of them by now.
+    private func wait(until next: UnixMilliseconds, _ entries: ArraySlice<StreamEntry>) async throws -> Bool {
         let holdings = entries.map { SendStreams.Holding(stream: $0.stream, id: $0.id) }
         while true {
             guard try await self.streams.renew(holdings, by: self.consumer, tag: self.keys.tag) == entries.count
@@ -166,14 +199,14 @@ struct WebhookSender: Sendable {
         }
     }
 
-    private func bury(_ entries: [StreamEntry], _ problem: String, _ attempts: UInt32) async throws {
+    private func bury(_ entries: ArraySlice<StreamEntry>, _ problem: String, _ attempts: UInt32) async throws {
         for entry in entries {
             let detail = "the webhook did not take it in \(attempts) tries: \(problem)"
             var letter = DeadLetter(
                 stream: entry.stream,
                 entry: entry.id,
                 cause: .poison,
-                problem: Problem(code: "webhook", detail: detail.clipped(toBytes: Self.problemBytesMax)),
+                problem: ApusMessages.Problem(code: "webhook", detail: detail.clipped(toBytes: Self.problemBytesMax)),
                 payload: entry.message,
                 at: self.clock.now(),
             )

@@ -16,7 +16,7 @@ package struct WebhookSettings: Hashable, Sendable {
     package var secretFile: String
     /// Receipts of one request.
     package var batch: Int
-    /// Tries of one batch, until it is given up.
+    /// Tries of one batch, until it is given up. The standard thousand take some forty hours; receipts are kept for three days.
     package var attemptsMax: Int
     /// How long connecting and the answer may take, all together.
     package var timeout: Duration
@@ -38,7 +38,7 @@ package struct WebhookSettings: Hashable, Sendable {
             reader.issue("\(key).secret_file", "\(rule), such as `openssl rand -hex 32` writes")
         }
         self.batch = reader.integer("\(key).batch", default: 100, in: 1...Self.batchMax)
-        self.attemptsMax = reader.integer("\(key).attempts", default: 10, in: 1...100)
+        self.attemptsMax = reader.integer("\(key).attempts", default: 1_000, in: 1...10_000)
         self.timeout = reader.duration("\(key).timeout", default: .seconds(10), in: .seconds(1) ... .seconds(60))
         self.caFile = reader.filePath("\(key).ca_file")
     }
