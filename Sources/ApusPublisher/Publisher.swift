@@ -77,6 +77,7 @@ public final class Publisher: Sendable {
                 self.installation = try await Installation(client, clock: PublisherClock())
             } catch {
                 await client.close()
+                await second.close()
                 throw error
             }
         } catch {

@@ -170,8 +170,7 @@ struct Channel: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let publisher = try await Publisher(redis: self.redis.url)
-            do {
+            try await RedisAccess.withPublisher(self.redis.url) { publisher in
                 let publication = try await publisher.publish(self.command, lane: .express)
                 if self.wait {
                     try await Watching(send: publication.send, app: self.place.app.text, timeout: self.timeout)
@@ -179,10 +178,6 @@ struct Channel: AsyncParsableCommand {
                 } else {
                     self.output.write(["send": .string(publication.send)], else: [publication.send])
                 }
-                await publisher.close()
-            } catch {
-                await publisher.close()
-                throw error
             }
         }
     }

@@ -171,16 +171,10 @@ struct LoadTest: AsyncParsableCommand {
         options.warmUpSeconds = self.warmUp
         options.seed = self.seed
         options.lane = self.bulk ? .bulk : .express
-        let publisher = try await Publisher(redis: self.redis.url)
-        let report: LoadReport
-        do {
-            let simulator = self.simulator.flatMap { SimulatorControl(url: $0) }
-            report = try await LoadRun(options, publisher: publisher, simulator: simulator)
+        let simulator = self.simulator.flatMap { SimulatorControl(url: $0) }
+        let report = try await RedisAccess.withPublisher(self.redis.url) { publisher in
+            try await LoadRun(options, publisher: publisher, simulator: simulator)
                 .run(ProgressDisplay(label: "published"))
-            await publisher.close()
-        } catch {
-            await publisher.close()
-            throw error
         }
         if report.isReached { try self.writeDistribution(report.latency) }
         self.output.write(report.json, else: report.lines)

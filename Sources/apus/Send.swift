@@ -101,14 +101,7 @@ struct Send: AsyncParsableCommand {
 
     func run() async throws {
         guard !self.dryRun else { return try await self.tryOut() }
-        let publisher = try await Publisher(redis: self.redis.url)
-        do {
-            try await self.publish(with: publisher)
-            await publisher.close()
-        } catch {
-            await publisher.close()
-            throw error
-        }
+        try await RedisAccess.withPublisher(self.redis.url) { try await self.publish(with: $0) }
     }
 
     private func tryOut() async throws {

@@ -10,15 +10,21 @@ private struct StoppedClock: WallClock {
 }
 
 @Suite struct LogSinkTests {
-    @Test func linesGoOutInOrderAndAreCountedByLevel() async throws {
-        let pipe = Pipe()
-        let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
-        let sink = LogSink(writer: writer, isJSON: false, level: .info, clock: StoppedClock())
+    /// Metrics that count what the sink writes.
+    private static func counting(_ sink: LogSink) -> MetricRegistry {
         var catalogue = MetricCatalogue()
         let build = BuildInformation(service: "s", version: "v", revision: "r", swiftVersion: "6")
         let metrics = CommonMetrics(&catalogue, build: build, reading: [])
         let registry = MetricRegistry(catalogue)
         sink.count(in: registry.shared, metrics)
+        return registry
+    }
+
+    @Test func linesGoOutInOrderAndAreCountedByLevel() async throws {
+        let pipe = Pipe()
+        let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        let sink = LogSink(writer: writer, isJSON: false, level: .info, clock: StoppedClock())
+        let registry = Self.counting(sink)
         var logger = sink.logger("test")
         logger[metadataKey: "app"] = "shop"
         logger.info("one", metadata: ["n": "1"])
@@ -47,11 +53,7 @@ private struct StoppedClock: WallClock {
         let pipe = Pipe()
         let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         let sink = LogSink(writer: writer, isJSON: false, level: .info, clock: StoppedClock())
-        var catalogue = MetricCatalogue()
-        let build = BuildInformation(service: "s", version: "v", revision: "r", swiftVersion: "6")
-        let metrics = CommonMetrics(&catalogue, build: build, reading: [])
-        let registry = MetricRegistry(catalogue)
-        sink.count(in: registry.shared, metrics)
+        let registry = Self.counting(sink)
         let logger = sink.logger("test")
         for number in 0..<LogRepeats.linesMax + 5 { logger.error("again", metadata: ["n": "\(number)"]) }
         logger.error("another")

@@ -1,5 +1,6 @@
 internal import ApusCore
 package import ApusInstallation
+package import ApusPublisher
 package import ApusRedis
 internal import Logging
 internal import NIOPosix
@@ -49,15 +50,49 @@ package enum RedisAccess {
         }
     }
 
-    private static func sentence(_ error: RedisError, _ url: String) -> String {
-        let place = (try? RedisConfiguration(url: url))?.description ?? "that address"
-        switch error.code {
-        case .notConnected, .disconnected, .timedOut:
-            return
-                "Redis at \(place) does not answer (\(error.message)): is it running? Name another with --redis or \(Self.variable)"
-        case .noAuthentication, .wrongPassword, .noPermission:
-            return "Redis at \(place) refuses (\(error.message)): check user and password in the address"
-        default: return "\(error.message)"
+    /// Runs `body` with a publisher, and closes it.
+    package static func withPublisher<Result>(
+        _ url: String,
+        _ body: (Publisher) async throws -> Result,
+    ) async throws -> Result {
+        let publisher: Publisher
+        do {
+            publisher = try await Publisher(RedisConfiguration(url: url, clientName: "apus-command"))
+        } catch let error as RedisError {
+            throw CommandFailure(Self.sentence(error, url))
+        } catch let error as PublisherError where error.code == .unavailable {
+            throw CommandFailure(Self.silence(error.message, url))
+        } catch let error as PublisherError where error.code == .refused {
+            throw CommandFailure(Self.refusal(error.message, url))
         }
+        do {
+            let result = try await body(publisher)
+            await publisher.close()
+            return result
+        } catch {
+            await publisher.close()
+            throw error
+        }
+    }
+
+    private static func sentence(_ error: RedisError, _ url: String) -> String {
+        switch error.code {
+        case .notConnected, .disconnected, .timedOut: Self.silence(error.message, url)
+        case .noAuthentication, .wrongPassword, .noPermission: Self.refusal(error.message, url)
+        default: error.message
+        }
+    }
+
+    private static func silence(_ message: String, _ url: String) -> String {
+        "Redis at \(Self.place(url)) does not answer (\(message)): is it running? Name another with --redis or \(Self.variable)"
+    }
+
+    private static func refusal(_ message: String, _ url: String) -> String {
+        "Redis at \(Self.place(url)) refuses (\(message)): check user and password in the address"
+    }
+
+    /// Without the password.
+    private static func place(_ url: String) -> String {
+        (try? RedisConfiguration(url: url))?.description ?? "that address"
     }
 }
