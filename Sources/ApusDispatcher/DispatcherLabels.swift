@@ -1,4 +1,4 @@
-internal import ApusCore
+package import ApusCore
 internal import ApusMetrics
 package import ApusProviders
 
@@ -19,6 +19,36 @@ package enum CommandResult: Int, ClosedMetricLabel, Hashable {
 
     /// `result`.
     package static let labelNames = ["result"]
+}
+
+/// A provider, and how a recipient of it ended: of families that a third label tells apart.
+package struct ProviderOutcome: ClosedMetricLabel, Hashable {
+    /// The provider.
+    package let provider: Provider
+    /// How the recipient ended.
+    package let outcome: Outcome
+
+    /// A pair.
+    package init(_ provider: Provider, _ outcome: Outcome) {
+        self.provider = provider
+        self.outcome = outcome
+    }
+
+    /// `provider` and `outcome`.
+    package static let labelNames = Provider.labelNames + Outcome.labelNames
+    /// Every pair.
+    package static let allCases = Provider.allCases.flatMap { provider in
+        Outcome.allCases.map { ProviderOutcome(provider, $0) }
+    }
+    /// Every pair of an outcome that is final.
+    package static let final = Self.allCases.filter { $0.outcome != .open }
+
+    private static let outcomeCount = Outcome.allCases.count
+
+    /// From 0.
+    package var labelIndex: Int { self.provider.labelIndex * Self.outcomeCount + self.outcome.labelIndex }
+    /// Both.
+    package var labelValues: [String] { self.provider.labelValues + self.outcome.labelValues }
 }
 
 /// Why a provider's answer was what it was: the status class a dashboard groups by.

@@ -22,7 +22,7 @@ package struct DispatcherMetrics: MetricSet {
     package let handshakeDuration: HistogramBy<Provider>
     /// PING to its answer.
     package let pingDuration: HistogramBy<Provider>
-    /// Recipients on the wire.
+    /// Recipients on the wire, or answered and not yet written down.
     package let inFlight: GaugeBy<Provider>
     /// Recipients that are tried again.
     package let retries: CounterBy2<Provider, Reason>
@@ -35,7 +35,7 @@ package struct DispatcherMetrics: MetricSet {
     /// Requests by answer.
     package let requests: CounterBy2<Provider, AnswerCode>
     /// The same final outcomes, by app.
-    package let appDeliveries: CounterBy2<LabelSlot, Outcome>
+    package let appDeliveries: CounterBy2<LabelSlot, ProviderOutcome>
     /// The apps: slots of `appDeliveries`.
     package let apps: ConfiguredLabel
     /// Bytes of the body of a request.
@@ -52,12 +52,12 @@ package struct DispatcherMetrics: MetricSet {
     package let connectionAttempts: CounterBy2<Provider, ConnectionAttempt>
     /// GOAWAY frames.
     package let goAways: CounterBy2<Provider, GoAwayCode>
-    /// Recipients on the wire, or answered and not yet written down.
-    package let unwritten: GaugeBy<Provider>
     /// Time in which a route sent nothing though something waited.
     package let throttled: CounterBy2<Provider, ThrottleCause>
     /// Circuits by state.
     package let circuits: GaugeBy2<Provider, CircuitLabel>
+    /// Requests on the wire.
+    package let streamsInFlight: GaugeBy<Provider>
     /// Streams that the providers allow at once.
     package let streamsLimit: GaugeBy<Provider>
     /// The sum of the rate levels of routes, in thousandths.
@@ -135,7 +135,7 @@ package struct DispatcherMetrics: MetricSet {
         )
         self.inFlight = catalogue.gauge(
             "apus_dispatcher_inflight_deliveries",
-            "Recipients whose request awaits its answer.",
+            "Recipients on the wire, or answered and not yet written down: what a crash would repeat.",
             by: .all,
         )
         self.retries = catalogue.counter(
@@ -171,7 +171,7 @@ package struct DispatcherMetrics: MetricSet {
             "apus_dispatcher_app_deliveries_total",
             "Recipients that reached a final outcome, by app; apps beyond the first fifty count as other.",
             by: .configured(self.apps),
-            .only(Outcome.final),
+            .only(ProviderOutcome.final),
         )
         self.payloadBytes = catalogue.histogram(
             "apus_dispatcher_payload_bytes",
@@ -214,14 +214,14 @@ package struct DispatcherMetrics: MetricSet {
             by: .all,
             .all,
         )
+        self.streamsInFlight = catalogue.gauge(
+            "apus_provider_streams_inflight",
+            "Requests that await their answer, over all connections.",
+            by: .all,
+        )
         self.streamsLimit = catalogue.gauge(
             "apus_provider_streams_limit",
             "Requests that the providers allow at once, over all connections.",
-            by: .all,
-        )
-        self.unwritten = catalogue.gauge(
-            "apus_dispatcher_unwritten_deliveries",
-            "Recipients on the wire, or answered and not yet written down: what a crash would repeat.",
             by: .all,
         )
         self.throttled = catalogue.counter(

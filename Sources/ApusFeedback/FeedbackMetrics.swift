@@ -3,7 +3,7 @@ package import ApusMetrics
 internal import ApusStore
 
 /// What a provider's word about a token led to.
-package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
+package enum VerdictEffect: CaseIterable, Hashable, Sendable {
     /// The device was removed.
     case pruned
     /// It registered again since: kept.
@@ -23,9 +23,6 @@ package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
     /// It was moved to the environment in which its token is taken.
     case environmentLearned
 
-    /// `effect`.
-    package static let labelNames = ["effect"]
-
     /// What became of a verdict that, when nothing stands against it, has that effect.
     init(_ result: VerdictResult, applied: VerdictEffect) {
         switch (result, applied) {
@@ -37,6 +34,45 @@ package enum VerdictEffect: Int, ClosedMetricLabel, Hashable {
         case (.gone, _): self = .gone
         }
     }
+}
+
+/// Why a device was removed.
+package enum RemovalCause: Int, ClosedMetricLabel, Hashable {
+    /// Its app is gone, as the provider says.
+    case unregistered
+    /// A provider called its token bad, and nobody objected in time.
+    case suspect
+
+    /// `cause`.
+    package static let labelNames = ["cause"]
+}
+
+/// Why nothing was done about a provider's word.
+package enum IgnoranceCause: Int, ClosedMetricLabel, Hashable {
+    /// The device registered again since.
+    case newerRegistration
+    /// Its token is another one by now.
+    case tokenChanged
+    /// There is no such device any more.
+    case unknownDevice
+    /// The app registered it again, or an operator cleared it.
+    case cleared
+    /// There was no room for another suspect.
+    case noRoom
+
+    /// `cause`.
+    package static let labelNames = ["cause"]
+}
+
+/// What was noted in a device's record.
+package enum DeviceMark: Int, ClosedMetricLabel, Hashable {
+    /// It is not sent to any more, but kept.
+    case suspected
+    /// The environment in which its token is taken.
+    case environmentLearned
+
+    /// `change`.
+    package static let labelNames = ["change"]
 }
 
 /// What receipts tell.
@@ -71,8 +107,12 @@ package struct FeedbackMetrics: MetricSet {
     package let batches: Counter
     /// Outcomes by provider.
     package let outcomes: CounterBy2<Provider, Outcome>
-    /// Words about tokens by what they led to.
-    package let verdicts: CounterBy2<Provider, VerdictEffect>
+    /// Devices removed for a provider's word about their tokens.
+    package let removed: CounterBy2<Provider, RemovalCause>
+    /// Words that led to nothing.
+    package let ignored: CounterBy2<Provider, IgnoranceCause>
+    /// Devices kept, whose records were changed.
+    package let marked: CounterBy2<Provider, DeviceMark>
     /// Routes that the mass-failure guard stopped.
     package let guardTrips: CounterBy<Provider>
     /// Routes in quarantine, as Redis has it: the same for every replica.
@@ -105,9 +145,21 @@ package struct FeedbackMetrics: MetricSet {
             by: .all,
             .only(Outcome.final),
         )
-        self.verdicts = catalogue.counter(
-            "apus_feedback_token_verdicts_total",
-            "What the providers said about tokens, by what it led to.",
+        self.removed = catalogue.counter(
+            "apus_feedback_removed_total",
+            "Devices removed because of what a provider said about their tokens.",
+            by: .all,
+            .all,
+        )
+        self.ignored = catalogue.counter(
+            "apus_feedback_ignored_total",
+            "What providers said about tokens and nothing was done about, by why.",
+            by: .all,
+            .all,
+        )
+        self.marked = catalogue.counter(
+            "apus_feedback_marked_total",
+            "Devices kept and changed because of what a provider said about their tokens.",
             by: .all,
             .all,
         )
@@ -143,7 +195,7 @@ package struct FeedbackMetrics: MetricSet {
             by: .all,
         )
         self.events = catalogue.counter(
-            "apus_feedback_client_events_total",
+            "apus_feedback_events_total",
             "What apps reported of notifications, by what became of it.",
             by: .all,
             .all,
@@ -160,5 +212,20 @@ package struct FeedbackMetrics: MetricSet {
             "apus_feedback_entries_vanished_total",
             "Stream entries that vanished before they were acknowledged.",
         )
+    }
+
+    /// Where that effect of a provider's word is counted.
+    func verdict(_ provider: Provider, _ effect: VerdictEffect) -> Counter {
+        switch effect {
+        case .pruned: self.removed[provider, .unregistered]
+        case .suspectPruned: self.removed[provider, .suspect]
+        case .newerRegistration: self.ignored[provider, .newerRegistration]
+        case .tokenChanged: self.ignored[provider, .tokenChanged]
+        case .gone: self.ignored[provider, .unknownDevice]
+        case .cleared: self.ignored[provider, .cleared]
+        case .noRoom: self.ignored[provider, .noRoom]
+        case .suspected: self.marked[provider, .suspected]
+        case .environmentLearned: self.marked[provider, .environmentLearned]
+        }
     }
 }

@@ -62,7 +62,7 @@ struct OutcomeHandler: Sendable {
                 tokenDigest: verdict.tokenDigest,
                 asOf: verdict.asOf,
             )
-            self.shared.add(to: self.metrics.verdicts[batch.provider, VerdictEffect(result, applied: .pruned)])
+            self.shared.add(to: self.metrics.verdict(batch.provider, VerdictEffect(result, applied: .pruned)))
             await self.history.note(verdict, result, at: reference, batch, route)
         }
         try await self.massFailureGuard.suspect(batch, on: route)

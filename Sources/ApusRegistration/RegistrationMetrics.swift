@@ -30,8 +30,6 @@ package struct RegistrationMetrics: MetricSet {
     package let upkeepDevices: Counter
     /// What the janitor put right.
     package let upkeepRepairs: CounterBy<UpkeepRepair>
-    /// Devices that the janitor removed because nobody had registered them for too long.
-    package let staleDevices: Counter
 
     /// Declares them.
     package init(_ catalogue: inout MetricCatalogue) {
@@ -57,7 +55,7 @@ package struct RegistrationMetrics: MetricSet {
             "apus_registration_changes_total",
             "What became of devices, by what asked for it.",
             by: .all,
-            .all,
+            .only(DeviceChange.possible),
         )
         self.devices = catalogue.gauge(
             "apus_registration_devices",
@@ -91,10 +89,6 @@ package struct RegistrationMetrics: MetricSet {
             "apus_registration_janitor_repairs_total",
             "What the janitor put right in the device store.",
             by: .all,
-        )
-        self.staleDevices = catalogue.counter(
-            "apus_registration_stale_devices_total",
-            "FCM devices that the janitor removed because nobody had registered them for too long.",
         )
     }
 }
@@ -188,6 +182,8 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
         case deleted
         /// It was registered after the time for which this was meant.
         case ignored
+        /// It was forgotten because nobody had registered it for too long.
+        case expired
     }
 
     /// What asked for it.
@@ -196,6 +192,8 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
         case http
         /// The register stream.
         case stream
+        /// Upkeep.
+        case janitor
     }
 
     /// What became of it.
@@ -210,6 +208,9 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
         Source.allCases.map { DeviceChange(change: change, source: $0) }
     }
 
+    /// The pairs that occur: the janitor does one thing, which nobody else does.
+    package static let possible = Self.allCases.filter { ($0.change == .expired) == ($0.source == .janitor) }
+
     /// From 0.
     package var labelIndex: Int {
         let change =
@@ -220,8 +221,15 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
             case .tokenReplaced: 3
             case .deleted: 4
             case .ignored: 5
+            case .expired: 6
             }
-        return change * 2 + (self.source == .http ? 0 : 1)
+        let source =
+            switch self.source {
+            case .http: 0
+            case .stream: 1
+            case .janitor: 2
+            }
+        return change * 3 + source
     }
 
     /// Both.

@@ -283,11 +283,11 @@ extension AlertCase {
             fires: 14,
             resolved: 20,
             [
-                provider("dispatcher_inflight_deliveries", "", "95x15 10x20"),
+                provider("provider_streams_inflight", "", "95x15 10x20"),
                 provider("provider_streams_limit", "", "100x40"),
             ],
             silent: [
-                provider("dispatcher_inflight_deliveries", "", "90x40"),
+                provider("provider_streams_inflight", "", "90x40"),
                 provider("provider_streams_limit", "", "100x40"),
             ],
         ),

@@ -9,7 +9,7 @@ import Testing
 @Suite struct CatalogueTests {
     @Test(arguments: ServiceName.allCases)
     func `The series of a service are bounded`(_ service: ServiceName) {
-        // With fifty apps the dispatcher has 350 more.
+        // With fifty apps the dispatcher has a thousand more.
         #expect(MetricList.seriesCount(of: service) <= 1_600)
         #expect(MetricList.seriesCount(of: service) > 100)
     }

@@ -63,7 +63,7 @@ import Testing
             try await eventually("what is no event is a dead letter", timeout: .seconds(60)) {
                 try await fleet.client.send(RedisCommand("XLEN", .text(keys.dead)), on: keys.tag).root.integer == 1
             }
-            #expect(try await feedback.metric("apus_feedback_client_events_total") == 375)
+            #expect(try await feedback.metric("apus_feedback_events_total") == 375)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -119,7 +119,7 @@ import Testing
             try await eventually("all events are read", timeout: .seconds(60)) {
                 try await fleet.client.send(RedisCommand("XLEN", .text(keys.events)), on: keys.tag).root.integer == 0
             }
-            #expect(try await feedback.metric("apus_feedback_client_events_total") == Double(2 * (count + 10)))
+            #expect(try await feedback.metric("apus_feedback_events_total") == Double(2 * (count + 10)))
 
             let made = try fleet.apus("key", "create", "--app", Fleet.app, "--role", "publish", "backend")
             let key = try #require(made.json["key"] as? String)

@@ -213,7 +213,7 @@ import Testing
         #expect(status == 200)
         for words in [
             "<td>apus-dispatcher</td>", "<td>accepted</td>", "<td>in_bulk</td>", "<td>ApusDeadLetters</td>",
-            "<td>malformed</td>", "</html>",
+            "<td>malformed</td>", "<td>jwt</td>", "<td>oauth</td>", "</html>",
         ] { #expect(text.contains(words), "the console page has no \(words)") }
         // The dashboards went through the template language unharmed.
         let start = try #require(text.range(of: "id=\"dashboards\">"))

@@ -63,6 +63,12 @@ struct ConsoleTable {
             labels: ["provider", "state"],
             value: ("connections", .number),
         ),
+        ConsoleTable(
+            title: "Credentials",
+            query: "min by (provider, kind) (\(W.dispatcher[\.credentialExpiry].series()) - time())",
+            labels: ["provider", "kind"],
+            value: ("valid for", .duration),
+        ),
     ]
 
     private static let oldest = W.every[common: \.streams.oldestUnread].series()

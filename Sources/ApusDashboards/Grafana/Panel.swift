@@ -24,7 +24,7 @@ struct PanelQuery {
 struct Panel {
     /// How it is drawn.
     enum Kind {
-        /// One number; red, orange, green by the bounds given, or the other way round.
+        /// One number for each series; red, orange, green by the bounds given, or the other way round.
         case stat(PanelBounds?)
         /// Lines over time.
         case lines(isStacked: Bool)
@@ -63,6 +63,24 @@ struct Panel {
             unit: unit,
             width: 4,
             queries: [PanelQuery(expression)],
+        )
+    }
+
+    /// Numbers side by side, over the whole width.
+    static func stats(
+        _ title: String,
+        _ description: String,
+        _ unit: PanelUnit,
+        _ query: PanelQuery,
+        bounds: PanelBounds? = nil,
+    ) -> Panel {
+        Panel(
+            kind: .stat(bounds),
+            title: title,
+            description: description,
+            unit: unit,
+            width: 24,
+            queries: [query],
         )
     }
 

@@ -13,7 +13,7 @@ extension Dashboard {
             PanelRow("At a glance", taken, delivered, latency, worst, cost, redisCost),
             PanelRow("Rates and latencies", rates, latencies, latencyMap, wait, stages, lag, backlog),
             PanelRow("What it costs", processor, memory, redis),
-            PanelRow("What holds it back", unwritten, saturation, throttled),
+            PanelRow("What holds it back", inHand, saturation, throttled),
         ],
     )
 
@@ -137,11 +137,11 @@ extension Dashboard {
         PanelQuery(W.every[common: \.redis.commands].rate(by: ["command"]) + " > 0", "{{command}}"),
     )
 
-    private static let unwritten = Panel.lines(
-        "Unwritten",
+    private static let inHand = Panel.lines(
+        "In hand",
         "On the wire, or answered and not written down: the window.",
         .count,
-        PanelQuery(W.dispatcher[\.unwritten].sum(by: ["provider"]), "{{provider}}"),
+        PanelQuery(W.dispatcher[\.inFlight].sum(by: ["provider"]), "{{provider}}"),
     )
 
     private static let saturation = Panel.lines(
@@ -150,7 +150,7 @@ extension Dashboard {
         .share,
         PanelQuery(
             W.quotient(
-                W.dispatcher[\.inFlight].sum(by: ["provider"]),
+                W.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
                 "(\(W.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
             ),
             "{{provider}}",

@@ -15,8 +15,8 @@ extension Dashboard {
             PanelRow("At a glance", success, budget, accepted, latency, oldest, ready),
             PanelRow("Deliveries", acceptedByProvider, otherOutcomes, reasons, latencies, latencyMap, apps),
             PanelRow("Backlog", backlog, age, pending, deadLetters),
-            PanelRow("Providers", roundTrip, saturation, refusals, circuits),
-            PanelRow("Devices", changes, requests, verdicts, suspects, quarantine),
+            PanelRow("Providers", roundTrip, saturation, refusals, circuits, credentials),
+            PanelRow("Devices", changes, requests, removed, ignored, suspects, quarantine),
         ],
     )
 
@@ -109,10 +109,10 @@ extension Dashboard {
 
     private static let apps = Panel.lines(
         "Apps",
-        "Recipients that reached a final outcome, by app: whose traffic this is.",
+        "Recipients that reached a final outcome, by app and provider: whose traffic this is.",
         .perSecond,
         isStacked: true,
-        PanelQuery(W.dispatcher[\.appDeliveries].rate(by: ["app"]), "{{app}}"),
+        PanelQuery(W.dispatcher[\.appDeliveries].rate(by: ["app", "provider"]) + " > 0", "{{app}} {{provider}}"),
     )
 
     // MARK: Backlog
@@ -166,7 +166,7 @@ extension Dashboard {
         width: 6,
         PanelQuery(
             W.quotient(
-                W.dispatcher[\.inFlight].sum(by: ["provider"]),
+                W.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
                 "(\(W.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
             ),
             "{{provider}}",
@@ -196,6 +196,15 @@ extension Dashboard {
         ),
     )
 
+    private static let credentials = Panel.stats(
+        "Credentials valid for",
+        "Time until the first of the credentials in use expires. Tokens (jwt, oauth) are renewed by themselves; a certificate is not.",
+        .seconds,
+        PanelQuery(W.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
+        // As the alert for tokens; certificates have alerts weeks before.
+        bounds: .high(bad: 120, good: 300),
+    )
+
     // MARK: Devices
 
     private static let changes = Panel.lines(
@@ -212,18 +221,25 @@ extension Dashboard {
         PanelQuery(W.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
     )
 
-    private static let verdicts = Panel.lines(
-        "Token verdicts",
-        "What the providers said about tokens, by what it led to.",
+    private static let removed = Panel.lines(
+        "Removed and changed",
+        "Devices that were removed or changed because of what a provider said about their tokens, by why.",
         .perSecond,
-        PanelQuery(W.feedback[\.verdicts].rate(by: ["effect"]), "{{effect}}"),
+        PanelQuery(W.feedback[\.removed].rate(by: ["cause"]), "removed {{cause}}"),
+        PanelQuery(W.feedback[\.marked].rate(by: ["change"]), "{{change}}"),
+    )
+
+    private static let ignored = Panel.lines(
+        "Verdicts ignored",
+        "What a provider said about a token and nothing was done about, by why.",
+        .perSecond,
+        PanelQuery(W.feedback[\.ignored].rate(by: ["cause"]), "{{cause}}"),
     )
 
     private static let suspects = Panel.lines(
         "Suspect tokens",
         "Tokens that a provider called bad: those that wait to be deleted, and those that are kept until an operator decides.",
         .count,
-        width: 12,
         PanelQuery(W.feedback[\.suspects].max(by: ["provider"]), "{{provider}} wait"),
         PanelQuery(W.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
     )
@@ -232,7 +248,6 @@ extension Dashboard {
         "Quarantine",
         "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second.",
         .count,
-        width: 12,
         PanelQuery(W.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
         PanelQuery(W.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
     )

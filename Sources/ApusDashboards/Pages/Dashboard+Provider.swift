@@ -22,7 +22,7 @@ extension Dashboard {
                 pings,
                 bytes,
                 streamUse,
-                unwritten,
+                inHand,
                 payload
             ),
             PanelRow("Brakes", throttled, circuits, levels),
@@ -146,15 +146,15 @@ extension Dashboard {
         "Streams",
         "Requests on the wire, and how many the provider allows at once.",
         .count,
-        PanelQuery(W.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
+        PanelQuery(W.dispatcher[\.streamsInFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
         PanelQuery(W.dispatcher[\.streamsLimit].sum(chosen, by: ["provider"]), "{{provider}} allowed"),
     )
 
-    private static let unwritten = Panel.lines(
-        "Unwritten",
+    private static let inHand = Panel.lines(
+        "In hand",
         "On the wire, or answered and not written down: what a crash at this moment would send again.",
         .count,
-        PanelQuery(W.dispatcher[\.unwritten].sum(chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(W.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let throttled = Panel.lines(
@@ -191,10 +191,7 @@ extension Dashboard {
         "Valid for",
         "Time until the first of the tokens in use expires; they are renewed before.",
         .seconds,
-        PanelQuery(
-            "min by (provider, kind) (\(W.dispatcher[\.credentialExpiry].shown([chosen])) - time())",
-            "{{provider}} {{kind}}",
-        ),
+        PanelQuery(W.validity(chosen, by: ["provider", "kind"]), "{{provider}} {{kind}}"),
     )
 
     private static let mints = Panel.lines(

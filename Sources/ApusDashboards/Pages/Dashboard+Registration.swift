@@ -149,7 +149,7 @@ extension Dashboard {
         .perSecond,
         width: 6,
         PanelQuery(W.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
-        PanelQuery(W.registration[\.staleDevices].rate(by: ["instance"]), "{{instance}} removed"),
+        PanelQuery(W.registration[\.changes].rate(.is("change", "expired"), by: ["instance"]), "{{instance}} removed"),
     )
 
     private static let repaired = Panel.lines(

@@ -1,3 +1,4 @@
+internal import ApusDispatcher
 internal import ApusMetrics
 
 /// The catalogues by short names, and the questions that several pages ask.
@@ -15,6 +16,11 @@ enum Words {
         let series = timestamp.shown(matchers)
         let grouping = labels.isEmpty ? "" : " by (\(labels.joined(separator: ", "))) "
         return "max\(grouping)((time() - \(series)) * (\(series) > bool 0))"
+    }
+
+    /// Seconds until the first of the credentials in use expires.
+    static func validity(_ matchers: Matcher..., by labels: [String]) -> String {
+        "min by (\(labels.joined(separator: ", "))) (\(self.dispatcher[\.credentialExpiry].shown(matchers)) - time())"
     }
 
     /// One quotient of two sums.

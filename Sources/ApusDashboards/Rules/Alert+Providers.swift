@@ -42,14 +42,14 @@ extension Alert {
             severity: .warning,
             lasts: "10m",
             expression: """
-                sum by (job, provider) (\(W.dispatcher[\.inFlight].series()))
+                sum by (job, provider) (\(W.dispatcher[\.streamsInFlight].series()))
                 /
                 (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
                 > 0.9
                 """,
             probes: [
                 """
-                sum by (job, provider) (\(W.dispatcher[\.inFlight].series()))
+                sum by (job, provider) (\(W.dispatcher[\.streamsInFlight].series()))
                 /
                 (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
                 """

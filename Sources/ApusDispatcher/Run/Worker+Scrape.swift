@@ -21,7 +21,9 @@ extension Worker {
         for state in ConnectionState.allCases {
             self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) { $0 + Int64($1.count(state)) }
         }
-        self.shard[self.metrics.inFlight[provider]] = statuses.reduce(0) { $0 + Int64($1.connections.inFlight) }
+        self.shard[self.metrics.streamsInFlight[provider]] = statuses.reduce(0) {
+            $0 + Int64($1.connections.inFlight)
+        }
         self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
             $0 + Int64($1.connections.streamsLimit)
         }
@@ -79,7 +81,7 @@ extension Worker {
                 self.shard[self.metrics.throttled[provider, cause]] += nanoseconds
             }
         }
-        self.shard[self.metrics.unwritten[provider]] = unwritten
+        self.shard[self.metrics.inFlight[provider]] = unwritten
         self.shard[self.metrics.rateLevels[provider]] = routes.reduce(0) {
             $0 + Int64(($1.beat.permits.lease.level * 1_000).rounded())
         }

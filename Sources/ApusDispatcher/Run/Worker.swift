@@ -453,7 +453,8 @@ extension Worker: ProviderGatewayDelegate {
         for count in taken.report.counts(provider: active.run.terms.provider) {
             let amount = Int64(clamping: count.count)
             self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
-            self.shard[self.metrics.appDeliveries[app ?? .other, count.outcome]] += amount
+            let ending = ProviderOutcome(count.provider, count.outcome)
+            self.shard[self.metrics.appDeliveries[app ?? .other, ending]] += amount
             if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
         }
         for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }

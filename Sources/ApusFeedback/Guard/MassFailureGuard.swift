@@ -84,7 +84,7 @@ final class MassFailureGuard: Sendable {
             await self.history.note(suspect, result, .suspected, on: route, send: batch.send)
         }
         let refused = suspects.count - result.taken.count
-        if refused > 0 { self.shared.add(Int64(refused), to: self.metrics.verdicts[batch.provider, .noRoom]) }
+        if refused > 0 { self.shared.add(Int64(refused), to: self.metrics.verdict(batch.provider, .noRoom)) }
     }
 
     /// Notes what a batch without suspects says about the route's tokens. Once for each batch.
@@ -184,7 +184,7 @@ final class MassFailureGuard: Sendable {
     }
 
     private func count(_ result: VerdictResult, _ applied: VerdictEffect, _ provider: Provider) {
-        self.shared.add(to: self.metrics.verdicts[provider, VerdictEffect(result, applied: applied)])
+        self.shared.add(to: self.metrics.verdict(provider, VerdictEffect(result, applied: applied)))
     }
 }
 

@@ -79,7 +79,11 @@ struct Janitor: Sendable {
             let count = report.ordinals + report.hints
             self.logger.warning("devices were not found by what leads to them", metadata: place + ["count": "\(count)"])
         }
-        if report.stale > 0 { self.shared.add(Int64(report.stale), to: self.metrics.staleDevices) }
+        if report.stale > 0 {
+            // Only FCM says that tokens age.
+            let expired = DeviceChange(change: .expired, source: .janitor)
+            self.shared.add(Int64(report.stale), to: self.metrics.changes[.fcm, expired])
+        }
         if report.staleLeft > 0 {
             self.logger.warning(
                 "many devices have been silent for too long: is the clock right? The rest is left for the next look-over",

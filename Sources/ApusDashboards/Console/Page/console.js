@@ -157,11 +157,16 @@ function drawLines(box, panel, series, time) {
 
 function drawStat(box, panel, series) {
   const { unit, thresholds } = panel.fieldConfig.defaults;
-  const value = series.length ? last(series[0].values) : null;
-  if (value === null) throw new Error("no data");
-  let color = "text";
-  for (const step of thresholds.steps) if (step.value === null || value >= step.value) color = step.color;
-  box.append(element("div", { class: "big", style: `color:${colors[color]}` }, format(value, unit)));
+  const numbers = series.map((line) => ({ name: line.name, value: last(line.values) })).filter((line) => line.value !== null);
+  if (numbers.length === 0) throw new Error("no data");
+  const row = element("div", { class: "stats" });
+  for (const { name, value } of numbers) {
+    let color = "text";
+    for (const step of thresholds.steps) if (step.value === null || value >= step.value) color = step.color;
+    const number = element("div", { class: "big", style: `color:${colors[color]}` }, format(value, unit));
+    row.append(numbers.length === 1 ? number : element("div", {}, element("div", { class: "legend" }, name), number));
+  }
+  box.append(row);
 }
 
 function drawHeatmap(box, panel, series, time) {
