@@ -279,6 +279,29 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(5)))
+    func `Who stops does not wait for a receiver that is silent, and another takes over at once`() async throws {
+        try await self.with { scene in
+            try await scene.write(0..<2)
+            let receiver = try await WebhookReceiver.start { $0 == 0 ? .silence : .status(200) }
+            // Longer than the test may take: only the cancellation can end the request, or the lease.
+            let hour = Duration.seconds(3_600)
+            let first = try scene.sender(to: receiver.port, name: "one", timeout: hour, lease: hour)
+            let work = Task { await first.run() }
+            try await eventually("the first one asked") { receiver.requests.count == 1 }
+            work.cancel()
+            await work.value
+            let other = try scene.sender(to: receiver.port, name: "other", lease: hour)
+            try await eventually("the other one posted it") {
+                _ = try await other.step()
+                return receiver.requests.count == 2
+            }
+            #expect(try self.ids(receiver.requests[1]) == ["final:s0", "final:s1"])
+            #expect(try await scene.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
     @Test func `What a publisher wants in a stream of its own is its own: the webhook is not told`() async throws {
         try await self.with { scene in
             let receiver = try await WebhookReceiver.start()

@@ -21,7 +21,7 @@ struct WebhookClient: Sendable {
 
     /// The status that the receiver answered.
     ///
-    /// - Throws: why it did not.
+    /// - Throws: why it did not; at once when the task is cancelled.
     func post(_ request: WebhookRequest) async throws -> Int {
         let eventLoop = self.eventLoopGroup.next()
         let answer = eventLoop.makePromise(of: Int.self)
@@ -58,7 +58,12 @@ struct WebhookClient: Sendable {
             }
         }
         defer { deadline.cancel() }
-        return try await answer.futureResult.get()
+        return try await withTaskCancellationHandler {
+            try await answer.futureResult.get()
+        } onCancel: {
+            // Whoever waits is released, and with the answer the connection is over: see above.
+            answer.fail(CancellationError())
+        }
     }
 }
 
