@@ -184,8 +184,8 @@ let package = Package(
             "ApusCommand",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusHTTP2", "ApusProviders", "ApusService", "ApusDispatcher", "ApusRegistration", "ApusPublisher",
-                "ApusSimulator", "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
+                "ApusHTTP2", "ApusProviders", "ApusService", "ApusDispatcher", "ApusRegistration", "ApusFeedback",
+                "ApusPublisher", "ApusSimulator", "ApusLoadTest", "ApusTestKit", nioCore, nioPosix, nioHTTP1, logging,
             ],
         ),
 
@@ -197,7 +197,7 @@ let package = Package(
             "apus",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusProviders", "ApusRegistration",
+                "ApusPublisher", "ApusProviders", "ApusService", "ApusRegistration",
                 "ApusSimulator", "ApusLoadTest", "ApusDashboards", "ApusCommand", argumentParser,
             ],
         ),

@@ -66,7 +66,7 @@ package struct RegistrationSettings: ServiceSettings {
         )
         self.appRatePerSecond = reader.rate("registration.app_rate_per_second", default: nil)
         self.clientRatePerSecond = reader.rate("registration.client_rate_per_second", default: 50)
-        self.webPushHosts = reader.strings("registration.webpush_hosts") ?? []
+        self.webPushHosts = reader.strings("registration.webpush_hosts", default: [])
         if !self.webPushHosts.allSatisfy(WebPushHosts.isName) {
             reader.issue("registration.webpush_hosts", "must be a list of host names in lower case, without ports")
         }

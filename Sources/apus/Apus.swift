@@ -14,7 +14,7 @@ struct Apus: AsyncParsableCommand {
         subcommands: [
             Init.self, Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Rate.self, Device.self, Key.self,
             Audience.self, Store.self, Topics.self, Channel.self, Lag.self, Dead.self, Quarantine.self,
-            Credentials.self, Metrics.self,
+            Config.self, Credentials.self, Doctor.self, Metrics.self,
             Dashboards.self, Simulate.self, Demo.self, LoadTest.self,
         ],
     )

@@ -15,32 +15,12 @@ import Testing
     private static let keyspace = Keyspace(queueShards: 2, devicePartitions: 8)
     private static let devices = 1_000
 
-    private struct Answer {
-        let code: Int32
-        let output: [UInt8]
-
-        var lines: [String] { String(decoding: self.output, as: UTF8.self).split(separator: "\n").map(String.init) }
-        var json: JSONValue? { try? JSONValue(parsing: self.output, bytesMax: 1 << 20) }
-    }
-
-    private static func apus(_ arguments: [String], url: String, input: [UInt8] = []) throws -> Answer {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "apus-transfer-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        // Files on both sides: pipes would have to be read while they are written.
-        let (taken, given) = (folder.appending(path: "in"), folder.appending(path: "out"))
-        try Data(input).write(to: taken)
-        try Data().write(to: given)
-        let process = Process()
-        process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "apus")
-        process.arguments = arguments + ["--redis", url]
-        process.standardInput = try FileHandle(forReadingFrom: taken)
-        process.standardOutput = try FileHandle(forWritingTo: given)
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        return Answer(code: process.terminationStatus, output: Array(try Data(contentsOf: given)))
+    private static func apus(
+        _ arguments: [String],
+        url: String,
+        input: [UInt8] = [],
+    ) throws -> OperatorProgram.Answer {
+        try OperatorProgram.run(arguments + ["--redis", url], input: input)
     }
 
     private static func registration(_ index: Int) -> DeviceRegistration {

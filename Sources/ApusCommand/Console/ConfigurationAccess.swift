@@ -4,14 +4,20 @@ internal import Foundation
 
 /// How commands come by the configuration of the dispatchers.
 package enum ConfigurationAccess {
+    /// Where it is.
+    ///
+    /// - Parameter file: nil: the one that a service would read.
+    package static func source(file: String?) -> SettingsSource {
+        SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
+    }
+
     /// Reads it.
     ///
     /// - Parameter file: nil: the one that a service would read.
     /// - Throws: `CommandFailure` with every mistake in it.
     package static func dispatcher(file: String?) throws -> Settings<DispatcherSettings> {
-        let source = SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
         do {
-            return try source.load(DispatcherSettings.self, for: .dispatcher)
+            return try Self.source(file: file).load(DispatcherSettings.self, for: .dispatcher)
         } catch {
             throw CommandFailure("\(error)")
         }

@@ -12,6 +12,9 @@ package enum RedisAccess {
     /// The variable that names it.
     package static let variable = "APUS_REDIS_URL"
 
+    /// What `CLIENT LIST` shows.
+    package static let clientName = "apus-command"
+
     /// The address that was given, else the environment's, else the standard one.
     package static func url(_ given: String?) -> String { given ?? Console.variable(Self.variable) ?? Self.standardURL }
 
@@ -20,8 +23,21 @@ package enum RedisAccess {
         _ url: String,
         _ body: (RedisClient) async throws -> Result,
     ) async throws -> Result {
+        let configuration: RedisConfiguration
+        do throws(RedisError) {
+            configuration = try RedisConfiguration(url: url, clientName: Self.clientName)
+        } catch {
+            throw CommandFailure(error.message)
+        }
+        return try await Self.withClient(configuration, body)
+    }
+
+    /// Runs `body` with a client of that configuration, and closes it.
+    package static func withClient<Result>(
+        _ configuration: RedisConfiguration,
+        _ body: (RedisClient) async throws -> Result,
+    ) async throws -> Result {
         do {
-            let configuration = try RedisConfiguration(url: url, clientName: "apus-command")
             let client = try RedisClient(
                 configuration: configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
@@ -36,7 +52,7 @@ package enum RedisAccess {
                 throw error
             }
         } catch let error as RedisError {
-            throw CommandFailure(Self.sentence(error, url))
+            throw CommandFailure(Self.sentence(error, configuration.description))
         }
     }
 
@@ -57,13 +73,13 @@ package enum RedisAccess {
     ) async throws -> Result {
         let publisher: Publisher
         do {
-            publisher = try await Publisher(RedisConfiguration(url: url, clientName: "apus-command"))
+            publisher = try await Publisher(RedisConfiguration(url: url, clientName: Self.clientName))
         } catch let error as RedisError {
-            throw CommandFailure(Self.sentence(error, url))
+            throw CommandFailure(Self.sentence(error, Self.place(url)))
         } catch let error as PublisherError where error.code == .unavailable {
-            throw CommandFailure(Self.silence(error.message, url))
+            throw CommandFailure(Self.silence(error.message, Self.place(url)))
         } catch let error as PublisherError where error.code == .refused {
-            throw CommandFailure(Self.refusal(error.message, url))
+            throw CommandFailure(Self.refusal(error.message, Self.place(url)))
         }
         do {
             let result = try await body(publisher)
@@ -75,20 +91,20 @@ package enum RedisAccess {
         }
     }
 
-    private static func sentence(_ error: RedisError, _ url: String) -> String {
+    private static func sentence(_ error: RedisError, _ place: String) -> String {
         switch error.code {
-        case .notConnected, .disconnected, .timedOut: Self.silence(error.message, url)
-        case .noAuthentication, .wrongPassword, .noPermission: Self.refusal(error.message, url)
+        case .notConnected, .disconnected, .timedOut: Self.silence(error.message, place)
+        case .noAuthentication, .wrongPassword, .noPermission: Self.refusal(error.message, place)
         default: error.message
         }
     }
 
-    private static func silence(_ message: String, _ url: String) -> String {
-        "Redis at \(Self.place(url)) does not answer (\(message)): is it running? Name another with --redis or \(Self.variable)"
+    private static func silence(_ message: String, _ place: String) -> String {
+        "Redis at \(place) does not answer (\(message)): is it running? Name another with --redis or \(Self.variable)"
     }
 
-    private static func refusal(_ message: String, _ url: String) -> String {
-        "Redis at \(Self.place(url)) refuses (\(message)): check user and password in the address"
+    private static func refusal(_ message: String, _ place: String) -> String {
+        "Redis at \(place) refuses (\(message)): check user and password in the address"
     }
 
     /// Without the password.

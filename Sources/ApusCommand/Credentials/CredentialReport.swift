@@ -22,15 +22,24 @@ package struct CredentialReport: Sendable {
     package static func make(file: String?, redis: String, asksProviders: Bool) async throws -> CredentialReport {
         let settings = try ConfigurationAccess.dispatcher(file: file)
         return try await RedisAccess.withInstallation(redis) { installation in
-            let check = try await CredentialCheck(
-                settings.common.apps,
-                of: installation,
-                clock: CommandClock(),
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
-            )
-            return CredentialReport(await check.run(asksProviders: asksProviders))
+            try await Self.make(settings.common.apps, of: installation, asksProviders: asksProviders)
         }
+    }
+
+    /// Looks at every credential of those apps.
+    static func make(
+        _ apps: [AppID: AppSettings],
+        of installation: Installation,
+        asksProviders: Bool,
+    ) async throws -> CredentialReport {
+        let check = try await CredentialCheck(
+            apps,
+            of: installation,
+            clock: CommandClock(),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
+        )
+        return CredentialReport(await check.run(asksProviders: asksProviders))
     }
 
     /// Those that cannot be used, or that could not be asked about.

@@ -24,8 +24,9 @@ package struct InstallationSetup: Sendable {
         }
     }
 
-    /// Fields of a device's hashes are at most that long where memory matters: a record with an FCM token.
-    private static let listpackBytes: Int64 = 512
+    /// Of a diagnosis, what must be right before anything is kept.
+    private static let checks: Set<Diagnosis.Check> = [.version, .eviction, .persistence, .replication, .listpack]
+    private static let listpack: RedisArgument = "hash-max-listpack-value"
 
     private let client: RedisClient
 
@@ -49,38 +50,21 @@ package struct InstallationSetup: Sendable {
     private func checkSettings() async throws -> [String] {
         var warnings: [String] = []
         for endpoint in self.client.topology.endpoints {
-            if let policy = await self.setting("maxmemory-policy", of: endpoint) {
-                if policy != "noeviction" {
-                    warnings.append(
-                        "\(endpoint): maxmemory-policy is \(policy): a full Redis would throw away devices and sends. "
-                            + "Set it to noeviction"
-                    )
-                }
-            } else {
-                warnings.append("\(endpoint): CONFIG is not allowed: make sure that maxmemory-policy is noeviction")
+            // Where CONFIG is refused, the diagnosis says what remains to be done.
+            let bytes = try? await self.client.send(RedisCommand("CONFIG", "GET", Self.listpack), to: endpoint)
+            if let now = bytes?.root.element(1)?.string.flatMap({ Int64($0) }), now < Diagnosis.listpackBytesMin {
+                let command = RedisCommand("CONFIG", "SET", Self.listpack, .integer(Diagnosis.listpackBytesMin))
+                _ = try? await self.client.send(command, to: endpoint)
             }
-            if let bytes = await self.setting("hash-max-listpack-value", of: endpoint).flatMap(Int64.init),
-                bytes < Self.listpackBytes
-            {
-                let command = RedisCommand("CONFIG", "SET", "hash-max-listpack-value", .integer(Self.listpackBytes))
-                do {
-                    _ = try await self.client.send(command, to: endpoint)
-                } catch {
-                    warnings.append(
-                        "\(endpoint): hash-max-listpack-value is \(bytes): devices take several times the memory. "
-                            + "Set it to \(Self.listpackBytes)"
-                    )
-                }
-            }
-            if await self.setting("appendonly", of: endpoint) == "no" {
-                warnings.append("\(endpoint): appendonly is no: what is accepted is lost when Redis restarts")
+            do throws(RedisError) {
+                let facts = try await RedisFacts(of: endpoint, self.client)
+                warnings += Diagnosis.redis(facts, at: "\(endpoint)")
+                    .filter { Self.checks.contains($0.check) && $0.verdict != .ok }
+                    .map { "\(endpoint): \($0.sentence)" }
+            } catch {
+                warnings.append("\(endpoint): its settings are not known (\(error.message)): see apus doctor")
             }
         }
         return warnings
-    }
-
-    private func setting(_ name: String, of endpoint: RedisEndpoint) async -> String? {
-        let reply = try? await self.client.send(RedisCommand("CONFIG", "GET", .text(name)), to: endpoint)
-        return reply?.root.element(1)?.string
     }
 }

@@ -4,6 +4,25 @@ internal import Foundation
 public import Logging
 public import NIOCore
 
+extension RedisConfiguration {
+    /// What the section `redis` says.
+    ///
+    /// - Throws: `configuration` for an address that is none or a password file that cannot be read.
+    public init(_ settings: RedisSettings, clientName: String) throws(RedisError) {
+        try self.init(url: settings.url, clientName: clientName)
+        if let user = settings.user { self.username = user }
+        if let file = settings.passwordFile {
+            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+                throw RedisError(.configuration, "redis.password_file cannot be read: \(file)")
+            }
+            self.password = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+        if let file = settings.caFile {
+            self.tls = TLS(certificateAuthorityFile: file, serverName: self.tls?.serverName)
+        }
+    }
+}
+
 extension RedisClient {
     /// The client that a configuration asks for, counted. Connects at the first command.
     ///
@@ -23,22 +42,8 @@ extension RedisClient {
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
     ) throws(RedisError) {
-        var configuration = try RedisConfiguration(url: settings.url, clientName: clientName)
-        if let user = settings.user { configuration.username = user }
-        if let file = settings.passwordFile {
-            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
-                throw RedisError(.configuration, "redis.password_file cannot be read: \(file)")
-            }
-            configuration.password = text.trimmingCharacters(in: .whitespacesAndNewlines)
-        }
-        if let file = settings.caFile {
-            configuration.tls = RedisConfiguration.TLS(
-                certificateAuthorityFile: file,
-                serverName: configuration.tls?.serverName,
-            )
-        }
         try self.init(
-            configuration: configuration,
+            configuration: RedisConfiguration(settings, clientName: clientName),
             eventLoopGroup: eventLoopGroup,
             logger: logger,
             observer: RedisCounts(metrics: metrics, shared: shared),

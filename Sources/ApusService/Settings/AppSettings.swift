@@ -45,7 +45,7 @@ public struct APNsSettings: Hashable, Sendable {
         self.credential = APNsCredentialSettings(reader, at: key)
         self.topic = reader.requiredString("\(key).topic", Self.bundleID)
         self.environments = []
-        for name in reader.strings("\(key).environments") ?? ["production"] {
+        for name in reader.strings("\(key).environments", default: ["production"]) {
             guard let environment = ProviderEnvironment(name: name) else {
                 reader.issue("\(key).environments", "must be a list of production and sandbox")
                 break
@@ -141,7 +141,7 @@ public struct FCMSettings: Hashable, Sendable {
     init(_ reader: SettingsReader, at key: String) {
         self.projectID = reader.requiredString("\(key).project_id", Self.project)
         self.serviceAccountFile = reader.requiredFilePath("\(key).service_account_file")
-        self.baseURL = reader.string("\(key).base_url", .secureURL) ?? "https://fcm.googleapis.com"
+        self.baseURL = reader.string("\(key).base_url", default: "https://fcm.googleapis.com", .secureURL)
         self.tokenURL = reader.string("\(key).token_url", .secureURL)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)

@@ -87,7 +87,7 @@ public struct APIKeySettings: Hashable, Sendable {
     public var role: APIKeyRole
 
     init(_ reader: SettingsReader, at key: String) {
-        let text = reader.requiredString("\(key).sha256", Self.digest)
+        let text = reader.requiredString("\(key).sha256", Self.digest, isSecret: true)
         self.sha256 = Hexadecimal.decode(text) ?? []
         self.role = reader.requiredChoice("\(key).role", standIn: .register)
     }

@@ -53,7 +53,7 @@ public struct RedisSettings: Hashable, Sendable {
     public var caFile: String?
 
     init(_ reader: SettingsReader) {
-        self.url = reader.string("redis.url", Self.urlRule) ?? "redis://127.0.0.1:6379"
+        self.url = reader.string("redis.url", default: "redis://127.0.0.1:6379", Self.urlRule)
         self.user = reader.string("redis.user")
         self.passwordFile = reader.filePath("redis.password_file")
         self.caFile = reader.filePath("redis.ca_file")
@@ -123,7 +123,7 @@ public struct LogSettings: Hashable, Sendable {
     public var format: Format
 
     init(_ reader: SettingsReader) {
-        self.level = reader.choice("log.level") ?? .info
-        self.format = reader.choice("log.format") ?? .auto
+        self.level = reader.choice("log.level", default: .info)
+        self.format = reader.choice("log.format", default: .auto)
     }
 }

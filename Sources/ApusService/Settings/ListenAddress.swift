@@ -37,7 +37,7 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
 extension SettingsReader {
     /// Where to listen.
     public func address(_ key: String, default standard: ListenAddress) -> ListenAddress {
-        guard let text = self.string(key) else { return standard }
+        let text = self.string(key, default: "\(standard)")
         guard let address = ListenAddress(text) else {
             self.issue(key, "must be an address with a port, such as 127.0.0.1:9102, [::1]:9102 or :9102")
             return standard

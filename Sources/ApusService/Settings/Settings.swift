@@ -61,7 +61,7 @@ public struct SettingsSource: Sendable, Hashable {
         return common
     }
 
-    private func contents() throws(SettingsError) -> SettingsFile {
+    func contents() throws(SettingsError) -> SettingsFile {
         if let path = self.file { try SettingsFile.load(path: path) } else { SettingsFile.empty }
     }
 

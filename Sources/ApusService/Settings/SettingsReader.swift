@@ -35,6 +35,8 @@ public final class SettingsReader {
     private let environment: [String: String]
     private let config: ConfigReader
     private var issues: [SettingsIssue] = []
+    private var readings: [String: SettingReading] = [:]
+    private var readKeys: [String] = []
     private var known: Set<[String]> = []
     private var knownVariables: Set<String> = [
         SettingsReader.fileVariable, BuildInformation.revisionVariable,
@@ -44,7 +46,7 @@ public final class SettingsReader {
     public static let fileVariable = "APUS_CONFIG"
     /// Sections of services: each skips the others'.
     static let sections = ServiceName.allCases.map(\.section)
-    private static let overridable: Set<String> = ["admin", "log", "redis", "tracing", "drain_timeout", "event_loops"]
+    static let overridable: Set<String> = ["admin", "log", "redis", "tracing", "drain_timeout", "event_loops"]
 
     init(file: SettingsFile, environment: [String: String], section: String?) {
         self.file = file
@@ -76,10 +78,14 @@ public final class SettingsReader {
     // MARK: Reading
 
     /// A text; nil when the key is absent.
-    public func string(_ key: String, _ rule: SettingRule? = nil) -> String? {
+    ///
+    /// - Parameter isSecret: nobody is shown it.
+    public func string(_ key: String, _ rule: SettingRule? = nil, isSecret: Bool = false) -> String? {
         let components = self.note(key)
         self.expect(.scalar(""), at: components)
-        guard let text = self.config.string(forKey: ConfigKey(components)) else { return nil }
+        let text = self.config.string(forKey: ConfigKey(components))
+        self.record(key, components, text, isSecret: isSecret, .text(rule: rule?.text))
+        guard let text else { return nil }
         if let rule, !rule.accepts(text) {
             self.issue(key, rule.text)
             return nil
@@ -87,10 +93,19 @@ public final class SettingsReader {
         return text
     }
 
+    /// A text with a standard one.
+    public func string(_ key: String, default standard: String, _ rule: SettingRule? = nil) -> String {
+        let text = self.string(key, rule)
+        self.describe(key, .text(rule: rule?.text), standard: standard)
+        return text ?? standard
+    }
+
     /// A text that must be there; "" stands in when it is not.
-    public func requiredString(_ key: String, _ rule: SettingRule? = nil) -> String {
+    ///
+    /// - Parameter isSecret: nobody is shown it.
+    public func requiredString(_ key: String, _ rule: SettingRule? = nil, isSecret: Bool = false) -> String {
         let issuesBefore = self.issues.count
-        if let text = self.string(key, rule) { return text }
+        if let text = self.string(key, rule, isSecret: isSecret) { return text }
         if self.issues.count == issuesBefore { self.issue(key, "is required") }
         return ""
     }
@@ -98,7 +113,9 @@ public final class SettingsReader {
     /// A whole number.
     public func integer(_ key: String, default standard: Int, in range: ClosedRange<Int>) -> Int {
         precondition(range.contains(standard))
-        guard let text = self.string(key) else { return standard }
+        let given = self.string(key)
+        self.describe(key, .integer(range), standard: "\(standard)")
+        guard let text = given else { return standard }
         guard let value = Int(text), range.contains(value) else {
             self.issue(key, "must be a whole number from \(range.lowerBound) to \(range.upperBound)")
             return standard
@@ -108,7 +125,9 @@ public final class SettingsReader {
 
     /// A rate: a whole number from 1, or `unlimited`; nil: no limit.
     public func rate(_ key: String, default standard: Int?) -> Int? {
-        guard let text = self.string(key) else { return standard }
+        let given = self.string(key)
+        self.describe(key, .rate, standard: standard.map { "\($0)" } ?? "unlimited")
+        guard let text = given else { return standard }
         if text == "unlimited" { return nil }
         guard let value = Int(text), (1...1_000_000_000).contains(value) else {
             self.issue(key, "must be a whole number from 1 to 1000000000, or unlimited")
@@ -119,7 +138,9 @@ public final class SettingsReader {
 
     /// `true` or `false`.
     public func boolean(_ key: String, default standard: Bool) -> Bool {
-        switch self.string(key) {
+        let given = self.string(key)
+        self.describe(key, .boolean, standard: "\(standard)")
+        switch given {
         case nil: return standard
         case "true"?: return true
         case "false"?: return false
@@ -132,7 +153,9 @@ public final class SettingsReader {
     /// A duration with a unit.
     public func duration(_ key: String, default standard: Duration, in range: ClosedRange<Duration>) -> Duration {
         precondition(range.contains(standard))
-        guard let text = self.string(key) else { return standard }
+        let given = self.string(key)
+        self.describe(key, .duration(range), standard: SettingsQuantity.text(standard))
+        guard let text = given else { return standard }
         guard let value = SettingsQuantity.duration(text) else {
             self.issue(key, SettingsQuantity.durationRule)
             return standard
@@ -148,7 +171,9 @@ public final class SettingsReader {
     /// A size in bytes.
     public func size(_ key: String, default standard: Int, in range: ClosedRange<Int>) -> Int {
         precondition(range.contains(standard))
-        guard let text = self.string(key) else { return standard }
+        let given = self.string(key)
+        self.describe(key, .size(range), standard: "\(standard)")
+        guard let text = given else { return standard }
         guard let value = SettingsQuantity.size(text) else {
             self.issue(key, SettingsQuantity.sizeRule)
             return standard
@@ -163,10 +188,20 @@ public final class SettingsReader {
     /// One of some words; nil when the key is absent or the word another.
     public func choice<Choice>(_ key: String, as type: Choice.Type = Choice.self) -> Choice?
     where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
-        guard let text = self.string(key) else { return nil }
+        let given = self.string(key)
+        self.describe(key, .choice(Choice.allCases.map(\.rawValue)))
+        guard let text = given else { return nil }
         if let value = Choice(rawValue: text) { return value }
         self.issue(key, "must be one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "))
         return nil
+    }
+
+    /// One of some words, or the standard one.
+    public func choice<Choice>(_ key: String, default standard: Choice) -> Choice
+    where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
+        let value = self.choice(key, as: Choice.self)
+        self.describe(key, .choice(Choice.allCases.map(\.rawValue)), standard: standard.rawValue)
+        return value ?? standard
     }
 
     /// One of some words that must be there; the stand-in is never seen.
@@ -182,12 +217,23 @@ public final class SettingsReader {
     public func strings(_ key: String) -> [String]? {
         let components = self.note(key)
         self.expect(.list([]), at: components)
-        return self.config.stringArray(forKey: ConfigKey(components))
+        let words = self.config.stringArray(forKey: ConfigKey(components))
+        self.record(key, components, words.map { $0.joined(separator: ",") }, isSecret: false, .list)
+        return words
+    }
+
+    /// A list of words with a standard one.
+    public func strings(_ key: String, default standard: [String]) -> [String] {
+        let words = self.strings(key)
+        self.describe(key, .list, standard: standard.joined(separator: ","))
+        return words ?? standard
     }
 
     /// The path of a readable file, which is watched from then on; nil when the key is absent. The content is for its user.
     public func filePath(_ key: String) -> String? {
-        guard let path = self.string(key) else { return nil }
+        let given = self.string(key)
+        self.describe(key, .file)
+        guard let path = given else { return nil }
         guard isReadableFile(path) else {
             self.issue(key, "must be the path of a readable file")
             return nil
@@ -239,13 +285,21 @@ public final class SettingsReader {
     public func issue(_ key: String, _ message: String) {
         let components = key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         self.issues.append(SettingsIssue(key: key, place: self.place(of: components), message: message))
+        // It may be a secret in the wrong place.
+        if case .given = self.readings[key]?.origin { self.readings[key]?.value = SettingReading.refused }
     }
 
     // MARK: The end
 
+    /// All that was asked for, in that order.
+    var everyReading: [SettingReading] { self.readKeys.compactMap { self.readings[$0] } }
+
     /// All mistakes, the unknown keys among them.
+    var mistakes: [SettingsIssue] { self.issues + self.unknownKeys() + self.unknownVariables() }
+
+    /// Refuses what has mistakes.
     func finish() throws(SettingsError) {
-        let all = self.issues + self.unknownKeys() + self.unknownVariables()
+        let all = self.mistakes
         guard all.isEmpty else { throw SettingsError(issues: all) }
     }
 
@@ -291,6 +345,28 @@ public final class SettingsReader {
             let suggestion = closest(to: name, among: self.knownVariables).map { "; did you mean \($0)?" } ?? ""
             return SettingsIssue(key: "", place: name, message: "is not a known variable" + suggestion)
         }
+    }
+
+    // MARK: Readings
+
+    private func record(_ key: String, _ components: [String], _ text: String?, isSecret: Bool, _ kind: SettingKind) {
+        if self.readings[key] == nil { self.readKeys.append(key) }
+        self.readings[key] = SettingReading(
+            key: key,
+            value: text.map { isSecret ? SettingReading.secret : SettingReading.shown($0) },
+            origin: text == nil ? .unset : self.place(of: components).map { .given($0) } ?? .unset,
+            kind: kind,
+        )
+    }
+
+    /// Says more of what was just read.
+    private func describe(_ key: String, _ kind: SettingKind, standard: String? = nil) {
+        self.readings[key]?.kind = kind
+        guard let standard else { return }
+        self.readings[key]?.standard = standard
+        guard self.readings[key]?.value == nil else { return }
+        self.readings[key]?.value = standard
+        self.readings[key]?.origin = .standard
     }
 
     // MARK: Keys

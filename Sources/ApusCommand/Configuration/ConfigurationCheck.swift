@@ -1,0 +1,85 @@
+package import ApusCore
+package import ApusDispatcher
+package import ApusFeedback
+package import ApusRegistration
+package import ApusService
+
+/// A configuration as each of the services reads it: what `apus config check` and `apus doctor` ask.
+package struct ConfigurationCheck: Sendable {
+    /// A mistake, and who makes it one.
+    package struct Mistake: Hashable, Sendable {
+        /// What is wrong.
+        package var issue: SettingsIssue
+        /// Services that do not start with it.
+        package var services: [ServiceName]
+    }
+
+    /// Every mistake once, in the order of the services.
+    package private(set) var mistakes: [Mistake] = []
+    /// Registration's settings; nil: it has mistakes.
+    package private(set) var registration: Settings<RegistrationSettings>?
+    /// The dispatcher's settings; nil: it has mistakes.
+    package private(set) var dispatcher: Settings<DispatcherSettings>?
+    /// Feedback's settings; nil: it has mistakes.
+    package private(set) var feedback: Settings<FeedbackSettings>?
+
+    /// Reads it as all services do.
+    package init(_ source: SettingsSource) {
+        self.registration = self.load(source, .registration)
+        self.dispatcher = self.load(source, .dispatcher)
+        self.feedback = self.load(source, .feedback)
+    }
+
+    private mutating func load<Own: ServiceSettings>(
+        _ source: SettingsSource,
+        _ service: ServiceName,
+    ) -> Settings<Own>? {
+        do throws(SettingsError) {
+            return try source.load(Own.self, for: service)
+        } catch {
+            for issue in error.issues {
+                if let place = self.mistakes.firstIndex(where: { $0.issue == issue }) {
+                    self.mistakes[place].services.append(service)
+                } else {
+                    self.mistakes.append(Mistake(issue: issue, services: [service]))
+                }
+            }
+            return nil
+        }
+    }
+
+    /// What all services share; nil when none of them takes the configuration.
+    package var common: CommonSettings? {
+        self.dispatcher?.common ?? self.feedback?.common ?? self.registration?.common
+    }
+
+    /// Who could start with it.
+    package var valid: [ServiceName] {
+        [
+            self.registration == nil ? nil : .registration, self.dispatcher == nil ? nil : .dispatcher,
+            self.feedback == nil ? nil : .feedback,
+        ].compactMap(\.self)
+    }
+
+    /// Services in words: all of them need not be named.
+    package static func words(_ services: [ServiceName]) -> String {
+        services.count == ServiceName.allCases.count ? "all services" : services.map(\.rawValue).joined(separator: ", ")
+    }
+
+    /// As JSON.
+    package var json: JSONObject {
+        let mistakes = self.mistakes.map { mistake -> JSONValue in
+            var object: JSONObject = ["key": .string(mistake.issue.key), "rule": .string(mistake.issue.message)]
+            if let place = mistake.issue.place { object["place"] = .string(place) }
+            object["services"] = .array(mistake.services.map { .string($0.rawValue) })
+            return .object(object)
+        }
+        return ["valid": .bool(self.mistakes.isEmpty), "mistakes": .array(mistakes)]
+    }
+
+    /// As lines.
+    package var lines: [String] {
+        guard !self.mistakes.isEmpty else { return ["the configuration is valid for all services"] }
+        return self.mistakes.map { "\($0.issue) [\(Self.words($0.services))]" }
+    }
+}

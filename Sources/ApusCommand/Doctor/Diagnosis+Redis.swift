@@ -1,0 +1,190 @@
+internal import ApusRedis
+
+extension Diagnosis {
+    /// Bytes that a field of a hash may have before Redis keeps the hash in the large form: a record with an FCM token must stay below.
+    static let listpackBytesMin: Int64 = 512
+    /// A clock that is farther off makes latencies and ages wrong.
+    static let clockWarnMilliseconds: Int64 = 1_000
+    /// A clock that is farther off makes expiries and schedules wrong, and the providers refuse tokens.
+    static let clockFailMilliseconds: Int64 = 60_000
+    /// Shares of the memory and of the connections that are used, in percent.
+    static let usedWarnPercent: Int64 = 80
+    static let usedFailPercent: Int64 = 95
+
+    /// What a server's facts mean. Pure.
+    package static func redis(_ facts: RedisFacts, at place: String) -> [Finding] {
+        [
+            Self.version(facts, place), Self.eviction(facts, place), Self.memory(facts, place),
+            Self.persistence(facts, place), Self.replication(facts, place), Self.clients(facts, place),
+            Self.listpack(facts, place), Self.clock(facts, place),
+        ].compactMap(\.self)
+    }
+
+    private static func version(_ facts: RedisFacts, _ place: String) -> Finding {
+        let text = facts.info["redis_version"] ?? "unknown"
+        let major = text.split(separator: ".").first.flatMap { Int($0) } ?? 0
+        guard major >= 7 else {
+            return Finding(
+                .fail,
+                .version,
+                place,
+                "Redis is \(text), which has no functions",
+                cure: "Install Redis 7.0 or later"
+            )
+        }
+        return Finding(.ok, .version, place, "Redis \(text)")
+    }
+
+    private static func eviction(_ facts: RedisFacts, _ place: String) -> Finding {
+        let policy = facts.info["maxmemory_policy"] ?? "unknown"
+        let evicted = facts.number("evicted_keys") ?? 0
+        if policy != "noeviction" {
+            let lost = evicted > 0 ? "; \(NumberText.grouped(evicted)) keys are gone already" : ""
+            return Finding(
+                .fail,
+                .eviction,
+                place,
+                "maxmemory-policy is \(policy): a full Redis throws away devices and sends\(lost)",
+                cure: "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"
+            )
+        }
+        guard evicted == 0 else {
+            return Finding(
+                .warn,
+                .eviction,
+                place,
+                "noeviction, but \(NumberText.grouped(evicted)) keys were thrown away since Redis started",
+                cure: "Devices may be missing: run apus store check for each app"
+            )
+        }
+        return Finding(.ok, .eviction, place, "noeviction")
+    }
+
+    private static func memory(_ facts: RedisFacts, _ place: String) -> Finding {
+        let used = facts.number("used_memory") ?? 0
+        let limit = facts.number("maxmemory") ?? 0
+        guard limit > 0 else {
+            return Finding(
+                .warn,
+                .memory,
+                place,
+                "\(Self.mebibytes(used)) used, without a limit: on a full machine the kernel ends Redis",
+                cure: "Set maxmemory below what the machine has: a full Redis then refuses what is new, and drains"
+            )
+        }
+        let text = "\(Self.mebibytes(used)) of \(Self.mebibytes(limit)) used"
+        guard let verdict = Self.fullness(used, of: limit) else { return Finding(.ok, .memory, place, text) }
+        return Finding(verdict, .memory, place, text, cure: "Give Redis more memory, or see what waits: apus lag")
+    }
+
+    private static func persistence(_ facts: RedisFacts, _ place: String) -> Finding {
+        if facts.info["loading"] == "1" {
+            return Finding(
+                .warn,
+                .persistence,
+                place,
+                "it reads its data, and answers nothing else meanwhile",
+                cure: "Wait"
+            )
+        }
+        for (field, what) in [
+            ("aof_last_write_status", "the append-only file"), ("rdb_last_bgsave_status", "the snapshot"),
+        ] where facts.info[field].map({ $0 != "ok" }) ?? false {
+            return Finding(
+                .fail,
+                .persistence,
+                place,
+                "\(what) was not written the last time: Redis refuses writes until it is",
+                cure: "Look at Redis' log; usually the disk is full"
+            )
+        }
+        guard facts.info["aof_enabled"] == "1" else {
+            return Finding(
+                .warn,
+                .persistence,
+                place,
+                "appendonly is no: what is accepted is lost when Redis restarts",
+                cure: "CONFIG SET appendonly yes, and the same in redis.conf"
+            )
+        }
+        switch facts.settings["appendfsync"] {
+        case "no"?:
+            return Finding(
+                .warn,
+                .persistence,
+                place,
+                "append-only file, never synced: a machine that stops loses some thirty seconds",
+                cure: "CONFIG SET appendfsync everysec, or always"
+            )
+        case let sync?: return Finding(.ok, .persistence, place, "append-only file, appendfsync \(sync)")
+        case nil: return Finding(.ok, .persistence, place, "append-only file")
+        }
+    }
+
+    private static func replication(_ facts: RedisFacts, _ place: String) -> Finding {
+        guard facts.info["role"] != "slave" else {
+            let primary = "\(facts.info["master_host"] ?? "?"):\(facts.info["master_port"] ?? "?")"
+            return Finding(
+                .fail,
+                .replication,
+                place,
+                "it is a replica of \(primary) and takes no writes",
+                cure: "Name the primary in redis.url"
+            )
+        }
+        let replicas = facts.number("connected_slaves") ?? 0
+        return Finding(.ok, .replication, place, replicas == 1 ? "primary, 1 replica" : "primary, \(replicas) replicas")
+    }
+
+    private static func clients(_ facts: RedisFacts, _ place: String) -> Finding? {
+        guard let connected = facts.number("connected_clients"), let most = facts.number("maxclients"), most > 0
+        else { return nil }
+        let text = "\(NumberText.grouped(connected)) of \(NumberText.grouped(most)) connections"
+        guard let verdict = Self.fullness(connected, of: most) else { return Finding(.ok, .clients, place, text) }
+        return Finding(verdict, .clients, place, text, cure: "Raise maxclients: who comes later is refused")
+    }
+
+    private static func listpack(_ facts: RedisFacts, _ place: String) -> Finding {
+        guard let bytes = facts.settings["hash-max-listpack-value"].flatMap({ Int64($0) }) else {
+            return Finding(
+                .warn,
+                .listpack,
+                place,
+                "CONFIG is not allowed to this user: hash-max-listpack-value is not known",
+                cure: "See that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
+            )
+        }
+        guard bytes >= Self.listpackBytesMin else {
+            return Finding(
+                .warn,
+                .listpack,
+                place,
+                "hash-max-listpack-value is \(bytes): devices take several times the memory",
+                cure: "Set it to \(Self.listpackBytesMin): apus init does, where it may"
+            )
+        }
+        return Finding(.ok, .listpack, place, "hash-max-listpack-value is \(bytes)")
+    }
+
+    private static func clock(_ facts: RedisFacts, _ place: String) -> Finding {
+        let off = facts.clockAheadMilliseconds.magnitude
+        let text = "\(off) ms \(facts.clockAheadMilliseconds < 0 ? "behind" : "ahead of") this machine"
+        guard off > Self.clockWarnMilliseconds else { return Finding(.ok, .clock, place, text) }
+        return Finding(
+            off > Self.clockFailMilliseconds ? .fail : .warn,
+            .clock,
+            place,
+            text,
+            cure: "Let both machines follow a time server: expiries, schedules and provider tokens go by the clock"
+        )
+    }
+
+    /// nil: there is room.
+    private static func fullness(_ used: Int64, of limit: Int64) -> Verdict? {
+        let percent = Int64(Double(used) / Double(limit) * 100)
+        if percent >= Self.usedFailPercent { return .fail }
+        return percent >= Self.usedWarnPercent ? .warn : nil
+    }
+
+    private static func mebibytes(_ bytes: Int64) -> String { "\(NumberText.grouped(bytes / 1_048_576)) MiB" }
+}

@@ -1,0 +1,242 @@
+internal import ApusCore
+internal import ApusDispatcher
+internal import ApusFeedback
+internal import ApusInstallation
+internal import ApusRedis
+internal import ApusRegistration
+package import ApusService
+internal import ApusTLS
+internal import Foundation
+internal import NIOCore
+internal import NIOPosix
+
+/// `apus doctor`: looks at everything that an operator would look at by hand, changes nothing, and goes on after what is wrong.
+package struct Examination: Sendable {
+    /// How long an endpoint may take until a connection is there.
+    private static let connectDurationMax = TimeAmount.seconds(5)
+    /// A certificate that ends sooner should have a successor by now.
+    private static let certificateWarnMilliseconds: Int64 = 14 * 86_400_000
+    /// Provider tokens live an hour at most (Apple and Google both): what is valid for longer is a certificate.
+    private static let tokenMillisecondsMax: Int64 = 7_200_000
+
+    private let source: SettingsSource?
+    private let redis: String?
+    private let asksOthers: Bool
+
+    /// An examination to come.
+    ///
+    /// - Parameters:
+    ///   - source: the configuration; nil: there is none.
+    ///   - redis: the address of Redis; nil: the configuration's, else the standard one.
+    ///   - asksOthers: whether providers and other endpoints are asked, not only Redis and files.
+    package init(source: SettingsSource?, redis: String?, asksOthers: Bool) {
+        self.source = source
+        self.redis = redis
+        self.asksOthers = asksOthers
+    }
+
+    /// The configuration that services on this machine would read; nil: they would have none.
+    ///
+    /// - Parameter file: nil: where the services look.
+    package static func source(file: String?) -> SettingsSource? {
+        // Beside commands the variable may have a password in it, which services refuse: it is not theirs then.
+        let environment = ProcessInfo.processInfo.environment.filter { name, value in
+            name != RedisAccess.variable || !value.contains("@")
+        }
+        let source = SettingsSource(given: file, environment: environment)
+        return source.file == nil ? nil : source
+    }
+
+    /// Looks.
+    package func run() async -> Diagnosis {
+        let check = self.source.map { ConfigurationCheck($0) }
+        var diagnosis = Diagnosis(self.configuration(check))
+        if let registration = check?.registration { diagnosis.findings += Self.files(of: registration) }
+        diagnosis.findings += await self.redis(check)
+        if self.asksOthers, let check { diagnosis.findings += await Self.endpoints(of: check) }
+        return diagnosis
+    }
+
+    // MARK: Configuration
+
+    private func configuration(_ check: ConfigurationCheck?) -> [Diagnosis.Finding] {
+        guard let check else {
+            let detail = "there is none: neither --config nor $APUS_CONFIG nor \(SettingsSource.standardFile)"
+            return [.init(.warn, .configuration, detail, cure: "Name the services' configuration with --config")]
+        }
+        let mistakes = check.mistakes.map { mistake in
+            Diagnosis.Finding(.fail, .configuration, ConfigurationCheck.words(mistake.services), "\(mistake.issue)")
+        }
+        guard !check.valid.isEmpty else { return mistakes }
+        let apps = check.common?.apps.count ?? 0
+        let valid = Diagnosis.Finding(
+            apps == 0 ? .warn : .ok,
+            .configuration,
+            ConfigurationCheck.words(check.valid),
+            apps == 1 ? "valid, 1 app" : "valid, \(apps) apps",
+            cure: apps == 0 ? "Name the apps under apps: nothing is sent for others" : "",
+        )
+        return mistakes + [valid]
+    }
+
+    /// Keys that only registration reads, and its certificate.
+    private static func files(of settings: Settings<RegistrationSettings>) -> [Diagnosis.Finding] {
+        var findings: [Diagnosis.Finding] = []
+        do {
+            _ = try Authenticator(settings.common.apps)
+            let issuers = settings.common.apps.values.count { $0.auth.jwt != nil }
+            if issuers > 0 { findings.append(.init(.ok, .identity, "the keys of \(issuers) apps can be used")) }
+        } catch {
+            findings.append(
+                .init(.fail, .identity, "\(error)", cure: "Put the right file there: nobody can register before")
+            )
+        }
+        if let tls = settings.own.tls { findings.append(Self.certificate(tls.certificateFile)) }
+        return findings
+    }
+
+    private static func certificate(_ file: String) -> Diagnosis.Finding {
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8),
+            let certificate = try? Certificate(pem: text)
+        else {
+            return .init(.fail, .certificate, file, "it is no certificate in PEM", cure: "Put the right file there")
+        }
+        let left = certificate.notAfter.milliseconds(since: CommandClock().now())
+        guard left > 0 else {
+            return .init(.fail, .certificate, file, "it has expired", cure: "Renew it: devices refuse it")
+        }
+        let words = "valid for \(NumberText.age(milliseconds: left))"
+        guard left > Self.certificateWarnMilliseconds else {
+            return .init(.warn, .certificate, file, words, cure: "Renew it: it is read again when it changes")
+        }
+        return .init(.ok, .certificate, file, words)
+    }
+
+    // MARK: Redis
+
+    private func redis(_ check: ConfigurationCheck?) async -> [Diagnosis.Finding] {
+        var findings: [Diagnosis.Finding] = []
+        var place = ""
+        do {
+            var configuration: RedisConfiguration
+            if self.redis == nil, let settings = check?.common?.redis {
+                configuration = try RedisConfiguration(settings, clientName: RedisAccess.clientName)
+            } else {
+                configuration = try RedisConfiguration(
+                    url: RedisAccess.url(self.redis),
+                    clientName: RedisAccess.clientName,
+                )
+            }
+            configuration.patience = .zero
+            place = "\(configuration.endpoint)"
+            try await RedisAccess.withClient(configuration) { client in
+                for endpoint in client.topology.endpoints {
+                    findings += try await Self.server(endpoint, client)
+                }
+                findings += await self.installation(client, check)
+            }
+        } catch {
+            let detail = (error as? RedisError)?.message ?? "\(error)"
+            findings.append(.init(.fail, .connection, place, detail))
+        }
+        return findings
+    }
+
+    private static func server(_ endpoint: RedisEndpoint, _ client: RedisClient) async throws -> [Diagnosis.Finding] {
+        _ = try await client.send(RedisCommand("PING"), to: endpoint)
+        let facts: RedisFacts
+        do throws(RedisError) {
+            facts = try await RedisFacts(of: endpoint, client)
+        } catch {
+            guard error.code == .noPermission else { throw error }
+            let cure = "Ask as a user that may TIME, INFO and CONFIG GET: --redis redis://USER:PASSWORD@HOST"
+            return [.init(.warn, .connection, "\(endpoint)", "it answers, but not this user's questions", cure: cure)]
+        }
+        let time = "\(NumberText.decimal(Double(facts.roundTripMicroseconds) / 1_000, 2)) ms"
+        return [.init(.ok, .connection, "\(endpoint)", "answers in \(time)")]
+            + Diagnosis.redis(facts, at: "\(endpoint)")
+    }
+
+    /// Apus in Redis, and the credentials, whose tokens it shares.
+    private func installation(_ client: RedisClient, _ check: ConfigurationCheck?) async -> [Diagnosis.Finding] {
+        let installation: Installation
+        do throws(RedisError) {
+            installation = try await Installation(client, clock: CommandClock())
+        } catch {
+            return [.init(.fail, .installation, error.message)]
+        }
+        let keyspace = installation.keyspace
+        let version = (try? Installation.library().version).map { "\($0)" } ?? ""
+        let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
+        let found = Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus1 \(version) or later")
+        guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return [found] }
+        do {
+            let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
+            return [found] + report.findings.map(Self.credential)
+        } catch {
+            return [found, .init(.fail, .credential, "they could not be looked at: \(error)")]
+        }
+    }
+
+    private static func credential(_ finding: CredentialCheck.Finding) -> Diagnosis.Finding {
+        let route = finding.route.description
+        let left = finding.expiresAt.map { $0.milliseconds(since: CommandClock().now()) }
+        switch finding.verdict {
+        case .refused(let reason):
+            return .init(
+                .fail,
+                .credential,
+                route,
+                "\(finding.credential.isEmpty ? "" : "\(finding.credential): ")\(reason)",
+                cure: "Put the right file there: running dispatchers take it by themselves"
+            )
+        case .unanswered(let reason):
+            return .init(
+                .fail,
+                .credential,
+                route,
+                "the provider could not be asked: \(reason)",
+                cure: "Let this machine connect to the provider; --offline looks at files only"
+            )
+        case .taken, .usable:
+            let words = "\(finding.credential), \(finding.verdict == .taken ? "the provider takes it" : "can be read")"
+            guard let left, left > Self.tokenMillisecondsMax, left < Self.certificateWarnMilliseconds else {
+                return .init(.ok, .credential, route, words)
+            }
+            return .init(
+                .warn,
+                .credential,
+                route,
+                "\(words), for another \(NumberText.age(milliseconds: left))",
+                cure: "Make a new one in the provider's console; the old one stays valid beside it"
+            )
+        }
+    }
+
+    // MARK: Endpoints
+
+    /// Whether somebody listens where receipts and traces go; providers were asked with their credentials.
+    private static func endpoints(of check: ConfigurationCheck) async -> [Diagnosis.Finding] {
+        var addresses: [(what: String, address: WebAddress)] = []
+        if let webhook = check.feedback?.own.webhook { addresses.append(("feedback.webhook", webhook.address)) }
+        if let endpoint = check.common?.tracing.endpoint, let address = WebAddress(endpoint) {
+            addresses.append(("tracing.endpoint", address))
+        }
+        var findings: [Diagnosis.Finding] = []
+        for (what, address) in addresses {
+            let place = "\(address.host):\(address.port)"
+            do {
+                let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                    .connectTimeout(Self.connectDurationMax)
+                    .connect(host: address.host, port: address.port)
+                    .get()
+                try? await channel.close().get()
+                findings.append(.init(.ok, .endpoint, what, "\(place) takes connections"))
+            } catch {
+                let cure = "Start it, or let this machine connect to it"
+                findings.append(.init(.fail, .endpoint, what, "\(place) takes no connection", cure: cure))
+            }
+        }
+        return findings
+    }
+}

@@ -1,0 +1,120 @@
+import ApusCommand
+import ApusCore
+import Testing
+
+/// What the facts of a server mean, without a server.
+@Suite struct DiagnosisTests {
+    /// A server as it should be.
+    private static let info = [
+        "redis_version": "7.0.15", "maxmemory_policy": "noeviction", "evicted_keys": "0", "used_memory": "52428800",
+        "maxmemory": "104857600", "loading": "0", "aof_enabled": "1", "aof_last_write_status": "ok",
+        "rdb_last_bgsave_status": "ok", "role": "master", "connected_slaves": "1", "connected_clients": "12",
+        "maxclients": "10000",
+    ]
+    private static let settings = ["hash-max-listpack-value": "512", "appendfsync": "everysec"]
+
+    private static func findings(
+        _ info: [String: String] = [:],
+        settings: [String: String] = [:],
+        ahead: Int64 = 0,
+    ) -> [Diagnosis.Finding] {
+        let facts = RedisFacts(
+            info: Self.info.merging(info) { _, new in new },
+            settings: Self.settings.merging(settings) { _, new in new },
+            clockAheadMilliseconds: ahead,
+        )
+        return Diagnosis.redis(facts, at: "here:6379")
+    }
+
+    @Test func `A server as it should be has nothing to cure`() {
+        let findings = Self.findings()
+        #expect(findings.count == 8)
+        #expect(findings.allSatisfy { $0.verdict == .ok && $0.cure.isEmpty && $0.subject == "here:6379" })
+        #expect(findings.first { $0.check == .memory }?.detail == "50 MiB of 100 MiB used")
+        #expect(findings.first { $0.check == .replication }?.detail == "primary, 1 replica")
+        #expect(findings.first { $0.check == .persistence }?.detail == "append-only file, appendfsync everysec")
+    }
+
+    /// One thing that is wrong.
+    struct Ill: Sendable {
+        let check: Diagnosis.Check
+        let verdict: Diagnosis.Verdict
+        var info: [String: String] = [:]
+        var settings: [String: String] = [:]
+        var ahead: Int64 = 0
+        let words: String
+    }
+
+    @Test(arguments: [
+        Ill(check: .version, verdict: .fail, info: ["redis_version": "6.2.14"], words: "6.2.14"),
+        Ill(check: .version, verdict: .fail, info: ["redis_version": "nonsense"], words: "nonsense"),
+        Ill(check: .eviction, verdict: .fail, info: ["maxmemory_policy": "volatile-lru"], words: "volatile-lru"),
+        Ill(check: .eviction, verdict: .warn, info: ["evicted_keys": "1234"], words: "1,234"),
+        Ill(check: .memory, verdict: .warn, info: ["maxmemory": "0"], words: "without a limit"),
+        Ill(check: .memory, verdict: .warn, info: ["used_memory": "83886080"], words: "80 MiB of 100 MiB"),
+        Ill(check: .memory, verdict: .fail, info: ["used_memory": "99614720"], words: "95 MiB of 100 MiB"),
+        Ill(check: .persistence, verdict: .warn, info: ["loading": "1"], words: "reads its data"),
+        Ill(check: .persistence, verdict: .warn, info: ["aof_enabled": "0"], words: "lost when Redis restarts"),
+        Ill(check: .persistence, verdict: .warn, settings: ["appendfsync": "no"], words: "never synced"),
+        Ill(check: .persistence, verdict: .fail, info: ["aof_last_write_status": "err"], words: "append-only file"),
+        Ill(check: .persistence, verdict: .fail, info: ["rdb_last_bgsave_status": "err"], words: "snapshot"),
+        Ill(
+            check: .replication,
+            verdict: .fail,
+            info: ["role": "slave", "master_host": "first", "master_port": "6380"],
+            words: "first:6380"
+        ),
+        Ill(check: .clients, verdict: .warn, info: ["connected_clients": "8000"], words: "8,000 of 10,000"),
+        Ill(check: .clients, verdict: .fail, info: ["connected_clients": "9500"], words: "9,500 of 10,000"),
+        Ill(check: .listpack, verdict: .warn, settings: ["hash-max-listpack-value": "64"], words: "is 64"),
+        Ill(check: .clock, verdict: .warn, ahead: 1_001, words: "1001 ms ahead of"),
+        Ill(check: .clock, verdict: .warn, ahead: -60_000, words: "60000 ms behind"),
+        Ill(check: .clock, verdict: .fail, ahead: -60_001, words: "60001 ms behind"),
+    ])
+    func `What is wrong is told with a cure, and only that`(_ ill: Ill) throws {
+        let findings = Self.findings(ill.info, settings: ill.settings, ahead: ill.ahead)
+        let wrong = findings.filter { $0.verdict != .ok }
+        #expect(wrong.count == 1)
+        let finding = try #require(wrong.first)
+        #expect(finding.check == ill.check && finding.verdict == ill.verdict)
+        #expect(finding.detail.contains(ill.words) && !finding.cure.isEmpty, "\(finding.sentence)")
+    }
+
+    @Test func `A second of difference between clocks is none`() {
+        #expect(Self.findings(ahead: 1_000).allSatisfy { $0.verdict == .ok })
+        #expect(Self.findings(ahead: -1_000).allSatisfy { $0.verdict == .ok })
+    }
+
+    @Test func `A user who may not ask for settings is told what to see to`() {
+        let findings = Diagnosis.redis(RedisFacts(info: Self.info), at: "here")
+        let wrong = findings.filter { $0.verdict != .ok }
+        #expect(wrong.map(\.check) == [.listpack])
+        #expect(wrong.first?.detail.contains("not allowed") == true)
+    }
+
+    @Test func `The answer to INFO is taken apart, headings and strange lines aside`() {
+        let text =
+            "# Server\r\nredis_version:7.0.15\r\nos:Linux 6 x86\r\n\r\n# Memory\r\nused_memory:1\r\n"
+            + "no colon\r\nx:a:b\r\n"
+        let fields = RedisFacts.fields(ofInfo: text)
+        #expect(fields == ["redis_version": "7.0.15", "os": "Linux 6 x86", "used_memory": "1", "x": "a:b"])
+    }
+
+    @Test func `Lines and JSON say the same`() {
+        let diagnosis = Diagnosis([
+            .init(.ok, .version, "here", "Redis 7"), .init(.warn, .memory, "here", "much", cure: "Get more"),
+            .init(.fail, .configuration, "bad"),
+        ])
+        #expect(
+            diagnosis.lines == [
+                "      CHECK          OF    FOUND", "ok    version        here  Redis 7",
+                "warn  memory         here  much", "                           → Get more",
+                "fail  configuration        bad", "", "1 ok, 1 warnings, 1 failed",
+            ]
+        )
+        let findings = diagnosis.json["findings"]?.array ?? []
+        #expect(findings.map { $0["verdict"]?.string } == ["ok", "warn", "fail"])
+        #expect(findings[1]["cure"]?.string == "Get more" && findings[0]["cure"] == nil && findings[2]["of"] == nil)
+        #expect(diagnosis.json["failed"] == 1 && diagnosis.json["warnings"] == 1 && diagnosis.json["ok"] == 1)
+    }
+}

@@ -1,0 +1,106 @@
+import ApusCore
+import ApusTestKit
+import Foundation
+import Testing
+
+/// `apus config check`, `show` and `schema`.
+@Suite struct ConfigCommandTests {
+    private static let good = """
+        redis: {url: "redis://redis.example:6379"}
+        log: {level: warning}
+        apps:
+          shop:
+            auth:
+              api_keys:
+                backend: {sha256: "\(String(repeating: "5e", count: 32))", role: register}
+        dispatcher: {lease: 12s}
+        """
+
+    private func with(_ yaml: String, _ body: (_ file: String) throws -> Void) throws {
+        let folder = try TemporaryDirectory.make("apus-config")
+        defer { TemporaryDirectory.remove(folder) }
+        let file = "\(folder)/apus.yaml"
+        try yaml.write(toFile: file, atomically: true, encoding: .utf8)
+        try body(file)
+    }
+
+    @Test func `A good configuration is called good, and shown with where values are from, without secrets`() throws {
+        try self.with(Self.good) { file in
+            let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
+            #expect(check.code == 0 && check.json?["valid"] == true && check.json?["mistakes"]?.array == [])
+
+            let show = try OperatorProgram.run(
+                ["config", "show", "--json", "--config", file],
+                environment: ["APUS_LOG_FORMAT": "json"]
+            )
+            #expect(show.code == 0)
+            let settings = show.json?["settings"]?.array ?? []
+            func setting(_ key: String) -> JSONValue? { settings.first { $0["key"]?.string == key } }
+            #expect(setting("redis.url")?["value"]?.string == "redis://redis.example:6379")
+            #expect(setting("redis.url")?["from"]?.string == "apus.yaml:1")
+            #expect(setting("redis.url")?["services"]?.array?.count == 3)
+            #expect(setting("log.format")?["from"]?.string == "APUS_LOG_FORMAT")
+            #expect(setting("dispatcher.lease")?["value"]?.string == "12s")
+            #expect(setting("dispatcher.lease")?["services"] == ["dispatcher"])
+            #expect(setting("feedback.lease")?["from"]?.string == "default")
+            #expect(settings.filter { $0["key"]?.string == "admin.listen" }.count == 3)
+            #expect(!String(decoding: show.output, as: UTF8.self).contains("5e5e"))
+
+            let given = try OperatorProgram.run(
+                ["config", "show", "--given", "--service", "feedback", "--json", "--config", file]
+            )
+            #expect(
+                given.json?["settings"]?.array?.compactMap { $0["key"]?.string } == [
+                    "redis.url", "log.level", "apps.shop.auth.api_keys.backend.sha256",
+                    "apps.shop.auth.api_keys.backend.role",
+                ]
+            )
+            let table = try OperatorProgram.run(["config", "show", "--config", file])
+            #expect(table.code == 0 && table.lines.first?.hasPrefix("KEY") == true && table.lines.count > 40)
+        }
+    }
+
+    @Test func `Every mistake is told once, with the services that it stops, and exit code 1`() throws {
+        try self.with(Self.good + "\nsurprise: 1\nfeedback: {lease: hunter2}\n") { file in
+            let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
+            #expect(check.code == 1 && check.json?["valid"] == false)
+            let mistakes = check.json?["mistakes"]?.array ?? []
+            #expect(mistakes.count == 2)
+            #expect(mistakes.first?["key"]?.string == "surprise")
+            #expect(mistakes.first?["services"]?.array?.count == 3)
+            #expect(mistakes.last?["key"]?.string == "feedback.lease" && mistakes.last?["services"] == ["feedback"])
+            let text = try OperatorProgram.run(["config", "check", "--config", file])
+            #expect(text.code == 1 && text.lines.count == 2)
+            #expect(text.lines.first?.hasSuffix("[all services]") == true)
+
+            let show = try OperatorProgram.run(["config", "show", "--config", file])
+            #expect(show.code == 1 && show.talk.contains("apus config check"))
+            #expect(!String(decoding: show.output, as: UTF8.self).contains("hunter2"))
+        }
+        let absent = try OperatorProgram.run(["config", "show", "--config", "/nowhere/apus.yaml"])
+        #expect(absent.code == 1 && absent.talk.contains("cannot be read"))
+        let wrong = try OperatorProgram.run(["config", "show", "--service", "mailer"])
+        #expect(wrong.code == 64 && wrong.talk.contains("registration, dispatcher, feedback"))
+    }
+
+    @Test func `The schema has every setting with its kind, its range and its default`() throws {
+        let answer = try OperatorProgram.run(["config", "schema"])
+        #expect(answer.code == 0)
+        let schema = try JSONValue(parsing: answer.output, bytesMax: 1 << 20, depthMax: 32)
+        #expect(schema["$schema"]?.string == "https://json-schema.org/draft/2020-12/schema")
+        func at(_ path: String...) -> JSONValue? {
+            path.reduce(schema) { $1 == "*" ? $0?["additionalProperties"] : $0?["properties"]?[$1] }
+        }
+        #expect(at("redis", "url")?["default"]?.string == "redis://127.0.0.1:6379")
+        #expect(at("dispatcher", "redis", "url") == at("redis", "url"))
+        #expect(at("event_loops")?["maximum"]?.int64 == 256 && at("event_loops")?["default"]?.int64 == 0)
+        #expect(at("drain_timeout")?["default"]?.string == "25s")
+        #expect(at("log", "format")?["enum"] == ["auto", "json", "text"])
+        #expect(at("apps", "*", "fcm", "rate_per_minute")?["default"]?.int64 == 600_000)
+        #expect(at("apps", "*", "auth", "api_keys", "*", "role")?["enum"]?.array?.count == 3)
+        #expect(at("feedback", "webhook", "attempts")?["default"]?.int64 == 1_000)
+        #expect(at("registration", "tls", "key_file")?["type"]?.string == "string")
+        #expect(at("registration", "webpush_hosts")?["default"]?.array == [])
+        #expect(schema["additionalProperties"] == false && at("redis")?["additionalProperties"] == false)
+    }
+}

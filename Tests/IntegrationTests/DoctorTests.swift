@@ -1,0 +1,131 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusRedis
+import ApusSimulator
+import ApusTestKit
+import Foundation
+import NIOPosix
+import Testing
+
+/// `apus doctor` at a healthy installation and at sick ones.
+@Suite(.serialized) struct DoctorTests {
+    private struct Finding: Hashable {
+        let verdict: String
+        let check: String
+        let subject: String
+        let detail: String
+        let cure: String
+    }
+
+    private static func findings(_ answer: OperatorProgram.Answer) -> [Finding] {
+        (answer.json?["findings"]?.array ?? []).map { finding in
+            Finding(
+                verdict: finding["verdict"]?.string ?? "",
+                check: finding["check"]?.string ?? "",
+                subject: finding["of"]?.string ?? "",
+                detail: finding["detail"]?.string ?? "",
+                cure: finding["cure"]?.string ?? "",
+            )
+        }
+    }
+
+    /// The configuration of a dispatcher that was started and has ended.
+    private static func configuration(_ fleet: Fleet) async throws -> String {
+        let dispatcher = try await fleet.startDispatcher()
+        try await dispatcher.terminate()
+        return "\(dispatcher.directory)/apus.yaml"
+    }
+
+    @Test func `Where all is well nothing fails, and what is not well any more is named with its cure`() async throws {
+        try await Fleet.with(isAppendOnly: true) { fleet in
+            let file = try await Self.configuration(fleet)
+            let order = ["doctor", "--json", "--config", file, "--redis", fleet.redis.url]
+            let well = try OperatorProgram.run(order)
+            var findings = Self.findings(well)
+            #expect(well.code == 0 && well.json?["failed"]?.int64 == 0, "\(findings)")
+            let ok = Set(findings.filter { $0.verdict == "ok" }.map(\.check))
+            #expect(
+                ok == [
+                    "connection", "version", "eviction", "persistence", "replication", "clients", "listpack", "clock",
+                    "installation", "configuration", "credential",
+                ]
+            )
+            // A test's server has no limit.
+            #expect(findings.filter { $0.verdict == "warn" }.map(\.check) == ["memory"])
+            #expect(well.json?["ok"]?.int64 == 12 && well.json?["warnings"]?.int64 == 1)
+            let credentials = findings.filter { $0.check == "credential" }
+            #expect(credentials.map(\.subject) == ["\(Fleet.app)/apns/production", "\(Fleet.app)/fcm/production"])
+
+            // For people: the same lines, and their number below.
+            let text = try OperatorProgram.run(["doctor", "--config", file, "--redis", fleet.redis.url])
+            #expect(text.code == 0 && text.lines.last == "12 ok, 1 warnings, 0 failed")
+
+            // Nobody at the providers.
+            await fleet.simulator.stop()
+            let alone = try OperatorProgram.run(order)
+            findings = Self.findings(alone).filter { $0.verdict == "fail" }
+            #expect(alone.code == 1 && findings.map(\.check) == ["credential", "credential"])
+            #expect(findings.allSatisfy { $0.cure.contains("--offline") })
+            let offline = try OperatorProgram.run(order + ["--offline"])
+            #expect(offline.code == 0 && offline.json?["failed"]?.int64 == 0)
+
+            // A configuration with mistakes, and an account that is none.
+            var mistaken = try String(contentsOfFile: file, encoding: .utf8)
+            mistaken += "surprise: 1\nfeedback: {lease: soon}\n"
+            let broken = "\(fleet.folder)/broken.yaml"
+            try mistaken.write(toFile: broken, atomically: true, encoding: .utf8)
+            let refused = try OperatorProgram.run(
+                ["doctor", "--json", "--offline", "--config", broken, "--redis", fleet.redis.url]
+            )
+            findings = Self.findings(refused).filter { $0.verdict == "fail" }
+            #expect(refused.code == 1 && findings.map(\.check) == ["configuration", "configuration"])
+            #expect(findings.first?.subject == "all services" && findings.last?.subject == "feedback")
+            #expect(findings.first?.detail.contains("surprise (broken.yaml:") == true)
+        }
+    }
+
+    @Test func `A Redis that is set up wrongly is told what is wrong with it, and nothing is changed`() async throws {
+        let options = RedisServer.Options(
+            settings: ["maxmemory": "100mb", "maxmemory-policy": "allkeys-lru", "maxclients": "20"]
+        )
+        try await RedisServer.with(options) { server in
+            let answer = try OperatorProgram.run(["doctor", "--json", "--redis", server.tcpURL])
+            #expect(answer.code == 1)
+            let findings = Self.findings(answer)
+            func of(_ check: String) -> Finding? { findings.first { $0.check == check } }
+            #expect(of("eviction")?.verdict == "fail" && of("eviction")?.detail.contains("allkeys-lru") == true)
+            #expect(of("eviction")?.cure.contains("noeviction") == true)
+            #expect(of("memory")?.verdict == "ok")
+            #expect(of("persistence")?.verdict == "warn" && of("persistence")?.cure.contains("appendonly yes") == true)
+            #expect(of("installation")?.verdict == "fail" && of("installation")?.detail.contains("apus init") == true)
+            #expect(of("configuration")?.verdict == "warn")
+            #expect(of("connection")?.subject == "127.0.0.1:\(server.port)")
+            let policy = try await server.command("CONFIG", "GET", "maxmemory-policy").root.element(1)?.string
+            #expect(policy == "allkeys-lru")
+            #expect(try await server.command("DBSIZE").root.integer == 0)
+        }
+    }
+
+    @Test func `A Redis that is not there, and one that refuses, are told apart`() async throws {
+        let server = try await RedisServer.start()
+        let url = server.tcpURL
+        _ = try await server.command("ACL", "SETUSER", "limited", "on", ">secret", "~*", "+ping")
+        let limited = try OperatorProgram.run(
+            ["doctor", "--json", "--redis", url.replacing("://", with: "://limited:secret@")]
+        )
+        #expect(limited.code == 1)
+        #expect(Self.findings(limited).contains { $0.check == "connection" && $0.verdict == "warn" })
+        let stranger = try OperatorProgram.run(
+            ["doctor", "--json", "--redis", url.replacing("://", with: "://limited:wrong@")]
+        )
+        #expect(stranger.code == 1)
+        let connection = Self.findings(stranger).first { $0.check == "connection" }
+        #expect(connection?.verdict == "fail" && connection?.detail.contains("user and password") == true)
+        #expect(!String(decoding: stranger.output, as: UTF8.self).contains("wrong@"))
+        await server.stop()
+        let absent = try OperatorProgram.run(["doctor", "--json", "--redis", url])
+        #expect(absent.code == 1)
+        #expect(Self.findings(absent).contains { $0.check == "connection" && $0.detail.contains("is it running?") })
+    }
+}

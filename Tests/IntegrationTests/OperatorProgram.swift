@@ -1,0 +1,50 @@
+import ApusCore
+import ApusTestKit
+import Foundation
+
+/// `apus` as a script meets it.
+enum OperatorProgram {
+    /// What it said and how it ended.
+    struct Answer {
+        let code: Int32
+        let output: [UInt8]
+        let talk: String
+
+        var lines: [String] { String(decoding: self.output, as: UTF8.self).split(separator: "\n").map(String.init) }
+        var json: JSONValue? { try? JSONValue(parsing: self.output, bytesMax: 1 << 20) }
+    }
+
+    /// Runs it to its end.
+    ///
+    /// - Parameters:
+    ///   - input: what it reads.
+    ///   - environment: variables beside those of the tests; none of the tests' own begins with APUS_.
+    static func run(
+        _ arguments: [String],
+        input: [UInt8] = [],
+        environment: [String: String] = [:],
+    ) throws -> Answer {
+        let folder = try TemporaryDirectory.make("apus-operator")
+        defer { TemporaryDirectory.remove(folder) }
+        // Files on all sides: pipes would have to be read while they are written.
+        let (taken, given, said) = ("\(folder)/in", "\(folder)/out", "\(folder)/err")
+        try Data(input).write(to: URL(filePath: taken))
+        for file in [given, said] { try Data().write(to: URL(filePath: file)) }
+        let process = Process()
+        process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent().appending(path: "apus")
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("APUS_") }
+            .merging(environment) { _, own in own }
+        process.standardInput = FileHandle(forReadingAtPath: taken)
+        process.standardOutput = FileHandle(forWritingAtPath: given)
+        process.standardError = FileHandle(forWritingAtPath: said)
+        try process.run()
+        process.waitUntilExit()
+        return Answer(
+            code: process.terminationStatus,
+            output: Array(try Data(contentsOf: URL(filePath: given))),
+            talk: try String(contentsOfFile: said, encoding: .utf8),
+        )
+    }
+}
