@@ -37,7 +37,12 @@ import Testing
         async throws
     {
         try await Fleet.with { fleet in
-            let devices = try await fleet.register(300, providers: [.apns], topics: { _ in ["news"] })
+            let devices = try await fleet.register(
+                300,
+                providers: [.apns],
+                topics: { _ in ["news"] },
+                tokenKind: .voip,
+            )
             let certificate = try Self.write(fleet, ["\(Self.bundleID).voip"])
             let dispatcher = try await fleet.start("dispatcher", certificate: certificate)
             let feedback = try await fleet.startFeedback()

@@ -129,7 +129,7 @@ struct DirectSend: Sendable {
             tables[route.number, default: RecipientTable()].append(
                 device,
                 route,
-                self.context.activity,
+                of: self.context,
                 now: self.handler.clock.now(),
             )
         }
@@ -273,11 +273,11 @@ struct DirectSend: Sendable {
 extension RecipientTable {
     /// Adds a device as the store has it.
     ///
-    /// - Parameter activity: which of its tokens it is sent to; nil: its own.
+    /// - Parameter send: says which of its tokens it is sent to.
     fileprivate mutating func append(
         _ device: StoredDevice,
         _ context: RouteContext,
-        _ activity: ActivityAddress?,
+        of send: SendContext,
         now: UnixMilliseconds,
     ) {
         var row = Row(
@@ -291,7 +291,12 @@ extension RecipientTable {
         }
         row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
         row.isInstallation = device.record.tokenKind == .installation
-        guard let activity else { return self.append(row, token: device.record.token) }
+        guard let activity = send.activity else {
+            guard device.record.tokenKind.takes(send.kind, of: device.realm.provider) else {
+                return self.append(row, outcome: .skipped, reason: .notMatching)
+            }
+            return self.append(row, token: device.record.token)
+        }
         guard let address = activity.address(of: device.record, now: now) else {
             return self.append(row, outcome: .skipped, reason: .notMatching)
         }

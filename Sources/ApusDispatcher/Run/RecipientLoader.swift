@@ -226,6 +226,9 @@ extension RecipientTable {
             case .none: return self.skip(row, .notMatching)
             case .suspect: return self.skip(row, .badToken)
             }
+        } else {
+            // One of another service would be called bad under this one's topic, and be deleted for it.
+            guard view.tokenKind.takes(send.kind, of: realm.provider) else { return self.skip(row, .notMatching) }
         }
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
         self.rows[row].tokenLength = UInt16(clamping: token.count)

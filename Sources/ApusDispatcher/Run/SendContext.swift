@@ -24,6 +24,8 @@ final class SendContext: Sendable {
     let trace: TraceContext?
     /// Which token of each device it goes to; nil: the device's own, or one that the command names.
     let activity: ActivityAddress?
+    /// What it is: which tokens take it.
+    let kind: Notification.Kind
     /// The routes of the app, rendered.
     let routes: [RouteNumber: RouteContext]
 
@@ -56,6 +58,7 @@ final class SendContext: Sendable {
         self.predicate = predicate
         self.trace = Self.trace(of: command, send: send)
         self.activity = ActivityAddress(command)
+        self.kind = command.notification.kind
         self.routes = routes
     }
 

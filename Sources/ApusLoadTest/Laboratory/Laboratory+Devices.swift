@@ -39,6 +39,7 @@ extension Laboratory {
         providers: [Provider] = [.apns, .fcm],
         topics: @Sendable (Int) -> [String] = { _ in [] },
         user: @Sendable (Int) -> String = { _ in "" },
+        tokenKind: TokenKind = .device,
     ) async throws -> [LaboratoryDevice] {
         let devices = (0..<count).map { LaboratoryDevice(app: app, index: $0, providers: providers) }
         try await self.installation.store.load(try AppID(app), count: count) { index in
@@ -46,6 +47,7 @@ extension Laboratory {
             var registration = DeviceRegistration(device: device.id, provider: device.provider, token: device.token)
             registration.topics = topics(index)
             registration.user = user(index)
+            registration.tokenKind = tokenKind
             return registration
         }
         return devices
