@@ -22,6 +22,22 @@ import Testing
         #expect(shelf.use("weekly", now: now.advanced(byMilliseconds: -1)) == nil)
     }
 
+    @Test func `What says how long is left is made anew after a while, however often it is used`() {
+        var shelf = ContextShelf<String>()
+        shelf.keep("first", "campaign", now: Self.now)
+        shelf.weigh("campaign", 100, ageMillisecondsMax: 60_000)
+        for second in stride(from: Int64(0), through: 60, by: 20) {
+            #expect(shelf.use("campaign", now: Self.now.advanced(byMilliseconds: second * 1_000)) == "first")
+        }
+        #expect(shelf.use("campaign", now: Self.now.advanced(byMilliseconds: 60_001)) == nil)
+        #expect(shelf.count == 0 && shelf.byteCount == 0)
+        // A new one counts from when it was kept.
+        let later = Self.now.advanced(byMilliseconds: 60_001)
+        shelf.keep("second", "campaign", now: later)
+        shelf.weigh("campaign", 100, ageMillisecondsMax: 60_000)
+        #expect(shelf.use("campaign", now: later.advanced(byMilliseconds: 30_000)) == "second")
+    }
+
     @Test func `The shelf keeps so many, and so many bytes of them`() {
         var shelf = ContextShelf<Int>(pagesMax: 4, bytesMax: 1_000)
         for number in 0..<6 {

@@ -10,6 +10,9 @@ struct ContextShelf<Context> {
         /// In the order of uses.
         var use: UInt64
         var usedAt: UnixMilliseconds
+        var keptAt: UnixMilliseconds
+        /// How old it may become, however often it is used; nil: any age.
+        var ageMillisecondsMax: Int64?
     }
 
     private let pagesMax: Int
@@ -44,6 +47,10 @@ struct ContextShelf<Context> {
             self.drop(key)
             return nil
         }
+        if let ageMax = page.ageMillisecondsMax, now.milliseconds(since: page.keptAt) > ageMax {
+            self.drop(key)
+            return nil
+        }
         self.uses += 1
         self.pages[key]?.use = self.uses
         self.pages[key]?.usedAt = now
@@ -54,15 +61,16 @@ struct ContextShelf<Context> {
     mutating func keep(_ context: Context, _ key: String, now: UnixMilliseconds) {
         self.drop(key)
         self.uses += 1
-        self.pages[key] = Page(context: context, use: self.uses, usedAt: now)
+        self.pages[key] = Page(context: context, use: self.uses, usedAt: now, keptAt: now)
         self.makeRoom(beside: key)
     }
 
-    /// Says how much that weighs.
-    mutating func weigh(_ key: String, _ byteCount: Int) {
+    /// Says how much that weighs, and how old it may become.
+    mutating func weigh(_ key: String, _ byteCount: Int, ageMillisecondsMax: Int64? = nil) {
         guard let page = self.pages[key] else { return }
         self.byteCount += byteCount - page.byteCount
         self.pages[key]?.byteCount = byteCount
+        self.pages[key]?.ageMillisecondsMax = ageMillisecondsMax
         self.makeRoom(beside: key)
     }
 
