@@ -43,7 +43,13 @@ struct DispatchHandler: Sendable {
     private func command(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         let now = self.clock.now()
         let start = self.clock.nanosecondsSince1970()
-        switch IntakeDecision(message: entry.message, now: now, isFirstDelivery: entry.deliveries == 1) {
+        let decision = IntakeDecision(
+            message: entry.message,
+            writtenAt: entry.writtenAt,
+            now: now,
+            isFirstDelivery: entry.deliveries == 1,
+        )
+        switch decision {
         case .refuse(let cause, let problem, let app, let send):
             try await self.refuse(entry, cause, problem, command: nil, app: app, send: send, now: now)
         case .expired(let command):

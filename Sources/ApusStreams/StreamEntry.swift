@@ -1,3 +1,5 @@
+public import ApusCore
+
 /// One message as a consumer gets it.
 public struct StreamEntry: Hashable, Sendable {
     /// The key of its stream.
@@ -22,6 +24,14 @@ public struct StreamEntry: Hashable, Sendable {
 
     /// Where it came from, for ever: "<stream>/<id>".
     public var origin: String { "\(self.stream)/\(self.id)" }
+
+    /// When Redis took it, by its own clock; nil: the id was chosen by the writer, and is no time.
+    public var writtenAt: UnixMilliseconds? {
+        guard let milliseconds = Int64(self.id.prefix { $0 != "-" }), milliseconds >= 1_000_000_000_000 else {
+            return nil
+        }
+        return UnixMilliseconds(milliseconds)
+    }
 
     /// Whether it must run alone: delivered again and again without progress, it may be what ends its owners.
     var isSuspect: Bool {

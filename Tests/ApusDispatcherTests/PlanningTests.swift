@@ -122,6 +122,29 @@ import Testing
         guard case .plan = again else { throw NotExpected() }
     }
 
+    @Test func `A time to live of a command without a time counts from when Redis took it, at every look`() throws {
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        command.notification.expiry = .ttl(milliseconds: 60_000)
+        let written = self.now.advanced(byMilliseconds: -59_000)
+        func decide(_ now: UnixMilliseconds, isFirst: Bool = true) throws -> IntakeDecision {
+            IntakeDecision(message: try command.encode(), writtenAt: written, now: now, isFirstDelivery: isFirst)
+        }
+        let end = written.advanced(byMilliseconds: 60_000)
+        guard case .plan(let first, due: nil) = try decide(self.now) else { throw NotExpected() }
+        guard case .plan(let again, due: nil) = try decide(end, isFirst: false) else { throw NotExpected() }
+        for taken in [first, again] {
+            #expect(taken.publishedAt(now: end) == written && taken.deadline(now: end) == end)
+        }
+        guard case .expired = try decide(end) else { throw NotExpected() }
+        // A clock of Redis' that is ahead does not lengthen it, and the publisher's own time stands.
+        let ahead = IntakeDecision(message: try command.encode(), writtenAt: end, now: self.now)
+        guard case .plan(let early, due: nil) = ahead else { throw NotExpected() }
+        #expect(early.publishedAt(now: end) == self.now)
+        command.publishedAtNanoseconds = self.now.value * 1_000_000
+        guard case .plan(let own, due: nil) = try decide(self.now) else { throw NotExpected() }
+        #expect(own.publishedAt(now: end) == self.now)
+    }
+
     @Test func `What is not a command is malformed, whatever the bytes`() {
         for bytes in [[], [0xff], [0x0a, 0x05, 0x61], Array(repeating: 0x08, count: 300)] as [[UInt8]] {
             #expect(self.code(IntakeDecision(message: bytes, now: self.now)) == "malformed")

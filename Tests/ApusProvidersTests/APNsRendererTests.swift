@@ -239,6 +239,31 @@ struct APNsRendererTests {
         #expect(refusal { _ = try renderAPNs(notification(.liveActivity)) } == "missing_value \(field)")
     }
 
+    @Test("a Live Activity's change is dated when it was to go out, however late it is written")
+    func liveActivityDate() throws {
+        func timestamp(notBefore: Int64?, renderedAfter seconds: Int64, own: Int64? = nil) throws -> JSONValue? {
+            let change = notification(.liveActivity) {
+                var activity = Notification.LiveActivity(event: .update)
+                activity.contentStateJSON = "{}"
+                activity.timestamp = own.map { UnixMilliseconds(seconds: $0) }
+                $0.liveActivity = activity
+            }
+            let context = RenderContext(
+                send: try SendID("s"),
+                publishedAt: UnixMilliseconds(seconds: 1_700_000_000),
+                notBefore: notBefore.map { UnixMilliseconds(seconds: $0) },
+                now: UnixMilliseconds(seconds: 1_700_000_000 + seconds),
+            )
+            let rendered = try APNsRenderer(bundleID: "a.b").render(change, context: context).base
+            return try rendered.body.json()["aps"]?["timestamp"]
+        }
+        #expect(try timestamp(notBefore: nil, renderedAfter: 0) == 1_700_000_000)
+        #expect(try timestamp(notBefore: nil, renderedAfter: 3_600) == 1_700_000_000)
+        #expect(try timestamp(notBefore: 1_700_000_600, renderedAfter: 3_600) == 1_700_000_600)
+        #expect(try timestamp(notBefore: 1_600_000_000, renderedAfter: 3_600) == 1_700_000_000)
+        #expect(try timestamp(notBefore: nil, renderedAfter: 3_600, own: 1_700_000_007) == 1_700_000_007)
+    }
+
     @Test("what belongs to another event of a Live Activity is refused")
     func liveActivityEvents() throws {
         func change(

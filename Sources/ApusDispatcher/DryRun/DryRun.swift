@@ -201,7 +201,8 @@ package struct DryRun: Sendable {
         let terms = RenderContext(
             send: try SendID(context.send),
             publishedAt: context.command.publishedAt(now: now),
-            now: now
+            notBefore: context.command.notBefore,
+            now: now,
         )
         let locales = [""] + notification.variants.map(\.locale)
         var renderings: [DryRunReport.Rendering] = []
@@ -260,7 +261,8 @@ package struct DryRun: Sendable {
         let terms = RenderContext(
             send: try SendID(context.send),
             publishedAt: context.command.publishedAt(now: now),
-            now: now
+            notBefore: context.command.notBefore,
+            now: now,
         )
         let rendered = try FCMRenderer.render(
             context.command.notification,

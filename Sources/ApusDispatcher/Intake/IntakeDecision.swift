@@ -19,9 +19,17 @@ enum IntakeDecision: Equatable, Sendable {
 
     /// Decides. What the providers' rules say of the notification comes later, when it is written out.
     ///
-    /// - Parameter isFirstDelivery: else the command may be under way already, and is not told as expired.
-    init(message: [UInt8], now: UnixMilliseconds, isFirstDelivery: Bool = true) {
-        let command: SendCommand
+    /// - Parameters:
+    ///   - writtenAt: when Redis took it: what counts as its publication if it names none. It goes on with the command, for a time to
+    ///     live that counted from each look at it would never end.
+    ///   - isFirstDelivery: else the command may be under way already, and is not told as expired.
+    init(
+        message: [UInt8],
+        writtenAt: UnixMilliseconds? = nil,
+        now: UnixMilliseconds,
+        isFirstDelivery: Bool = true,
+    ) {
+        var command: SendCommand
         do throws(MessageError) {
             command = try SendCommand.decode(message)
         } catch {
@@ -34,6 +42,9 @@ enum IntakeDecision: Equatable, Sendable {
         } catch {
             self = .refuse(.invalid, error, app: command.app, send: command.id)
             return
+        }
+        if command.publishedAtNanoseconds == 0 {
+            command.publishedAtNanoseconds = min(writtenAt ?? now, now).value * 1_000_000
         }
         let due = command.notBefore.flatMap { $0 > now ? $0 : nil }
         if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= due ?? now {
@@ -158,7 +169,7 @@ extension SendCommand {
     /// When it loses its worth; nil: never. A message that may be tried once only has no expiry here: the provider is told so, and a
     /// retry gives up by its policy.
     ///
-    /// - Parameter now: what counts as the time of publication when the command names none.
+    /// - Parameter now: what counts as the time of publication when the command names none: only before it was taken.
     func deadline(now: UnixMilliseconds) -> UnixMilliseconds? {
         guard let expiry = self.notification.expiry, !expiry.isOneAttempt else { return nil }
         return expiry.deadline(publishedAt: self.publishedAt(now: now))

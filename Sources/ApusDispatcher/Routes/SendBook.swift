@@ -14,6 +14,8 @@ actor SendBook {
     static let contextBytesMax = 16 * 1_024 * 1_024
     /// What was not used for longer is loaded again. Half of what a ledger is kept at least.
     static let idleMillisecondsMax: Int64 = 30_000
+    /// How old a context with an expiry becomes: FCM is told how long is left, which is written out with it.
+    static let ageMillisecondsMax: Int64 = 60_000
 
     private let streams: SendStreams
     private let store: DeviceStore
@@ -50,7 +52,13 @@ actor SendBook {
                 self.shelf.drop(key)
                 return nil
             }
-            if known == nil { self.shelf.weigh(key, try context.byteCount()) }
+            if known == nil {
+                self.shelf.weigh(
+                    key,
+                    try context.byteCount(),
+                    ageMillisecondsMax: context.expiresAt == nil ? nil : Self.ageMillisecondsMax,
+                )
+            }
             return context
         } catch {
             self.shelf.drop(key)
@@ -66,7 +74,12 @@ actor SendBook {
         let contexts = try self.routes.render(
             command,
             app: app,
-            context: RenderContext(send: try SendID(send), publishedAt: publishedAt, now: now),
+            context: RenderContext(
+                send: try SendID(send),
+                publishedAt: publishedAt,
+                notBefore: command.notBefore,
+                now: now,
+            ),
         )
         for route in contexts.values { self.instruments.note(route) }
         return SendContext(

@@ -14,16 +14,18 @@ enum APNsPayload {
 
     /// The `aps` object of a notification.
     ///
-    /// - Parameter withAlert: false leaves the words to somebody else (FCM fills them in).
+    /// - Parameters:
+    ///   - dueAt: what a Live Activity's change is dated when the publisher does not say.
+    ///   - withAlert: false leaves the words to somebody else (FCM fills them in).
     static func aps(
         _ notification: Notification,
-        now: UnixMilliseconds,
+        dueAt: UnixMilliseconds,
         withAlert: Bool = true
     ) throws(Problem) -> JSONObject {
         switch notification.kind {
         case .background: return ["content-available": 1]
         case .widgets, .controls: return ["content-changed": true]
-        case .liveActivity: return try Self.liveActivity(notification, now: now)
+        case .liveActivity: return try Self.liveActivity(notification, dueAt: dueAt)
         case .alert, .voip, .complication, .fileProvider, .mdm, .location, .pushToTalk: break
         }
         var aps: JSONObject = [:]
@@ -90,12 +92,14 @@ enum APNsPayload {
 
     /// Source:
     /// https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
-    private static func liveActivity(_ notification: Notification, now: UnixMilliseconds) throws(Problem) -> JSONObject
-    {
+    private static func liveActivity(
+        _ notification: Notification,
+        dueAt: UnixMilliseconds,
+    ) throws(Problem) -> JSONObject {
         guard let activity = notification.liveActivity else { preconditionFailure("checked by NotificationRules") }
         let field = "notification.live_activity"
         var aps: JSONObject = [
-            "timestamp": .integer((activity.timestamp ?? now).seconds),
+            "timestamp": .integer((activity.timestamp ?? dueAt).seconds),
             "event": .string(Self.word(activity.event)),
         ]
         if let state = try FieldRules.jsonObject(activity.contentStateJSON, "\(field).content_state_json") {

@@ -72,7 +72,7 @@ package struct APNsRenderer: Sendable {
         override: JSONObject?,
         context: RenderContext,
     ) throws(Problem) -> JSONObject {
-        let aps = try APNsPayload.aps(notification, now: context.now)
+        let aps = try APNsPayload.aps(notification, dueAt: context.dueAt)
         // Device management has a payload of its own: {"mdm":"…"}.
         var payload: JSONObject = notification.kind == .mdm && aps.isEmpty ? [:] : ["aps": .object(aps)]
         if !notification.image.isEmpty { payload["image"] = .string(notification.image) }

@@ -7,7 +7,10 @@ package struct RenderContext: Hashable, Sendable {
     package let send: SendID
     /// When it was published: a time to live counts from here.
     package let publishedAt: UnixMilliseconds
-    /// When it is rendered: FCM is told how long is left, and a Live Activity when it was sent.
+    /// When it was to go out: what a Live Activity's change is dated. The same whenever it is rendered, for of two changes a
+    /// device keeps the one with the later date, and a retry of the older must not pass for it.
+    package let dueAt: UnixMilliseconds
+    /// When it is rendered: FCM is told how long is left.
     package let now: UnixMilliseconds
 
     /// The member of an APNs payload that carries the send's id, so that apps can tell what became of it.
@@ -16,9 +19,17 @@ package struct RenderContext: Hashable, Sendable {
     package static let fcmSendKey = "apus_send"
 
     /// A context.
-    package init(send: SendID, publishedAt: UnixMilliseconds, now: UnixMilliseconds) {
+    ///
+    /// - Parameter notBefore: the later time that the publisher asked for, if any.
+    package init(
+        send: SendID,
+        publishedAt: UnixMilliseconds,
+        notBefore: UnixMilliseconds? = nil,
+        now: UnixMilliseconds,
+    ) {
         self.send = send
         self.publishedAt = publishedAt
+        self.dueAt = max(publishedAt, notBefore ?? publishedAt)
         self.now = now
     }
 }

@@ -132,7 +132,7 @@ struct FCMPlatforms {
         } else {
             let aps = try APNsPayload.aps(
                 self.notification,
-                now: self.context.now,
+                dueAt: self.context.dueAt,
                 withAlert: !self.isShared || self.needsOwnAlert || override != nil,
             )
             payload = aps.isEmpty ? [:] : ["aps": .object(aps)]

@@ -209,7 +209,7 @@ struct  Apus__V1__SendCommand
    */
   char *idempotency_key;
   /*
-   * nanoseconds since 1970; for latency, never for decisions
+   * nanoseconds since 1970: ttl_ms counts from here; 0: when Redis took it
    */
   int64_t published_at_ns;
   int64_t not_before_ms;
