@@ -69,6 +69,9 @@ public enum Misconfiguration: Hashable, Sendable {
     case credential
     /// The topic, project or environment of the route is wrong: pause the route.
     case route
+    /// The project, the route or its rights may be wrong, or this request alone: refuses the message, and pauses the route
+    /// when it goes on.
+    case unclear
     /// The provider cannot reach its own partner with our credentials (FCM towards Apple): pause that part only.
     case partnerCredential
 }

@@ -117,6 +117,8 @@ package struct FeedbackMetrics: MetricSet {
     package let guardTrips: CounterBy<Provider>
     /// Routes in quarantine, as Redis has it: the same for every replica.
     package let quarantinedRoutes: GaugeBy<Provider>
+    /// Routes stopped because the provider calls our set-up wrong, as Redis has it: the same for every replica.
+    package let faultyRoutes: GaugeBy<Provider>
     /// Suspects who wait to be deleted, as Redis has it: the same for every replica.
     package let suspects: GaugeBy<Provider>
     /// Suspects in quarantine, as Redis has it: the same for every replica.
@@ -171,6 +173,12 @@ package struct FeedbackMetrics: MetricSet {
         self.quarantinedRoutes = catalogue.gauge(
             "apus_feedback_quarantined_routes",
             "Routes in quarantine: `apus quarantine list`. The same number on every replica.",
+            by: .all,
+        )
+        self.faultyRoutes = catalogue.gauge(
+            "apus_feedback_faulty_routes",
+            "Routes stopped because the provider calls our set-up wrong: `apus lag` says in which word. "
+                + "The same number on every replica.",
             by: .all,
         )
         self.suspects = catalogue.gauge(

@@ -235,6 +235,9 @@ public final class Simulator: Sendable {
     @discardableResult
     public func addScript(_ script: FaultScript) -> Bool { self.world.faults.add(script) }
 
+    /// Nothing goes wrong any more: neither the plan nor a script strikes.
+    public func clearFaults() { self.world.faults.clear() }
+
     /// Closes a provider's listener and all its connections, or opens it again at the same port. Idempotent.
     ///
     /// While it is closed, connections are refused. A port that the system chose may be taken meanwhile: for this, choose one

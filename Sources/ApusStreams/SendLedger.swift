@@ -28,6 +28,10 @@ public struct SendLedger: Hashable, Sendable {
     public var unplanned: UInt32 = 0
     /// How often it was opened again after its end, by a plan that was replayed.
     public var reopened: UInt32 = 0
+    /// Fields of the message that a provider called wrong, of which route; empty: none.
+    public var blamedFields: [String] = []
+    /// The field for which a provider refused everybody, so that whoever was left of the route was rejected unsent; nil: none did.
+    public var refusedField: String?
     /// Recipients per second that it may reach; 0: as many as its routes allow.
     public var ratePerSecond: UInt32 = 0
     /// Recipients found so far.
@@ -48,16 +52,27 @@ public struct SendLedger: Hashable, Sendable {
         return self.planned > closed ? self.planned - closed : 0
     }
 
-    /// Why not everybody was looked for whom it was meant for; nil: everybody was, or is still to be.
+    /// What is wrong with it as a whole: not everybody was looked for whom it was meant for, or a provider refuses its message; nil:
+    /// nothing of that kind.
     public var problem: Problem? {
         if self.unplanned > 0 {
             let detail =
                 "some of its recipients were never looked for: a plan of it is a dead letter, and goes on when replayed"
             return Problem(code: "incomplete", field: "target", detail: detail)
         }
-        guard self.isExpired else { return nil }
+        if let refusedField {
+            let detail = "a provider refuses the message for everybody: whoever was left was rejected unsent"
+            return Problem(code: "message_refused", field: refusedField, detail: detail)
+        }
+        guard self.isExpired else { return self.blame }
         let detail = "it lost its worth before all its recipients were found"
         return Problem(code: "expired", field: "notification.expiry", detail: detail)
+    }
+
+    private var blame: Problem? {
+        guard let field = self.blamedFields.first else { return nil }
+        let detail = "a provider refused the message for some recipients"
+        return Problem(code: "message_partly_refused", field: field, detail: detail)
     }
 
     /// The name of a count in the hash.
@@ -81,9 +96,12 @@ public struct SendLedger: Hashable, Sendable {
             case "accepted_at": self.acceptedAt = Int64(value).map { UnixMilliseconds($0) }
             case "first_at": self.firstAt = Int64(value).map { UnixMilliseconds($0) }
             case "last_at": self.lastAt = Int64(value).map { UnixMilliseconds($0) }
+            case _ where name.hasPrefix("refused:"): self.refusedField = value
+            case _ where name.hasPrefix("blamed:"): self.blamedFields.append(value)
             default: self.addCount(name, value)
             }
         }
+        self.blamedFields.sort()
         self.counts.sort {
             ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < (
                 $1.provider, $1.outcome.rawValue, $1.reason.rawValue

@@ -46,7 +46,7 @@ package struct SendStatus: Hashable, Sendable {
     package var firstAt: UnixMilliseconds?
     /// When the last recipient ended.
     package var lastAt: UnixMilliseconds?
-    /// Why it was not taken, or not everybody was looked for; nil: nothing of that kind.
+    /// Why it was not taken, or what is wrong with it as a whole; nil: nothing of that kind.
     package var problem: Problem?
 
     /// A send that nothing is known of.

@@ -47,6 +47,8 @@ package struct LeaseRequest: Hashable, Sendable {
     package var refusals = 0
     /// How long everybody is to stop for; 0: go on.
     package var cutMilliseconds: Int64 = 0
+    /// What the provider calls wrong with our set-up, in its word: stops the route until an operator lets it go on; empty: nothing.
+    package var fault = ""
 
     /// Asks for nothing.
     package init() {}
@@ -56,7 +58,7 @@ package struct LeaseRequest: Hashable, Sendable {
 package struct Lease: Hashable, Sendable {
     /// Permits; nil: there is no limit.
     package var permits: Int?
-    /// Whether an operator, or the mass-failure guard, has stopped the route.
+    /// Whether an operator, the mass-failure guard, or a provider's word about our set-up has stopped the route.
     package var isPaused = false
     /// How long everybody is to stop for; 0: go on.
     package var cutMilliseconds: Int64 = 0
@@ -101,6 +103,7 @@ extension SendStreams {
                 .integer(request.use), .integer(request.ahead), .integer(request.held), .integer(request.used),
                 .integer(request.refusals), .integer(request.cutMilliseconds),
                 .integer(limiter.forgetMilliseconds ?? 0), .text(microseconds.map { String($0) } ?? ""),
+                .text(request.fault),
             ],
         )
         let options = RedisClient.Options(patience: .zero)
@@ -147,10 +150,22 @@ extension SendStreams {
 
     /// How a route stands for the whole fleet.
     package struct RouteState: Hashable, Sendable {
-        /// Whether an operator or the mass-failure guard has stopped it.
-        package var isPaused = false
+        /// Who has stopped a route.
+        package enum Stop: Hashable, Sendable {
+            /// An operator.
+            case byOperator
+            /// The mass-failure guard.
+            case byGuard
+            /// A dispatcher, because the provider calls our set-up wrong: in its word.
+            case byFault(String)
+        }
+
+        /// Who has stopped it; nil: it goes on.
+        package var stop: Stop?
+        /// Whether nothing is sent.
+        package var isPaused: Bool { self.stop != nil }
         /// Whether it was the guard.
-        package var isPausedByGuard = false
+        package var isPausedByGuard: Bool { self.stop == .byGuard }
         /// The rate that counts, per second: an operator's, else the configuration's as a dispatcher last told it; nil: none.
         package var ratePerSecond: Double?
         /// Whether that rate is an operator's.
@@ -170,8 +185,12 @@ extension SendStreams {
         )
         let answer = reply.root
         var state = RouteState()
-        state.isPaused = answer[0].number != 0
-        state.isPausedByGuard = answer[0].number == 2
+        switch answer[0].number {
+        case 0: break
+        case 2: state.stop = .byGuard
+        case 3: state.stop = .byFault(answer[5].text)
+        default: state.stop = .byOperator
+        }
         let override = Double(answer[1].text)
         let rate = override ?? Double(answer[2].text) ?? 0
         state.isOverridden = override != nil

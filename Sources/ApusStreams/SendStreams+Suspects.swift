@@ -105,6 +105,8 @@ extension SendStreams {
         package var causeSuspects = 0
         /// Among how many answers that judged tokens.
         package var causeAnswers = 0
+        /// What the provider calls wrong with our set-up, if the route is stopped for that; nil: it is not.
+        package var fault: String?
 
         /// No suspects.
         package init() {}
@@ -124,6 +126,7 @@ extension SendStreams {
         state.quarantinedAt = Int64(answer[1].text).map { UnixMilliseconds($0) }
         let counts = answer[2].text.split(separator: "/").compactMap { Int($0) }
         if counts.count == 2 { (state.causeSuspects, state.causeAnswers) = (counts[0], counts[1]) }
+        if !answer[3].text.isEmpty { state.fault = answer[3].text }
         return state
     }
 

@@ -151,6 +151,8 @@ extension SendStreams {
             case paused
             /// Close what is left: the send is stopped for good.
             case cancelled
+            /// Close what is left: the provider refuses the message, whomever it is for.
+            case refused
             /// Send nothing more: the send is complete without this unit.
             case done
             /// Stop: another owns the unit, or has reported in this one's place; nothing was written.
@@ -177,6 +179,24 @@ extension SendStreams {
         case leave
     }
 
+    /// What a provider says of a send's message, for the ledger.
+    package struct Blame: Hashable, Sendable {
+        /// The field that it calls wrong.
+        package var field: String
+        /// Who says so.
+        package var provider: Provider
+        /// Whether everybody whom the teller has sent to was refused for it: unless the ledger knows of somebody at this provider
+        /// who was not, nobody else of the route is sent to.
+        package var isByAll: Bool
+
+        /// A word about a message.
+        package init(field: String, provider: Provider, isByAll: Bool) {
+            self.field = field
+            self.provider = provider
+            self.isByAll = isByAll
+        }
+    }
+
     /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing. Without a journal it writes nothing.
     ///
     /// The same report twice, as after a lost answer, is written once.
@@ -188,6 +208,7 @@ extension SendStreams {
         journal: UnitJournal?,
         outcomes: OutcomeBatch? = nil,
         retries: [Retry] = [],
+        blame: Blame? = nil,
         next: NextStep,
     ) async throws -> Verdict {
         precondition(journal != nil || (outcomes == nil && retries.isEmpty), "what is written has a number")
@@ -201,6 +222,10 @@ extension SendStreams {
             arguments.append(.bytes(try retry.unit.encode()))
         }
         for retry in retries { arguments.append(.text(StreamKeys.workName(retry.unit.route, retry.unit.lane))) }
+        if let blame {
+            let taken = OutcomeCount(provider: blame.provider, outcome: .accepted, reason: .none, count: 0)
+            arguments += [.text(blame.field), .text(blame.isByAll ? SendLedger.field(taken) : "")]
+        }
         let asked = arguments
         let writes = journal != nil || next == .finish || next == .leave
         let reply = try await self.call(

@@ -327,6 +327,14 @@ extension AlertCase {
             ],
         ),
         AlertCase(
+            "ApusRouteFaulty",
+            .critical,
+            fires: 6,
+            resolved: 12,
+            [provider("feedback_faulty_routes", "", "0x4 1x5 0x20")],
+            silent: [provider("feedback_faulty_routes", "", "0x40")],
+        ),
+        AlertCase(
             "ApusUnregisteredSurge",
             .info,
             interval: 10,

@@ -91,6 +91,37 @@ import Testing
         #expect(run.isFinished)
     }
 
+    @Test func `D7 Who meets a fault of the route waits in the unit, and that is no attempt`() {
+        var run = self.run(3)
+        while run.takeNext() != nil {}
+        #expect(self.answer(&run, 0, .misconfigured(.route), status: 400) == .sendAgain)
+        run.accepted(1, now: self.now)
+        #expect(run.hasNext && !run.isFinished)
+        // Stopped, as when the process ends: it stays open for whoever takes the unit next.
+        run.stop()
+        #expect(self.answer(&run, 2, .misconfigured(.route), status: 400) == .sendAgain)
+        #expect(run.isFinished && !run.hasNext)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.bitmap == [0b010] && taken.retries.isEmpty && self.counts(taken) == ["accepted none 1"])
+    }
+
+    @Test func `D7 Who meets a fault of the route after the send was cancelled is cancelled`() {
+        var run = self.run(2)
+        while run.takeNext() != nil {}
+        #expect(self.answer(&run, 0, .misconfigured(.route), status: 400) == .sendAgain)
+        run.closeRest(.cancelled, .cancelled, now: self.now)
+        #expect(self.answer(&run, 1, .misconfigured(.route), status: 400) == .settled)
+        #expect(run.isFinished)
+        #expect(self.counts(run.takeReport(now: self.now)) == ["cancelled cancelled 2"])
+    }
+
+    @Test func `D44 D47 What may be about this message alone is refused`() {
+        var run = self.run(1)
+        while run.takeNext() != nil {}
+        #expect(self.answer(&run, 0, .misconfigured(.unclear), status: 404) == .settled)
+        #expect(self.counts(run.takeReport(now: self.now)) == ["rejected credentials 1"])
+    }
+
     @Test func `Retries are held for company and grouped by their second`() {
         var run = self.run(3)
         while run.takeNext() != nil {}

@@ -165,10 +165,10 @@ struct APNsAnswerTests {
         #expect(self.outcome(599, reason: "FooBar") == .deferred(Deferral(.providerUnavailable)))
     }
 
-    @Test("D44 an empty 403 fails for the credentials, and drops nothing")
+    @Test("D44 an empty 403 may be a fault of the route, and drops nothing")
     func emptyForbidden() {
-        #expect(self.outcome(403) == .rejected(.credentials))
-        #expect(self.outcome(403, "<html>") == .rejected(.credentials))
+        #expect(self.outcome(403) == .misconfigured(.unclear))
+        #expect(self.outcome(403, "<html>") == .misconfigured(.unclear))
     }
 
     @Test("a reason under another class of status is not believed")

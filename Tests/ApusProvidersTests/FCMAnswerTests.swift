@@ -46,8 +46,8 @@ struct FCMAnswerTests {
 
     @Test("D47 a bare 404 keeps the token")
     func bareNotFound() {
-        #expect(self.answer(404, "NOT_FOUND").outcome() == .rejected(.credentials))
-        #expect(FCMAnswer(status: 404, body: []).outcome() == .rejected(.credentials))
+        #expect(self.answer(404, "NOT_FOUND").outcome() == .misconfigured(.unclear))
+        #expect(FCMAnswer(status: 404, body: []).outcome() == .misconfigured(.unclear))
     }
 
     @Test("D48 not a valid registration token: suspect")
@@ -90,6 +90,26 @@ struct FCMAnswerTests {
             self.answer(400, "INVALID_ARGUMENT", Self.fcm("INVALID_ARGUMENT"), Self.apns(410, reason)).outcome() == dead
         )
         #expect(self.answer(404, "NOT_FOUND", Self.fcm("UNREGISTERED"), Self.apns(410, reason)).outcome() == dead)
+    }
+
+    @Test("D51 a field of the message is blamed; a token's, or what Apple says, is not")
+    func blamedField() {
+        func blamed(_ fields: [String], _ more: String = "") -> String? {
+            let violations = fields.map { #"{"field":"\#($0)","description":"Invalid value"}"# }.joined(separator: ",")
+            let body =
+                #"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT","details":["#
+                + #"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[\#(violations)]}\#(more)]}}"#
+            return FCMAnswer(status: 400, body: Array(body.utf8)).blamedField
+        }
+        #expect(blamed(["message.android.ttl"]) == "message.android.ttl")
+        #expect(blamed(["message.android.ttl", "message.token"]) == nil)
+        #expect(blamed(["message.fid"]) == nil && blamed([]) == nil)
+        let apple =
+            #",{"@type":"type.googleapis.com/google.firebase.fcm.v1.ApnsError","statusCode":400,"#
+            + #""reason":"PayloadTooLarge"}"#
+        #expect(blamed(["message.android.ttl"], apple) == nil)
+        #expect(FCMAnswer(status: 400, body: Array("{}".utf8)).blamedField == nil)
+        #expect(FCMAnswer(status: 200, body: []).blamedField == nil)
     }
 
     @Test("D54 Apple's other words are about the message, the credentials or the pace")
@@ -190,7 +210,7 @@ struct FCMAnswerTests {
         #expect(
             FCMAnswer(status: 502, body: body).outcome() == .deferred(Deferral(.providerUnavailable, scope: .route))
         )
-        #expect(FCMAnswer(status: 403, body: body).outcome() == .rejected(.credentials))
+        #expect(FCMAnswer(status: 403, body: body).outcome() == .misconfigured(.unclear))
         #expect(FCMAnswer(status: 400, body: body).outcome() == .rejected(.other))
     }
 

@@ -293,6 +293,34 @@ private final class LeaseStage {
         }
     }
 
+    @Test func `D7 What a provider calls wrong stops the route for every member, until an operator lets it go on`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (streams, route) = (fixture.streams, RouteNumber(7))
+            let stage = LeaseStage(fixture, rate: nil)
+            #expect(try await stage.ask("one").permits == nil)
+            let told = try await stage.ask("one") { $0.fault = "BadTopic" }
+            #expect(told.isPaused && told.permits == 0)
+            #expect(try await stage.ask("two") { $0.fault = "TopicDisallowed" }.isPaused)
+            #expect(try await streams.state(of: route).stop == .byFault("BadTopic"))
+            #expect(try await streams.guardState(of: route).fault == "BadTopic")
+            try await streams.govern(route, .resume)
+            #expect(try await streams.state(of: route).stop == nil)
+            #expect(try await streams.guardState(of: route) == SendStreams.GuardState())
+            #expect(try await stage.ask("one").permits == nil)
+            // An operator's word stands, whatever a provider says.
+            try await streams.govern(route, .pause)
+            #expect(try await stage.ask("one") { $0.fault = "BadTopic" }.isPaused)
+            #expect(try await streams.state(of: route).stop == .byOperator)
+            // An operator who pauses a route that is stopped already holds it himself.
+            try await streams.govern(route, .resume)
+            _ = try await stage.ask("one") { $0.fault = "BadTopic" }
+            try await streams.govern(route, .pause)
+            #expect(try await streams.state(of: route).stop == .byOperator)
+        }
+    }
+
     @Test func `A limiter has room for so many members, and one that left makes room`() async throws {
         try await StreamsFixture.with { fixture in
             let stage = LeaseStage(fixture, rate: 100_000)

@@ -108,6 +108,51 @@ private struct SteeredSend {
 }
 
 @Suite struct SteeringTests {
+    @Test(arguments: [false, true])
+    func `D50 D51 A blamed message is flagged; its send is refused only if the ledger knows of nobody who took it`(
+        hasTaker: Bool
+    ) async throws {
+        try await StreamsFixture.with { fixture in
+            let send = try await SteeredSend.accepted(fixture)
+            _ = try await send.plannedOnce()
+            let unit = try await fixture.read(send.work, send.me)
+            #expect(try await send.tell(unit, .begin).state == .running)
+            func blame(
+                _ sequence: UInt32,
+                _ next: SendStreams.NextStep,
+                isByAll: Bool
+            ) async throws -> SendStreams.Verdict {
+                try await send.streams.progress(
+                    unit,
+                    of: send.id,
+                    by: send.me,
+                    tag: send.tag,
+                    journal: UnitJournal(sequence: sequence, bitmap: [UInt8(1 << sequence) - 1]),
+                    outcomes: send.batch([(.rejected, 1)]),
+                    blame: SendStreams.Blame(field: "message.ttl/\(sequence)", provider: .fcm, isByAll: isByAll),
+                    next: next,
+                )
+            }
+            #expect(try await blame(1, .continue, isByAll: false).state == .running)
+            #expect(try await send.ledger().problem?.code == "message_partly_refused")
+            if hasTaker {
+                let count = RedisCommand("HSET", .text(send.keys.send(send.id)), "fcm/accepted/none", "1")
+                _ = try await fixture.client.send(count, on: send.tag)
+            }
+            #expect(try await blame(2, .continue, isByAll: true).state == (hasTaker ? .running : .refused))
+            let ledger = try await send.ledger()
+            #expect(ledger.blamedFields == ["message.ttl/1"])
+            #expect(ledger.problem?.code == (hasTaker ? "message_partly_refused" : "message_refused"))
+            #expect(ledger.problem?.field == (hasTaker ? "message.ttl/1" : "message.ttl/2"))
+            // Whoever takes it next hears it before anything goes out, and ends it; a cancelled send is cancelled first of all.
+            #expect(try await send.tell(unit, .leave).state == (hasTaker ? .running : .refused))
+            let next = try await fixture.read(send.work, send.me)
+            #expect(try await send.tell(next, .begin).state == (hasTaker ? .running : .refused))
+            _ = try await send.steer(.cancel)
+            #expect(try await send.tell(next, .finish).state == .cancelled)
+        }
+    }
+
     @Test func `A paused send's plans and units wait aside with their journals, and come back when it is resumed`()
         async throws
     {

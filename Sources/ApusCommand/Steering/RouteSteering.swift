@@ -24,7 +24,14 @@ package struct RouteSteering: Sendable {
                 "cut_ms": .integer(self.state.lease.cutMilliseconds),
                 "rate_overridden": .bool(self.state.isOverridden),
             ]
-            if self.state.isPaused { object["paused_by"] = self.state.isPausedByGuard ? "guard" : "operator" }
+            switch self.state.stop {
+            case nil: break
+            case .byOperator: object["paused_by"] = "operator"
+            case .byGuard: object["paused_by"] = "guard"
+            case .byFault(let word):
+                object["paused_by"] = "fault"
+                object["paused_for"] = .string(word)
+            }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = DemoReport.number(rate, 3) }
             return object
         }
@@ -32,8 +39,11 @@ package struct RouteSteering: Sendable {
         /// What holds it back, in words.
         var condition: String {
             var words: [String] = []
-            if self.state.isPaused {
-                words.append(self.state.isPausedByGuard ? "paused by the mass-failure guard" : "paused")
+            switch self.state.stop {
+            case nil: break
+            case .byOperator: words.append("paused")
+            case .byGuard: words.append("paused by the mass-failure guard")
+            case .byFault(let word): words.append("paused: the provider answers \(word); mend the set-up, then resume")
             }
             if self.state.lease.cutMilliseconds > 0 {
                 words.append(

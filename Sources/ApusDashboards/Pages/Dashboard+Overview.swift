@@ -246,9 +246,11 @@ extension Dashboard {
 
     private static let quarantine = Panel.lines(
         "Quarantine",
-        "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second.",
+        "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second; "
+            + "routes that were stopped because the provider calls our set-up wrong.",
         .count,
         PanelQuery(W.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
         PanelQuery(W.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
+        PanelQuery(W.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} set-up wrong"),
     )
 }

@@ -90,6 +90,17 @@ extension Alert {
                 + "until an operator decides: apus quarantine list.",
         ),
         Alert(
+            name: "ApusRouteFaulty",
+            severity: .critical,
+            lasts: "0m",
+            expression: "max by (job, provider) (\(W.feedback[\.faultyRoutes].series())) > 0",
+            probes: ["max by (job, provider) (\(W.feedback[\.faultyRoutes].series()))"],
+            summary: "A route to {{ $labels.provider }} is stopped: the provider calls our set-up wrong.",
+            description:
+                "Its topic, project or rights are wrong for everybody, so nobody is sent to; the recipients wait. Which route, "
+                + "and the provider's word: apus lag.",
+        ),
+        Alert(
             name: "ApusUnregisteredSurge",
             severity: .info,
             lasts: "15m",

@@ -15,7 +15,7 @@ struct LeasedPermits: Sendable {
 
     /// Why nothing may be sent.
     enum Hold: Hashable, Sendable {
-        /// An operator has stopped the route.
+        /// The route is stopped.
         case paused
         /// The provider has asked everybody to wait.
         case cut
@@ -36,12 +36,16 @@ struct LeasedPermits: Sendable {
     private var used = 0
     private var refusals = 0
     private var cutMilliseconds: Int64 = 0
+    /// What the provider calls wrong with our set-up, until Redis is told.
+    private var fault: String?
+    /// Whether it was heard, and no lease since says whether the route is stopped for it.
+    private var isFaulty = false
 
     // MARK: Using
 
     /// How many a lane may send now.
     func available(_ lane: Lane, now: UInt64) -> Int {
-        guard now < self.goodUntil, now >= self.cutUntil, !self.lease.isPaused else { return 0 }
+        guard now < self.goodUntil, now >= self.cutUntil, !self.isPaused else { return 0 }
         guard self.lease.permits != nil else { return .max }
         return lane == .express ? self.held : max(0, self.held - self.reserve)
     }
@@ -50,12 +54,16 @@ struct LeasedPermits: Sendable {
     func hold(_ lane: Lane, now: UInt64) -> Hold? {
         if now < self.cutUntil { return .cut }
         guard now < self.goodUntil else { return .unknown }
-        if self.lease.isPaused { return .paused }
+        if self.isPaused { return .paused }
         return self.available(lane, now: now) == 0 ? .rate : nil
     }
 
     /// Whether it is known that nothing may be sent for a while.
-    func isClosed(now: UInt64) -> Bool { now < self.cutUntil || now < self.goodUntil && self.lease.isPaused }
+    func isClosed(now: UInt64) -> Bool {
+        now < self.cutUntil || self.isFaulty || now < self.goodUntil && self.lease.isPaused
+    }
+
+    private var isPaused: Bool { self.lease.isPaused || self.isFaulty }
 
     /// So many were sent.
     mutating func use(_ count: Int) {
@@ -79,7 +87,8 @@ struct LeasedPermits: Sendable {
         request.used = self.used
         request.refusals = self.refusals
         request.cutMilliseconds = self.cutMilliseconds
-        (self.used, self.refusals, self.cutMilliseconds) = (0, 0, 0)
+        request.fault = self.fault ?? ""
+        (self.used, self.refusals, self.cutMilliseconds, self.fault) = (0, 0, 0, nil)
         return request
     }
 
@@ -91,6 +100,8 @@ struct LeasedPermits: Sendable {
         if permits > 0 { self.reserve = min(self.held, max(self.reserve, permits / Self.reserveParts)) }
         if lease.permits == nil { (self.held, self.reserve) = (0, 0) }
         self.lease = lease
+        // Redis knows, and has said since whether the route is stopped: perhaps an operator has let it go on.
+        if self.fault == nil { self.isFaulty = false }
         let lifetime = lease.permits == nil ? Self.freedomNanoseconds : Self.permitNanoseconds
         self.goodUntil = max(self.goodUntil, askedAt + lifetime)
         if lease.cutMilliseconds > 0 {
@@ -106,10 +117,11 @@ struct LeasedPermits: Sendable {
         self.used += request.used
         self.refusals += request.refusals
         self.cutMilliseconds = max(self.cutMilliseconds, request.cutMilliseconds)
+        if self.fault == nil, !request.fault.isEmpty { self.fault = request.fault }
     }
 
     /// Whether something was heard that Redis does not know yet.
-    var hasNews: Bool { self.refusals > 0 }
+    var hasNews: Bool { self.refusals > 0 || self.fault != nil }
 
     private mutating func expire(now: UInt64) {
         if now >= self.goodUntil { (self.held, self.reserve) = (0, 0) }
@@ -119,6 +131,12 @@ struct LeasedPermits: Sendable {
 
     /// `Retry-After` below this counts as this, above the other as that.
     static let cutMillisecondsRange: ClosedRange<Int64> = 1_000...3_600_000
+
+    /// The provider calls our set-up wrong, in that word: nothing more goes out before an operator has let the route go on.
+    mutating func heard(fault: String) {
+        self.fault = fault.isEmpty ? "unknown" : fault
+        self.isFaulty = true
+    }
 
     /// The provider answered. Only a refusal that means the whole project counts: the rate of all is too high.
     ///

@@ -24,8 +24,9 @@ struct RunPlan: Sendable {
     var firstAttemptAt: UnixMilliseconds?
     /// Nanoseconds since 1970; 0: unknown.
     var publishedAtNanoseconds: Int64 = 0
-    /// Whether nothing more is to be sent: what is open is closed as cancelled.
-    var isCancelled = false
+    /// How what is open ends, if nothing more is to be sent: the send is cancelled, or the provider refuses its message; nil: it is
+    /// sent to.
+    var ending: (outcome: Outcome, reason: Reason)?
     /// How many recipients of the send the whole fleet may reach per second; 0: as many as can be.
     var ratePerSecond: Double
     /// Whether it tells only of its end: a direct send, which has no journal.
@@ -85,6 +86,8 @@ struct RunUpdate: Sendable {
     var bitmap: [UInt8]
     /// Whether other recipients are marked than before.
     var changesMarks = false
+    /// What the provider says of the message itself, if it is news.
+    var blame: MessageBlame.News?
     /// Whether it has somebody to send to, and its send's rate does not allow it.
     var waitsForPace = false
     /// Nothing is on the wire and nothing more will be sent.

@@ -25,6 +25,8 @@ struct RecipientRun: Sendable {
         var isOtherEnvironment = false
         /// Whether a token can be tried with a message that is only checked.
         var canProbe = false
+        /// How many variants the message has.
+        var variants = 1
     }
 
     /// What an answer leads to.
@@ -58,6 +60,8 @@ struct RecipientRun: Sendable {
     var isSending: Bool { !self.isStopped && self.ending == nil }
     /// Tokens that are being tried, because nobody said whether they are bad.
     var probes = RecipientProbes()
+    /// What the provider says of the message itself.
+    private var blame: MessageBlame
 
     /// A recipient that is tried again, and why.
     struct Deferred: Equatable, Sendable {
@@ -74,6 +78,7 @@ struct RecipientRun: Sendable {
     init(terms: Terms, table: RecipientTable, journal: [UInt8] = [], now: UnixMilliseconds) {
         self.terms = terms
         self.table = table
+        self.blame = MessageBlame(variants: terms.variants)
         self.done = DoneBitmap(count: table.rows.count, journal: journal)
         if terms.isAtMostOnce {
             let marked = DoneBitmap(
@@ -174,6 +179,8 @@ struct RecipientRun: Sendable {
         var startedAt: UnixMilliseconds
         /// Whether the token was called invalid perhaps, or the message.
         var wantsProbe = false
+        /// The field of the message that the provider calls wrong for everybody; empty: none.
+        var blamedField = ""
     }
 
     /// The provider took it: the path of nearly all.
@@ -181,6 +188,7 @@ struct RecipientRun: Sendable {
         self.leave(index)
         self.settle(index)
         self.probes.taker = index
+        self.blame.heardGood()
         self.report.add(.accepted, .none, at: now)
     }
 
@@ -198,6 +206,7 @@ struct RecipientRun: Sendable {
         case .accepted:
             let said = detail()
             self.probes.taker = index
+            self.blame.heardGood()
             if self.terms.isOtherEnvironment, !self.table.rows[index].isEnvironmentKnown {
                 // Feedback's guard decides whether the store believes it: a mistake of ours would look the same.
                 self.report.suspects.append(self.verdict(index, .wrongEnvironment, asOf: said.startedAt, said))
@@ -216,6 +225,7 @@ struct RecipientRun: Sendable {
         case .rejected(let reason):
             let said = detail()
             if self.beginProbe(index, said) { return .sendAgain }
+            self.blame.heard(said.blamedField, variant: Int(self.table.rows[index].variant))
             self.close(index, .rejected, reason, now: now, detail: said)
         case .deferred(let deferral):
             if deferral.isFree, let ending = self.ending {
@@ -232,6 +242,16 @@ struct RecipientRun: Sendable {
                 break
             }
             self.retry(index, outcome, deferral.reason, now, draw, said)
+        case .misconfigured(.route):
+            // Nothing is wrong with the recipient: it waits in its unit until the route goes on, and that is no attempt.
+            if let ending = self.ending {
+                self.close(index, ending.outcome, ending.reason, now: now)
+                break
+            }
+            if !self.isStopped { self.again.append(UInt32(index)) }
+            return .sendAgain
+        case .misconfigured(.unclear):
+            self.close(index, .rejected, .credentials, now: now, detail: detail())
         case .misconfigured:
             self.retry(index, outcome, .credentials, now, draw, detail())
         case .lost(let loss):
@@ -280,6 +300,8 @@ struct RecipientRun: Sendable {
         var bitmap: [UInt8]
         /// Whether other recipients are marked than in the report before.
         var changesMarks: Bool
+        /// What the provider says of the message itself, if it is news.
+        var blame: MessageBlame.News?
     }
 
     /// What is to be written now.
@@ -317,6 +339,7 @@ struct RecipientRun: Sendable {
             retryReasons: reasons,
             bitmap: bitmap,
             changesMarks: changesMarks,
+            blame: self.blame.takeNews(),
         )
     }
 

@@ -21,6 +21,7 @@ final class RouteSender {
     let beat: LeaseBeat
     var waiting = WaitingRuns()
     var circuit = RouteCircuit()
+    var faults = RouteFaults()
     var window: SendWindow
     /// Runs that have not been removed; of those, direct ones.
     var runs = 0

@@ -42,7 +42,8 @@ struct UnitDriver {
         case .running:
             // Whoever left a journal, or filed a retry, had counted everybody before.
             try await self.loader.countBadges(for: &plan, isRepeated: unit.attempt > 1 || verdict.journal != nil)
-        case .cancelled: plan.isCancelled = true
+        case .cancelled: plan.ending = (.cancelled, .cancelled)
+        case .refused: plan.ending = (.rejected, .payload)
         case .paused: return .left
         case .lost: return .lost
         case .done:
@@ -104,6 +105,8 @@ struct UnitDriver {
                 try await self.worker.stop(token)
             case .cancelled:
                 try await self.worker.closeRest(token, .cancelled, .cancelled)
+            case .refused:
+                try await self.worker.closeRest(token, .rejected, .payload)
             }
         }
     }
@@ -129,6 +132,9 @@ struct UnitDriver {
             journal: update.isDirty ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
             outcomes: batch,
             retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
+            blame: update.blame.map {
+                SendStreams.Blame(field: $0.field, provider: plan.context.route.provider, isByAll: $0.isByAll)
+            },
             next: next,
         )
     }
@@ -139,6 +145,7 @@ struct UnitDriver {
         journal: UnitJournal?,
         outcomes: OutcomeBatch? = nil,
         retries: [SendStreams.Retry] = [],
+        blame: SendStreams.Blame? = nil,
         next: SendStreams.NextStep,
     ) async throws -> SendStreams.Verdict {
         try await self.persistently {
@@ -151,6 +158,7 @@ struct UnitDriver {
                     journal: journal,
                     outcomes: outcomes,
                     retries: retries,
+                    blame: blame,
                     next: next,
                 )
             }

@@ -96,6 +96,7 @@ final class Worker {
             hasOtherEnvironment: plan.other != nil,
             isOtherEnvironment: plan.home != nil,
             canProbe: plan.context.probe != nil,
+            variants: plan.context.messages.variants.count,
         )
         let active = ActiveRun(
             run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
@@ -107,7 +108,7 @@ final class Worker {
         self.activeCount += 1
         self.startFlushTimer()
         self.setRate(plan.ratePerSecond, of: active)
-        if plan.isCancelled { active.run.closeRest(.cancelled, .cancelled, now: now) }
+        if let ending = plan.ending { active.run.closeRest(ending.outcome, ending.reason, now: now) }
         active.route = self.routes[plan.context.number]
         if let route = active.route {
             self.join(active, route)
@@ -345,6 +346,7 @@ final class Worker {
                 unsent: active.unsent,
                 bitmap: taken.bitmap,
                 changesMarks: taken.changesMarks,
+                blame: taken.blame,
                 waitsForPace: active.isParked && active.run.hasNext,
                 isFinished: isFinished,
                 isComplete: active.run.done.isComplete,
@@ -371,30 +373,32 @@ extension Worker: ProviderGatewayDelegate {
             self.observe(elapsed, active, in: self.metrics.requestDuration[provider], now: now)
         }
         if let spans, active.plan.reportsAtEnd { spans.record(active, index, outcome, answer, endedAt: time) }
-        guard let route = active.route else {
-            preconditionFailure("an answer of a route that is not there")
-        }
+        guard let route = active.route else { preconditionFailure("an answer of a route that is not there") }
         if case .accepted = outcome, !active.run.terms.listsRecipients, !active.run.terms.isOtherEnvironment,
             !active.run.probes.isProbe(index)
         {
             route.circuit.heardGood()
+            route.faults.heardGood()
             active.run.accepted(index, now: now)
             active.answered += 1
             self.countAccepted(active, provider, at: time)
         } else {
-            self.learn(outcome, route)
-            self.settle(active, index, outcome, answer, route, gateway, now: now)
+            let meaning = self.learn(outcome, answer, route)
+            self.settle(active, index, meaning, answer, route, gateway, now: now)
         }
         if active.run.isFinished { self.update(active, isFlush: false) }
     }
 
-    /// What an answer says of the route as a whole.
-    private func learn(_ outcome: DeliveryOutcome, _ route: RouteSender) {
+    /// What an answer says of the route as a whole; what it means after all that was heard before.
+    private func learn(_ outcome: DeliveryOutcome, _ answer: ProviderAnswer, _ route: RouteSender) -> DeliveryOutcome {
         let now = NIODeadline.now().uptimeNanoseconds
         let draw = Double.random(in: 0..<1, using: &self.generator)
-        route.circuit.heard(RouteCircuit.Answer(outcome), now: now, draw: draw)
-        route.beat.permits.heard(outcome, now: now, draw: draw)
+        let meaning = route.faults.heard(outcome, now: now)
+        if case .misconfigured(.route) = meaning { route.beat.permits.heard(fault: answer.reason()) }
+        route.circuit.heard(RouteCircuit.Answer(meaning), now: now, draw: draw)
+        route.beat.permits.heard(meaning, now: now, draw: draw)
         if route.beat.permits.hasNews { route.beat.need(hurry: false) }
+        return meaning
     }
 
     func gatewayHasRoom(_ gateway: ProviderGateway) {
@@ -426,6 +430,7 @@ extension Worker: ProviderGatewayDelegate {
                 tokenDigest: DeviceToken.digest(Array(table.token(index))),
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
                 wantsProbe: answer.wantsProbe(),
+                blamedField: answer.blamedField(),
             ),
             now: now,
             draw: active.draw,

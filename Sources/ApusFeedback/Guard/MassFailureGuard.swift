@@ -26,6 +26,8 @@ final class MassFailureGuard: Sendable {
     private let logger: Logger
     /// Answers that judged tokens and are not yet in Redis. Lost with the process, they only make the guard more careful.
     private let answers = Mutex<[RouteNumber: Int]>([:])
+    /// Routes that are stopped for what the provider calls wrong, as far as that was said.
+    private let faulty = Mutex<Set<RouteNumber>>([])
 
     init(
         streams: SendStreams,
@@ -126,11 +128,14 @@ final class MassFailureGuard: Sendable {
         var routes: [Provider: Int64] = [:]
         var waiting: [Provider: Int64] = [:]
         var quarantined: [Provider: Int64] = [:]
+        var faulty: [Provider: Int64] = [:]
         for (number, name) in try await self.streams.routes() {
             guard let route = Route(name) else { continue }
             try await self.tellAnswers(number)
             try await self.pruneDue(number, route)
             let state = try await self.streams.guardState(of: number)
+            self.note(state.fault, of: route, number)
+            if state.fault != nil { faulty[route.provider, default: 0] += 1 }
             if state.quarantinedAt == nil {
                 waiting[route.provider, default: 0] += Int64(state.suspects)
             } else {
@@ -142,7 +147,27 @@ final class MassFailureGuard: Sendable {
             self.shared.set(self.metrics.quarantinedRoutes[provider], to: routes[provider] ?? 0)
             self.shared.set(self.metrics.suspects[provider], to: waiting[provider] ?? 0)
             self.shared.set(self.metrics.quarantinedSuspects[provider], to: quarantined[provider] ?? 0)
+            self.shared.set(self.metrics.faultyRoutes[provider], to: faulty[provider] ?? 0)
         }
+    }
+
+    /// Says once that a route is stopped because the provider calls our set-up wrong.
+    private func note(_ fault: String?, of route: Route, _ number: RouteNumber) {
+        let isNews = self.faulty.withLock { known in
+            guard fault != nil else {
+                known.remove(number)
+                return false
+            }
+            return known.insert(number).inserted
+        }
+        guard isNews, let fault else { return }
+        self.logger.error(
+            "the provider calls our set-up wrong: the route is stopped, its recipients wait",
+            metadata: [
+                "route": "\(route)", "word": "\(fault)",
+                "see": "mend the configuration, then apus resume --route \(route)",
+            ]
+        )
     }
 
     private func tellAnswers(_ route: RouteNumber) async throws {

@@ -55,7 +55,7 @@ package struct APNsAnswer: Hashable, Sendable {
         case 408: .deferred(Deferral(.timeout, retryAfterMilliseconds: retryAfter))
         case 429: .deferred(Deferral(.rateLimited, retryAfterMilliseconds: retryAfter))
         // Without a word it is not certain that our credentials are wrong: a route pauses when it goes on.
-        case 401, 403: .rejected(isSilent ? .credentials : .other)
+        case 401, 403: isSilent ? .misconfigured(.unclear) : .rejected(.other)
         case 413: .rejected(.payload)
         case 500...599: .deferred(Deferral(.providerUnavailable, retryAfterMilliseconds: retryAfter))
         default: .rejected(.other)

@@ -72,7 +72,9 @@ package enum RetryRules {
         case .lost: provider == .apns ? Self.appleConnection : Self.googleUnavailable
         case .misconfigured(.staleCredential), .misconfigured(.wrongConnection): Self.afterRenewal
         case .misconfigured(.renewedTooOften): Self.afterTooManyRenewals
-        case .misconfigured(.credential), .misconfigured(.route), .misconfigured(.partnerCredential): nil
+        case .misconfigured(.credential), .misconfigured(.route), .misconfigured(.unclear),
+            .misconfigured(.partnerCredential):
+            nil
         }
     }
 

@@ -28,6 +28,14 @@ extension FCMAnswer {
         return isInvalid && self.invalidArgument(nil) == .rejected(.other)
     }
 
+    /// The field of the message that FCM calls wrong, whomever it is for; nil: it says no such thing, or speaks of the token, or it is
+    /// Apple who speaks.
+    package var blamedField: String? {
+        let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
+        guard isInvalid, self.apnsError == nil, self.invalidArgument(nil) == .rejected(.payload) else { return nil }
+        return self.badFields?.first.map { ProviderText.cleaned($0) }
+    }
+
     private func outcome(of code: FCMErrorCode, _ retryAfter: Int64?) -> DeliveryOutcome {
         switch code {
         case .unregistered: .unregistered(.unregistered, asOf: nil)
@@ -101,7 +109,7 @@ extension FCMAnswer {
         switch self.status {
         case 401: .misconfigured(.staleCredential)
         // A wrong project, or a front end's answer: no word on the token. A route pauses when it goes on.
-        case 403, 404: .rejected(.credentials)
+        case 403, 404: .misconfigured(.unclear)
         case 408: .deferred(Deferral(.timeout, retryAfterMilliseconds: retryAfter))
         case 413: .rejected(.payload)
         case 429: self.quotaExceeded(retryAfter)

@@ -68,6 +68,14 @@ internal import NIOCore
         return FCMAnswer(status: 400, body: handler.body(of: answer)).wantsProbe
     }
 
+    /// The field of the message that FCM calls wrong for everybody: see ``FCMAnswer/blamedField``; empty: none.
+    package func blamedField() -> String {
+        guard self.status == 400, self.provider == .fcm, let answer, let handler = unsafe self.handler else {
+            return ""
+        }
+        return FCMAnswer(status: 400, body: handler.body(of: answer)).blamedField ?? ""
+    }
+
     /// What the provider calls the notification: `apns-id`, or the name of FCM's message; empty when it does not say.
     ///
     /// In its sandbox Apple has an id of its own besides, by which its console shows what became of the notification: it stands behind

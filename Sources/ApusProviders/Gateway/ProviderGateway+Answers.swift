@@ -90,7 +90,7 @@ extension ProviderGateway {
         case .credential:
             if self.configuration.provider == .apns { self.retire(connection) }
             self.holdOff(because: word)
-        case .route, .partnerCredential: break
+        case .route, .unclear, .partnerCredential: break
         }
         return .misconfigured(what)
     }

@@ -6,8 +6,9 @@
 redis.register_function{function_name = 'apus1_govern', callback = function(keys, args)
     if args[1] == 'pause' then
         redis.call('HSET', keys[1], 'paused', '1')
+        redis.call('HDEL', keys[1], 'paused_for')
     elseif args[1] == 'resume' then
-        redis.call('HDEL', keys[1], 'paused')
+        redis.call('HDEL', keys[1], 'paused', 'paused_for')
         guard_forgive(keys[1], now_ms())
     elseif args[1] == 'rate' then
         redis.call('HSET', keys[1], 'rate', args[2])

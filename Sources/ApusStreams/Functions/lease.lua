@@ -13,8 +13,9 @@
 -- ARGV: 1 member, 2 rate per second (0 none), 3 ms in which the rate is reached after a long quiet (0 at once), 4 permits that would be used
 --       now, 5 permits for the time until the next call, 6 permits in hand, 7 permits used since the last call,
 --       8 refusals that meant the whole project since the last call, 9 ms to stop for ('0' go on), 10 ms after which the limiter is
---       forgotten ('0' never), 11 the time in microseconds ('' this server's)
--- Returns: {permits (-1 no limit), 1 paused by an operator or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
+--       forgotten ('0' never), 11 the time in microseconds ('' this server's), 12 what the provider calls wrong with our set-up: stops
+--       the route until an operator lets it go on ('' nothing)
+-- Returns: {permits (-1 no limit), 1 paused or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
 --           level in millionths}
 local LEASE_BURST_US = 40000 -- what the bucket holds, beside the permits in hand
 local LEASE_AHEAD_US = 10000 -- what all members together may have in hand beyond what they use at once
@@ -187,6 +188,9 @@ redis.register_function{function_name = 'apus1_lease', flags = {'allow-oom'}, ca
     if not now then
         local time = redis.call('TIME')
         now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    end
+    if (args[12] or '') ~= '' and redis.call('HSETNX', key, 'paused', 'fault') == 1 then
+        redis.call('HSET', key, 'paused_for', args[12])
     end
     local steered = redis.call('HMGET', key, 'paused', 'rate')
     local state, passed = lease_load(key, now)

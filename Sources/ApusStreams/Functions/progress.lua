@@ -7,9 +7,11 @@
 --       recipient has its outcome) · 'leave' (nothing more goes out here: the unit is put aside if its send is paused, else it goes back
 --       into its stream); "<that>/again" when the call is repeated after a failover, maybe behind others of the same owner,
 --       7 number of retries, then per retry: due in ms, id, WorkUnit;
---       then per retry, or not at all: name of the stream that it goes to ('' this one)
+--       then per retry, or not at all: name of the stream that it goes to ('' this one);
+--       then, if the provider blames the message: the field that it blames, the name of the ledger's count that must be missing for the
+--       send to be refused on this route from now on ('' it is only noted)
 -- Returns: {verdict, recipients per second (0 any), journal ('' none; 'begin' only)}; the verdict is 'running' · 'paused' · 'cancelled' ·
---          'done' (the send is complete without this unit) · 'lost' (another owns the unit or reported in this one's place, or a report
+--          'refused' (the provider refuses the message) · 'done' (the send is complete without this unit) · 'lost' (another owns the unit or reported in this one's place, or a report
 --          before this one is missing; nothing was written)
 local function report_number(journal)
     return journal == '' and 0 or struct.unpack('>I4', journal)
@@ -23,7 +25,8 @@ redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'},
     if not owns(work, group, consumer, entry) then
         return {'lost', 0, ''}
     end
-    local known = redis.call('HMGET', state, 'state', 'rate')
+    local route = string.match(name, '^work:(%d+):')
+    local known = redis.call('HMGET', state, 'state', 'rate', 'refused:' .. route)
     local verdict, rate = known[1] or 'done', tonumber(known[2] or '0')
     local journal_field = name .. '/' .. entry
     local journal = redis.call('HGET', tag .. 'journal', journal_field) or ''
@@ -41,12 +44,24 @@ redis.register_function{function_name = 'apus1_progress', flags = {'allow-oom'},
         -- Only who repeats all that was written can be behind without another having gone on.
         return {'lost', 0, ''}
     end
+    local retries = tonumber(args[7])
+    local blamed = args[8 + retries * 4] or ''
+    if blamed ~= '' and known[1] then
+        redis.call('HSETNX', state, 'blamed:' .. route, blamed)
+        local taken = args[9 + retries * 4]
+        if taken ~= '' and redis.call('HEXISTS', state, taken) == 0 then
+            redis.call('HSET', state, 'refused:' .. route, blamed)
+            known[3] = blamed
+        end
+    end
+    if verdict == 'running' and known[3] then
+        verdict = 'refused'
+    end
     local is_new = number > last
     if is_new then
-        local retries = tonumber(args[7])
         for index = 0, retries - 1 do
-            -- Nobody waits for a retry of a cancelled send: who reads it next closes it.
-            local due = verdict == 'cancelled' and '0' or args[8 + index * 3]
+            -- Nobody waits for a retry of a cancelled or refused send: who reads it next closes it.
+            local due = (verdict == 'cancelled' or verdict == 'refused') and '0' or args[8 + index * 3]
             local stream = args[8 + retries * 3 + index] or ''
             add_due(tag, due, args[9 + index * 3], stream == '' and name or stream, args[10 + index * 3])
         end

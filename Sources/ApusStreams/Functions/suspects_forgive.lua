@@ -12,6 +12,7 @@ redis.register_function{function_name = 'apus1_suspects_forgive', flags = {'allo
         redis.call('HDEL', keys[1], 'paused')
     elseif args[1] == 'hold' then
         redis.call('HSET', keys[1], 'paused', '1')
+        redis.call('HDEL', keys[1], 'paused_for')
     end
     guard_forgive(keys[1], tonumber(args[2]) or now_ms())
     return 0

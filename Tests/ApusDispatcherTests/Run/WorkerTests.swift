@@ -104,6 +104,40 @@ import Testing
         }
     }
 
+    @Test func `D7 A topic that is wrong for everybody stops the route; everybody gets it when the route goes on`()
+        async throws
+    {
+        let told = Mutex<[String]>([])
+        let leases = ScriptedLeases { request, _ in
+            var lease = Lease(permits: nil)
+            lease.isPaused = told.withLock { told in
+                if !request.fault.isEmpty { told.append(request.fault) }
+                return !told.isEmpty
+            }
+            return lease
+        }
+        try await WorkerStage.with(leases) { stage in
+            var plan = FaultPlan()
+            plan.apns.reasons = [ReasonRate("BadTopic", 1)]
+            stage.simulator.setFaults(plan)
+            let token = try await stage.worker.start(try stage.plan(1_000))
+            try await eventually("Redis is told", timeout: .seconds(60)) { told.withLock { !$0.isEmpty } }
+            var direct = try stage.plan(5, from: 2_000, lane: .express)
+            direct.reportsAtEnd = true
+            let late = try await stage.worker.start(direct)
+            let update = try await stage.worker.update(late)
+            #expect(update.unsent == [0, 1, 2, 3, 4] && update.isFinished)
+            try await stage.worker.remove(late)
+            let refused = stage.simulator.ledger.snapshot.summary.count(.apns, status: 400)
+            // Until the first answer a connection to Apple has one request on the wire.
+            #expect((1...8).contains(refused) && Set(told.withLock { $0 }) == ["BadTopic"])
+            stage.simulator.clearFaults()
+            leases.answer { _, _ in Lease(permits: nil) }
+            #expect(try await stage.follow(token) == [.accepted: 1_000])
+            #expect(stage.accepted == 1_000)
+        }
+    }
+
     @Test func `A direct send that cannot go out gives its recipients back within about a second`() async throws {
         try await WorkerStage.with(ScriptedLeases { _, _ in Lease(permits: 0) }) { stage in
             var plan = try stage.plan(5, lane: .express)

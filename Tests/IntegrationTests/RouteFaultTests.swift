@@ -1,0 +1,103 @@
+import ApusCore
+import ApusInstallation
+import ApusLoadTest
+import ApusMessages
+import ApusSimulator
+import ApusStreams
+import ApusTestKit
+import Testing
+
+/// What a provider says of our set-up stops the route, and costs nobody the notification.
+@Suite(.serialized) struct RouteFaultTests {
+    private struct Case: Sendable {
+        let provider: Provider
+        /// The provider's word, and the route's as it stands in `apus lag`.
+        let word: String
+        var stands: String?
+        /// Whether it is certain with the first answer; else so many are refused first, on each of the dispatcher's event loops.
+        var isNamed = false
+
+        func strike(_ simulator: Simulator) {
+            guard self.word != "" else {
+                let silent = Fault.answer(status: 403, body: "")
+                simulator.addScript(FaultScript(route: .apns, count: 1_000_000, fault: silent))
+                return
+            }
+            var plan = FaultPlan()
+            if self.provider == .apns {
+                plan.apns.reasons = [ReasonRate(self.word, 1)]
+            } else {
+                plan.fcm.reasons = [ReasonRate(self.word, 1)]
+            }
+            simulator.setFaults(plan)
+        }
+    }
+
+    private static let cases = [
+        Case(provider: .apns, word: "BadTopic", isNamed: true),
+        Case(provider: .apns, word: "TopicDisallowed", isNamed: true),
+        Case(provider: .apns, word: "MissingTopic", isNamed: true),
+        Case(provider: .apns, word: "", stands: "status 403"),
+        Case(provider: .fcm, word: "NOT_FOUND"),
+    ]
+
+    @Test(arguments: Self.cases.indices)
+    func `D7 D44 D47 A wrong set-up stops its route alone; mended and resumed, everybody gets it who was not refused`(
+        index: Int
+    ) async throws {
+        let fault = Self.cases[index]
+        try await Fleet.with { fleet in
+            let everybody = try await fleet.register(10_000, providers: [.apns, .fcm], topics: { _ in ["news"] })
+            let devices = everybody.filter { $0.provider == fault.provider }
+            let others = everybody.count - devices.count
+            let streams = fleet.installation.streams
+            let route = Route(app: try AppID(Fleet.app), provider: fault.provider, environment: .production)
+            let number = try await streams.number(of: route)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            fault.strike(fleet.simulator)
+            try await fleet.send(.topic("news"), id: "wrong")
+            let word = fault.stands ?? fault.word
+            try await eventually("the route is stopped", timeout: .seconds(60)) {
+                try await streams.state(of: number).stop == .byFault(word)
+            }
+            try await eventually("the other provider's go on", timeout: .seconds(60)) {
+                fleet.accepted(of: "wrong").count == others
+            }
+            let gauge = "apus_feedback_faulty_routes"
+            try await eventually("the metric rises", timeout: .seconds(60)) { try await feedback.metric(gauge) == 1 }
+            // Whoever asks hears why.
+            let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+            let row = routes?.first { $0["route"] as? String == "\(route)" }
+            #expect(row?["paused_by"] as? String == "fault" && row?["paused_for"] as? String == word)
+            // What comes meanwhile waits as well.
+            try await fleet.send(.devices([devices[0].id]), id: "late", lane: .express)
+            // What was on the wire when the first answer came, and not the audience.
+            let seen = fleet.simulator.ledger.snapshot.summary.count(fault.provider == .apns ? .apns : .fcm)
+            #expect(seen < 2_500, "\(seen) requests before the route stopped")
+            let before = try #require(try await fleet.ledger(of: "wrong"))
+            let refused = before.total(.rejected)
+            #expect(fault.isNamed ? refused == 0 : (1..<100).contains(refused), "refused: \(refused)")
+            #expect(before.total(.failed) == 0 && before.state == .running)
+
+            fleet.simulator.clearFaults()
+            let resumed = try fleet.apus("resume", "--route", "\(route)")
+            #expect(resumed.code == 0)
+            let ledger = try await fleet.completion(of: "wrong")
+            try await eventually("the late one's publisher is told", timeout: .seconds(60)) {
+                try await fleet.receipts(of: "late").contains { $0.kind == .final }
+            }
+            #expect(fleet.accepted(of: "late") == [devices[0].token: 1])
+            let accepted = fleet.accepted(of: "wrong")
+            #expect(ledger.planned == 10_000 && ledger.total(.rejected) < 100)
+            #expect(ledger.total(.accepted) + ledger.total(.rejected) == 10_000)
+            #expect(UInt64(accepted.count) == ledger.total(.accepted) && accepted.values.allSatisfy { $0 == 1 })
+            #expect(try await !streams.state(of: number).isPaused)
+            #expect(try await fleet.deleted(everybody) == 0)
+            try await eventually("the metric falls", timeout: .seconds(60)) { try await feedback.metric(gauge) == 0 }
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+}
