@@ -48,10 +48,20 @@ public enum StreamLimits {
     public static let renewEntriesMax = 500
     /// Deliveries without progress up to which an entry is begun beside others; at the next one it runs alone in its process.
     public static let deliveriesTogetherMax: UInt32 = 2
-    /// How long what is in hand may take to end before a suspect runs alone beside it.
-    public static let quarantineEmptyingMax = Duration.seconds(2)
+    /// How long what is in hand may take to end before a suspect runs alone beside it: it is excused anyway.
+    public static let quarantineEmptyingMax = Duration.milliseconds(200)
     /// How long a suspect has the process for itself; after that without progress it only is slow.
-    public static let quarantineAloneMax = Duration.seconds(3)
+    public static let quarantineAloneMax = Duration.milliseconds(500)
+    /// How long what is in hand may take before a suspect that the next end of its process buries: that end should be its own doing.
+    public static let quarantineLastEmptyingMax = Duration.seconds(2)
+    /// How long such a suspect has the process for itself.
+    public static let quarantineLastAloneMax = Duration.seconds(3)
+    /// How long suspects may follow one another before the others get their time; they get it at once when one of them waits.
+    public static let quarantineShutMax = Duration.milliseconds(500)
+    /// How long entries begin freely before the next suspect.
+    public static let quarantineRest = Duration.milliseconds(500)
+    /// The same after a suspect that made no progress: if it is it that ends the process after all, it should not be excused by then.
+    public static let quarantineSlowRest = Duration.seconds(5)
     /// Consumers that asked for nothing for longer than this are swept, if they own nothing.
     public static let consumerSilenceMax = Duration.seconds(24 * 3_600)
     /// Bytes of calls that a process keeps, of all shards, to repeat them after a failover. What is beyond is sent again instead.

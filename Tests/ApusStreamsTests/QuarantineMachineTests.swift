@@ -4,21 +4,34 @@ import Testing
 
 @Suite struct QuarantineMachineTests {
     private static func machine() -> QuarantineMachine {
-        QuarantineMachine(emptyingMax: .seconds(2), aloneMax: .seconds(3))
+        QuarantineMachine(
+            times: .init(
+                emptyingMax: .seconds(2),
+                aloneMax: .seconds(3),
+                lastEmptyingMax: .seconds(20),
+                lastAloneMax: .seconds(30),
+                shutMax: .seconds(5),
+                rest: .seconds(6),
+                slowRest: .seconds(7)
+            )
+        )
     }
 
     @Test func `A suspect waits for what is in hand, runs alone, and lets the others in at its first progress`() {
         var gate = Self.machine()
         #expect(gate.arrived(1, isSuspect: false) == [.admit(1)])
-        #expect(gate.arrived(2, isSuspect: true) == [.start(.emptying(2), .seconds(2))])
+        #expect(
+            gate.arrived(2, isSuspect: true) == [.start(.shut(2), .seconds(5)), .start(.emptying(2), .seconds(2))]
+        )
         #expect(!gate.isOpen)
         #expect(gate.arrived(3, isSuspect: false).isEmpty)
         #expect(gate.ended(1) == [.excuse(2)])
         #expect(gate.excused(2) == [.admit(2), .start(.alone(2), .seconds(3))])
-        #expect(gate.progressed(2) == [.admit(3)])
+        #expect(gate.progressed(2) == [.admit(3), .start(.rest(2), .seconds(6))])
         #expect(gate.isOpen)
         // The clocks that were started mean nothing any more.
         #expect(gate.timePassed(.emptying(2)).isEmpty && gate.timePassed(.alone(2)).isEmpty)
+        #expect(gate.timePassed(.shut(2)).isEmpty && gate.timePassed(.rest(2)).isEmpty && gate.isOpen)
         #expect(gate.ended(2).isEmpty && gate.ended(3).isEmpty)
     }
 
@@ -29,13 +42,13 @@ import Testing
         #expect(gate.timePassed(.emptying(2)) == [.excuse(2)])
         #expect(gate.ended(1).isEmpty)
         #expect(gate.excused(2) == [.admit(2), .start(.alone(2), .seconds(3))])
-        #expect(gate.ended(2).isEmpty)
+        #expect(gate.ended(2) == [.start(.rest(2), .seconds(6))])
         #expect(gate.isOpen)
     }
 
-    @Test func `Suspects run one after the other`() {
+    @Test func `Suspects run one after the other, as long as nobody else waits`() {
         var gate = Self.machine()
-        #expect(gate.arrived(1, isSuspect: true) == [.excuse(1)])
+        #expect(gate.arrived(1, isSuspect: true) == [.start(.shut(1), .seconds(5)), .excuse(1)])
         #expect(gate.arrived(2, isSuspect: true).isEmpty)
         _ = gate.excused(1)
         // The first makes progress and goes on as one of the many: the second waits for it.
@@ -43,18 +56,51 @@ import Testing
         #expect(gate.ended(1) == [.excuse(2)])
     }
 
-    @Test
-    func
-        `A suspect that does nothing holds the others up for a bounded time, and they get as much before the next one`()
-    {
+    @Test func `Whoever waits begins after one suspect, however many more there are`() {
+        var gate = Self.machine()
+        for suspect in UInt64(1)...200 { _ = gate.arrived(suspect, isSuspect: true) }
+        #expect(gate.arrived(1_000, isSuspect: false).isEmpty)
+        _ = gate.excused(1)
+        #expect(gate.ended(1) == [.admit(1_000), .start(.rest(1), .seconds(6))])
+        #expect(gate.isOpen)
+        #expect(gate.arrived(1_001, isSuspect: false) == [.admit(1_001)])
+        _ = gate.ended(1_000)
+        _ = gate.ended(1_001)
+        #expect(gate.timePassed(.rest(1)) == [.start(.shut(2), .seconds(5)), .excuse(2)])
+    }
+
+    @Test func `Suspects keep the others from being read for a bounded time, even if nobody waits`() {
+        var gate = Self.machine()
+        for suspect in UInt64(1)...200 { _ = gate.arrived(suspect, isSuspect: true) }
+        _ = gate.excused(1)
+        #expect(gate.ended(1) == [.excuse(2)])
+        _ = gate.excused(2)
+        #expect(gate.timePassed(.shut(1)).isEmpty)
+        #expect(gate.ended(2) == [.start(.rest(2), .seconds(6))])
+        #expect(gate.isOpen)
+        #expect(gate.timePassed(.rest(2)) == [.start(.shut(3), .seconds(5)), .excuse(3)])
+    }
+
+    @Test func `A suspect that does nothing holds the others up for a bounded time, and the next one longer`() {
         var gate = Self.machine()
         _ = gate.arrived(1, isSuspect: true)
         _ = gate.excused(1)
         #expect(gate.arrived(2, isSuspect: true).isEmpty)
         #expect(gate.arrived(3, isSuspect: false).isEmpty)
-        #expect(gate.timePassed(.alone(1)) == [.admit(3), .start(.rest(1), .seconds(3))])
+        #expect(gate.timePassed(.alone(1)) == [.admit(3), .start(.rest(1), .seconds(7))])
         #expect(gate.arrived(4, isSuspect: false) == [.admit(4)])
-        #expect(gate.timePassed(.rest(1)) == [.start(.emptying(2), .seconds(2))])
+        #expect(gate.timePassed(.rest(1)) == [.start(.shut(2), .seconds(5)), .start(.emptying(2), .seconds(2))])
+    }
+
+    @Test func `A suspect that the next end would bury gets more time alone`() {
+        var gate = Self.machine()
+        _ = gate.arrived(1, isSuspect: false)
+        #expect(
+            gate.arrived(2, isSuspect: true, isLastChance: true)
+                == [.start(.shut(2), .seconds(5)), .start(.emptying(2), .seconds(20))]
+        )
+        #expect(gate.timePassed(.emptying(2)) == [.excuse(2)])
+        #expect(gate.excused(2) == [.admit(2), .start(.alone(2), .seconds(30))])
     }
 
     @Test(arguments: 0..<3) func `A stop refuses whoever has not begun`(steps: Int) {
@@ -68,6 +114,8 @@ import Testing
         #expect(Set(refused) == (steps > 1 ? [.refuse(3)] : [.refuse(3), .refuse(2)]))
         #expect(gate.isOpen)
         #expect(gate.arrived(4, isSuspect: true) == [.refuse(4)])
-        #expect(gate.excused(2).isEmpty && gate.ended(1).isEmpty && gate.ended(2).isEmpty)
+        #expect(gate.excused(2).isEmpty && gate.ended(1).isEmpty)
+        #expect(gate.ended(2) == (steps > 1 ? [.start(.rest(2), .seconds(6))] : []))
+        #expect(gate.timePassed(.rest(2)).isEmpty)
     }
 }

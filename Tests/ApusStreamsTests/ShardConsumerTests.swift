@@ -274,7 +274,7 @@ import Testing
             let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 8)
             let (handled, latch) = (Handled(), Latch())
             // Suspects, of which the first never gets its turn: another is in hand.
-            let gate = QuarantineGate(emptyingMax: .seconds(60), aloneMax: .seconds(60))
+            let gate = QuarantineGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, _ in
                 handled.add(entry)
                 await latch.wait()
@@ -399,7 +399,7 @@ import Testing
                 "JUSTID"
             )
             _ = try await fixture.client.send(claim, on: fixture.keys.tag)
-            let gate = QuarantineGate(emptyingMax: .seconds(60), aloneMax: .seconds(60))
+            let gate = QuarantineGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, turn in
                 let name = String(decoding: entry.message, as: UTF8.self)
                 events.withLock { $0.append("\(name) begins") }

@@ -25,13 +25,9 @@ package final class QuarantineGate: Sendable {
     private let state: Mutex<State>
 
     /// A gate that is open.
-    package init(
-        emptyingMax: Duration = StreamLimits.quarantineEmptyingMax,
-        aloneMax: Duration = StreamLimits.quarantineAloneMax,
-    ) {
-        let machine = QuarantineMachine(emptyingMax: emptyingMax, aloneMax: aloneMax)
-        self.state = Mutex(State(machine: machine))
-    }
+    package convenience init() { self.init(times: QuarantineTimes()) }
+
+    init(times: QuarantineTimes) { self.state = Mutex(State(machine: QuarantineMachine(times: times))) }
 
     /// One shard's way to excuse what it has in hand; its number, to take it away again.
     func join(_ excuse: @escaping Excuse) -> UInt64 {
@@ -56,7 +52,8 @@ package final class QuarantineGate: Sendable {
         let mayBegin = await withCheckedContinuation { continuation in
             self.run { state in
                 state.suspended[visitor] = Suspended(continuation: continuation, entry: entry)
-                return state.machine.arrived(visitor, isSuspect: entry.isSuspect)
+                let isLastChance = entry.deliveries + 1 >= StreamLimits.deliveriesMax
+                return state.machine.arrived(visitor, isSuspect: entry.isSuspect, isLastChance: isLastChance)
             }
         }
         return mayBegin ? visitor : nil
