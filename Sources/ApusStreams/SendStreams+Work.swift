@@ -259,6 +259,8 @@ extension SendStreams {
     }
 
     /// Keeps a direct send that has something left to retry: body, state, outcomes so far, retries. False: it was kept before.
+    ///
+    /// - Throws: `StreamError.taken` when another send came by that id meanwhile: nothing was written.
     package func promote(
         _ command: SendCommand,
         identity: SendIdentity,
@@ -288,7 +290,12 @@ extension SendStreams {
             keys: [keys.send(identity.send)],
             arguments: asked,
         ) { $0.text == "new" ? asked : nil }
-        return reply.root.text == "new"
+        switch reply.root.text {
+        case "new": return true
+        case "again": return false
+        case "taken": throw StreamError.taken(send: identity.send)
+        default: throw StreamError.unexpected(function: "apus1_promote", answer: reply.root.text)
+        }
     }
 
     /// Moves what is due to its streams; how many, and how long until the next (nil: none waits).

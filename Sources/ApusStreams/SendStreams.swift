@@ -152,13 +152,13 @@ public struct SendStreams: Sendable {
         case new
         /// It was, by the same mailbox entry.
         case again
-        /// No: the key names that send, with the same body.
+        /// No: the key or the id names that send, with the same body.
         case duplicate(send: String)
-        /// No: the key names that send, with another body.
+        /// No: the key or the id names that send, with another body.
         case conflict(send: String)
     }
 
-    /// Decides whether a direct send may go out.
+    /// Decides whether a direct send may go out; `again`: it has, and its ledger is kept.
     package func admit(app: String, identity: SendIdentity, origin: String) async throws -> Admission {
         let keys = self.home(app: app, identity.home)
         let arguments: [RedisArgument] = [

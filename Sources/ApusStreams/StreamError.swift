@@ -7,4 +7,9 @@ public struct StreamError: Error, Hashable, Sendable, CustomStringConvertible {
     static func unexpected(function: String, answer: String) -> StreamError {
         StreamError(description: "\(function) answered \"\(answer)\": run `apus init` of this version")
     }
+
+    /// Another send came by the same id while this one was on its way: its entry comes back, and is told so.
+    static func taken(send: String) -> StreamError {
+        StreamError(description: "another send has the id \(send): what is left of this one cannot be kept under it")
+    }
 }

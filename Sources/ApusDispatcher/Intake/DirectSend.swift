@@ -137,9 +137,10 @@ struct DirectSend: Sendable {
 
     // MARK: Whether
 
-    /// What the key names by now: this send, if nobody used it before. A plan that asks again for the same entry hears the same.
+    /// What the key names by now: this send, if nobody used it before. A plan that asks again for the same entry hears the same. Without
+    /// a key only an earlier delivery of this entry can have gone out.
     private func admission() async throws -> SendStreams.Admission {
-        guard !self.identity.key.isEmpty else { return .new }
+        guard !self.identity.key.isEmpty || self.entry.deliveries > 1 else { return .new }
         return try await self.handler.streams.admit(
             app: self.context.command.app,
             identity: self.identity,
@@ -150,7 +151,16 @@ struct DirectSend: Sendable {
     private func mayGoOut(_ admission: SendStreams.Admission) async throws -> Bool {
         let command = self.context.command
         switch admission {
-        case .new, .again: return true
+        case .new: return true
+        case .again:
+            // Whoever had it before has kept the send, and ended there: what is left of it waits for its time.
+            _ = try await self.handler.streams.done(
+                stream: self.entry.stream,
+                entries: [self.entry.id],
+                by: self.handler.consumer,
+                tag: self.handler.keys.tag
+            )
+            return false
         case .duplicate(let send):
             try await self.handler.duplicate(self.entry, command, self.identity, of: send)
             return false

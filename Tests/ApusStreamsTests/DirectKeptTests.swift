@@ -1,0 +1,97 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import Testing
+
+@testable import ApusStreams
+
+/// Direct sends of which something is left, and others that come by the same id.
+@Suite struct DirectKeptTests {
+    private static let first = "{q1}in:express/1-1"
+    private static let second = "{q1}in:express/2-2"
+
+    private static func admit(
+        _ command: SendCommand,
+        _ origin: String,
+        _ fixture: StreamsFixture
+    ) async throws -> SendStreams.Admission {
+        let identity = SendIdentity(of: command, origin: origin)
+        return try await fixture.streams.admit(app: command.app, identity: identity, origin: origin)
+    }
+
+    @discardableResult
+    private static func promote(
+        _ command: SendCommand,
+        _ origin: String,
+        _ fixture: StreamsFixture
+    ) async throws -> Bool {
+        try await fixture.streams.promote(
+            command,
+            identity: SendIdentity(of: command, origin: origin),
+            origin: origin,
+            recipients: 1,
+            batches: [],
+            retries: [],
+        )
+    }
+
+    /// The window of idempotency has passed; the ledger is still there.
+    private static func forgetKeys(_ fixture: StreamsFixture) async throws {
+        for shard in 0..<2 {
+            let tag = fixture.streams.keys(shard: shard).tag
+            let keys = try await fixture.client.send(RedisCommand("KEYS", .text(tag.key("idem:*"))), on: tag).root
+            for key in keys.children.compactMap(\.string) {
+                _ = try await fixture.client.send(RedisCommand("DEL", .text(key)), on: tag)
+            }
+        }
+    }
+
+    @Test func `Who comes again with an entry whose send is kept is told so, with a key and without`() async throws {
+        try await StreamsFixture.with { fixture in
+            let commands = [fixture.command(id: "code"), fixture.command(key: "login"), fixture.command()]
+            for (number, command) in commands.enumerated() {
+                let origin = "{q1}in:express/\(number)-1"
+                #expect(try await Self.admit(command, origin, fixture) == .new)
+                #expect(try await Self.promote(command, origin, fixture))
+                #expect(try await Self.admit(command, origin, fixture) == .again)
+                #expect(try await !Self.promote(command, origin, fixture))
+                try await Self.forgetKeys(fixture)
+                #expect(try await Self.admit(command, origin, fixture) == .again)
+            }
+        }
+    }
+
+    @Test func `An id whose ledger is still there is taken, though its key is forgotten`() async throws {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "code")
+            #expect(try await Self.admit(command, Self.first, fixture) == .new)
+            try await Self.promote(command, Self.first, fixture)
+            try await Self.forgetKeys(fixture)
+            #expect(try await Self.admit(command, Self.second, fixture) == .duplicate(send: "code"))
+            let other = fixture.command(id: "code", title: "Another")
+            #expect(try await Self.admit(other, Self.second, fixture) == .conflict(send: "code"))
+            // Nor does asking take the key.
+            #expect(try await Self.admit(command, Self.first, fixture) == .again)
+            await #expect(throws: StreamError.self) { try await Self.promote(command, Self.second, fixture) }
+            let ledger = try await fixture.streams.ledger(app: "shop", send: "code")
+            #expect(ledger?.planned == 1)
+        }
+    }
+
+    @Test func `Another app's send by the same id in the same shard is a conflict, and loses nothing silently`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let streams = fixture.streams
+            let id = try #require(
+                (0..<100).map { "daily-\($0)" }.first { streams.home(app: "shop", $0) == streams.home(app: "news", $0) }
+            )
+            let ours = fixture.command(id: id)
+            var theirs = ours
+            theirs.app = "news"
+            try await Self.promote(ours, Self.first, fixture)
+            #expect(try await Self.admit(theirs, Self.second, fixture) == .conflict(send: id))
+            await #expect(throws: StreamError.self) { try await Self.promote(theirs, Self.second, fixture) }
+        }
+    }
+}
