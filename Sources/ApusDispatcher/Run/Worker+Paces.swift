@@ -19,13 +19,10 @@ extension Worker {
             pace.beat.ratePerSecond = perSecond
             return
         }
-        let send = active.plan.send
-        let pace =
-            self.paces[send.send]
-            ?? SendPace(
-                beat: self.beat(of: Limiter(ofSend: send.send, tag: send.tag), ratePerSecond: perSecond)
-            )
-        self.paces[send.send] = pace
+        // Two apps' sends may have the same id, in shards of their own.
+        let limiter = active.plan.send.limiter
+        let pace = self.paces[limiter] ?? SendPace(beat: self.beat(of: limiter, ratePerSecond: perSecond))
+        self.paces[limiter] = pace
         pace.beat.ratePerSecond = perSecond
         pace.join(active)
     }
@@ -35,8 +32,13 @@ extension Worker {
         pace.leave(active)
         guard pace.runs == 0 else { return }
         pace.beat.stop()
-        self.paces[active.plan.send.send] = nil
+        self.paces[active.plan.send.limiter] = nil
     }
+}
+
+extension SendContext {
+    /// What keeps the whole fleet to the send's rate.
+    fileprivate var limiter: Limiter { Limiter(ofSend: self.send, tag: self.tag) }
 }
 
 extension Worker: LeaseBeatUser {

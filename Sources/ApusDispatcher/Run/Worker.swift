@@ -26,7 +26,7 @@ final class Worker {
     let shard: MetricShard
     private let spans: SpanRecorder?
     private(set) var routes: [RouteNumber: RouteSender] = [:]
-    var paces: [String: SendPace] = [:]
+    var paces: [Limiter: SendPace] = [:]
     private var runs: [ActiveRun?] = []
     private var freeSlots: [Int] = []
     private var flushTimer: RepeatedTask?

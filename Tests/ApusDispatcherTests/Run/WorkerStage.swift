@@ -149,14 +149,28 @@ struct WorkerStage: Sendable {
     }
 
     /// A run to so many devices, those from `first` on.
-    func plan(_ count: Int, from first: Int = 0, lane: Lane = .bulk) throws -> RunPlan {
-        guard let context = self.send.routes[Self.route] else { throw NoSuchRoute() }
+    ///
+    /// - Parameter tag: of the shard in which the send lives; nil: the usual one.
+    func plan(_ count: Int, from first: Int = 0, lane: Lane = .bulk, in tag: HashTag? = nil) throws -> RunPlan {
+        let send =
+            tag.map { tag in
+                SendContext(
+                    send: self.send.send,
+                    command: self.send.command,
+                    tag: tag,
+                    digest: self.send.digest,
+                    expiresAt: self.send.expiresAt,
+                    predicate: self.send.predicate,
+                    routes: self.send.routes,
+                )
+            } ?? self.send
+        guard let context = send.routes[Self.route] else { throw NoSuchRoute() }
         var table = RecipientTable()
         for index in first..<first + count {
             let token = (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 4 * 8)) ^ UInt8($0) }
             table.append(RecipientTable.Row(partition: 0, ordinal: UInt32(index)), token: token)
         }
-        return RunPlan(send: self.send, context: context, lane: lane, table: table)
+        return RunPlan(send: send, context: context, lane: lane, table: table)
     }
 
     /// How many Apple has accepted.

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusRedis
 import ApusSimulator
 import ApusStreams
 import ApusTestKit
@@ -195,6 +196,25 @@ import Testing
             #expect(leases.rates("pace:s").first == 50)
             try await stage.worker.setRate(token, perSecond: 0)
             #expect(try await stage.follow(token) == [.accepted: 400])
+        }
+    }
+
+    @Test func `Two apps' sends of one id go each at its own pace`() async throws {
+        let slow = HashTag(ofKey: "{2}")
+        let leases = ScriptedLeases { request, limiter in
+            guard limiter.key.contains("pace:s") else { return Lease(permits: nil) }
+            return limiter.tag == slow ? Lease(permits: 0) : Lease(permits: min(request.use, 50))
+        }
+        try await WorkerStage.with(leases) { stage in
+            var plan = try stage.plan(20, in: slow)
+            plan.ratePerSecond = 1
+            let waiting = try await stage.worker.start(plan)
+            plan = try stage.plan(100, from: 20)
+            plan.ratePerSecond = 1_000
+            let going = try await stage.worker.start(plan)
+            #expect(try await stage.follow(going) == [.accepted: 100])
+            try await stage.worker.setRate(waiting, perSecond: 0)
+            #expect(try await stage.follow(waiting) == [.accepted: 20])
         }
     }
 
