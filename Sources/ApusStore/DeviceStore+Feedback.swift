@@ -121,6 +121,7 @@ extension DeviceStore {
                 realm: realm,
                 home: self.home(of: current),
                 stamp: .keep,
+                judges: true,
             )
             if let moved { return .applied(moved) }
         }
@@ -214,7 +215,14 @@ extension DeviceStore {
         _ record: DeviceRecord,
         over current: StoredDevice,
     ) async throws(StoreError) -> StoredDevice? {
-        try await self.write(record, over: current, realm: current.realm, home: self.home(of: current), stamp: .keep)
+        try await self.write(
+            record,
+            over: current,
+            realm: current.realm,
+            home: self.home(of: current),
+            stamp: .keep,
+            judges: true,
+        )
     }
 }
 

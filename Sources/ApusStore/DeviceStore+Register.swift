@@ -209,6 +209,7 @@ extension DeviceStore {
 
     /// Writes a record where `current` is.
     ///
+    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes.
     /// - Returns: nil when something else is there.
     func write(
         _ record: DeviceRecord,
@@ -216,6 +217,7 @@ extension DeviceStore {
         realm: Realm,
         home: Home,
         stamp: StoreCalls.Stamp,
+        judges: Bool = false,
     ) async throws(StoreError) -> StoredDevice? {
         let bytes = try Self.encoded(record)
         let before = current?.record.topics ?? []
@@ -232,6 +234,7 @@ extension DeviceStore {
                 left: isMove ? before : before.filter { !record.topics.contains($0) },
                 event: self.event(of: record, over: current, stamp)?.bytes ?? [],
             ),
+            judges: judges,
         )
         switch answer {
         case .mismatch:

@@ -110,15 +110,18 @@ struct StoreCalls: Sendable {
         return found
     }
 
+    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes.
     func put(
         _ app: AppID,
         _ realm: Realm,
         _ owner: DeviceOwner,
         _ writing: Writing,
+        judges: Bool,
     ) async throws(StoreError) -> PutAnswer {
         let realms = [realm] + Realm.allCases.filter { $0 != realm }
+        let function = judges ? "apus1_judge" : "apus1_put"
         let reply = try await self.call(
-            "apus1_put",
+            function,
             owner.partition,
             keys: realms.map { self.keys.meta(app, $0, owner.partition) },
             [
@@ -130,12 +133,12 @@ struct StoreCalls: Sendable {
         switch reply.element(0)?.integer {
         case 1:
             guard let ordinal = reply.element(1)?.integer, let header = reply.element(2)?.bytes else {
-                throw Self.unexpected("apus1_put")
+                throw Self.unexpected(function)
             }
             return .written(ordinal: UInt32(ordinal), header: header)
         case 0: return .mismatch
         case -1: throw StoreError(.full, "partition \(owner.partition) has no ordinal left")
-        default: throw Self.unexpected("apus1_put")
+        default: throw Self.unexpected(function)
         }
     }
 

@@ -9,6 +9,7 @@ package enum StoreFunctions {
             PackageResources.apus1_put_lua,
             PackageResources.apus1_remove_lua,
             PackageResources.apus1_mend_lua,
+            PackageResources.apus1_upkeep_begin_lua,
             PackageResources.apus1_devices_lua,
             PackageResources.store_badges_lua,
             PackageResources.apus1_badge_count_lua,

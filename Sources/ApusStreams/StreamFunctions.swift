@@ -18,6 +18,7 @@ public enum StreamFunctions {
             PackageResources.suspects_forgive_lua, PackageResources.suspects_lua,
             PackageResources.govern_lua, PackageResources.governed_lua, PackageResources.known_lua,
             PackageResources.report_lua, PackageResources.tally_lua, PackageResources.sweep_lua,
+            PackageResources.ensure_lua,
         ]
     }
 }

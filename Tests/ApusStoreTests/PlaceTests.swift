@@ -83,6 +83,47 @@ struct PlaceTests {
         await fixture.client.close()
     }
 
+    @Test func aFullRedisTakesWhatProvidersSayOfTokens() async throws {
+        try await RedisServer.with { server in
+            let fixture = try await StoreFixture.make(on: server, partitions: 1)
+            let device = try await fixture.register("a", topics: ["news"]).device
+            let (store, digest) = (fixture.store, DeviceToken.digest(device.record.token))
+            _ = try await server.command("CONFIG", "SET", "maxmemory", "1")
+            let marked = try await store.markSuspect(
+                fixture.route,
+                device.reference,
+                tokenDigest: digest,
+                reason: .badToken,
+                since: device.registeredAt,
+            )
+            guard case .applied(let suspect) = marked else {
+                Issue.record("\(marked)")
+                return
+            }
+            #expect(suspect.record.suspicion?.reason == .badToken)
+            guard
+                case .applied(let moved) = try await store.learnEnvironment(
+                    fixture.route,
+                    suspect.reference,
+                    tokenDigest: digest
+                )
+            else {
+                Issue.record("not moved")
+                return
+            }
+            #expect(moved.realm.environment == .sandbox)
+            #expect(try await store.beginUpkeep(fixture.app, 0, within: 60))
+            #expect(try await !store.beginUpkeep(fixture.app, 0, within: 60))
+            // What apps say is another thing.
+            await #expect { try await fixture.register("a", token: "new") } throws: {
+                ($0 as? StoreError)?.redis?.code == .outOfMemory
+            }
+            _ = try await server.command("CONFIG", "SET", "maxmemory", "0")
+            try await fixture.expectClean()
+            await fixture.client.close()
+        }
+    }
+
     @Test func aFullRedisStillForgets() async throws {
         try await RedisServer.with { server in
             let fixture = try await StoreFixture.make(on: server, partitions: 1)

@@ -89,6 +89,25 @@ import Testing
         }
     }
 
+    @Test
+    func `A full Redis makes the groups that are missing, and one stream that cannot have its keeps no other from it`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let keys = fixture.keys
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: fixture.consumer("me"))
+            let strange = keys.work(Self.route, .express)
+            _ = try await fixture.client.send(RedisCommand("SET", .text(strange), "no stream"), on: keys.tag)
+            _ = try await fixture.server.command("CONFIG", "SET", "maxmemory", "1")
+            let streams = [keys.mailbox(.bulk), strange, keys.outcomes]
+            await #expect(throws: RedisError.self) { try await reader.ensure(streams) }
+            #expect(try await reader.ensure([keys.mailbox(.bulk), keys.outcomes]) == 0)
+            #expect(try await reader.ensure([keys.mailbox(.express), keys.outcomes]) == 1)
+            #expect(try await reader.read(keys.mailbox(.express), count: 1).isEmpty)
+            #expect(try await fixture.streams.beginSweep(tag: keys.tag, withinMilliseconds: 60_000))
+        }
+    }
+
     private static func batch(_ counts: [OutcomeCount]) -> OutcomeBatch {
         var batch = OutcomeBatch(send: "s", app: "shop", route: Self.route, provider: .apns)
         batch.counts = counts

@@ -76,3 +76,5 @@ local function put(keys, args)
 end
 
 redis.register_function('apus1_put', put)
+-- The same for what a provider says of a device that is there. Runs at a full Redis too: outcomes drain by it.
+redis.register_function { function_name = 'apus1_judge', callback = put, flags = { 'allow-oom' } }

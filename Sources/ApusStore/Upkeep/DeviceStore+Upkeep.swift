@@ -33,8 +33,7 @@ extension DeviceStore {
         within seconds: Int,
     ) async throws(StoreError) -> Bool {
         let key = self.keys.upkeep(app, partition)
-        let command = RedisCommand("SET", .text(key), "1", "NX", "EX", .integer(seconds))
-        return try await self.calls.send(command, partition).string == "OK"
+        return try await self.calls.call("apus1_upkeep_begin", partition, keys: [key], [.integer(seconds)]).integer == 1
     }
 
     /// Looks over all of an app's part of a partition and puts right what the records decide. Safe beside whoever writes.
@@ -105,12 +104,17 @@ extension DeviceStore {
             guard try await self.calls.remove(device, home.owner, forgetsHistory: false) else { continue }
             try await self.forget(device, home)
             let event = HistoryEvent(.stale, at: self.clock.now(), provider: device.realm.provider)
-            try await self.note(
-                [event],
-                of: device,
-                HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
-            )
             report.stale += 1
+            do throws(StoreError) {
+                try await self.note(
+                    [event],
+                    of: device,
+                    HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
+                )
+            } catch {
+                // A full Redis makes room by removing, and has none for a history.
+                guard error.redis?.code == .outOfMemory else { throw error }
+            }
         }
         report.staleLeft += max(0, oldest.count - countMax)
     }

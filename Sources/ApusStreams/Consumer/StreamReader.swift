@@ -16,22 +16,29 @@ package struct StreamReader: Sendable {
         self.consumer = consumer
     }
 
-    /// Makes the group on each of the streams, and the streams, where they are missing; how many were.
+    /// Makes the group on each of the streams, and the streams, where they are missing; how many were. A full Redis takes it.
+    ///
+    /// - Throws: when one of them cannot have it; the others have it then.
     @discardableResult
     package func ensure(_ streams: [String]) async throws -> Int {
         var made = 0
-        for stream in streams {
-            let command = RedisCommand(
-                "XGROUP",
-                [.text("CREATE"), .text(stream), .text(self.consumer.group), .text("0"), .text("MKSTREAM")],
-            )
-            do {
-                _ = try await self.client.send(command, on: self.tag)
-                made += 1
+        var failure: RedisError?
+        for first in stride(from: 0, to: streams.count, by: StreamLimits.streamsPerReadMax) {
+            let part = streams[first..<min(first + StreamLimits.streamsPerReadMax, streams.count)]
+            do throws(RedisError) {
+                let reply = try await self.client.call(
+                    "apus1_ensure",
+                    on: self.tag,
+                    keys: Array(part),
+                    arguments: [.text(self.consumer.group)],
+                )
+                made += Int(reply.root.number)
             } catch {
-                guard error.code == .groupExists else { throw error }
+                guard error.code == .wrongType || error.code == .server else { throw error }
+                failure = error
             }
         }
+        if let failure { throw failure }
         return made
     }
 
