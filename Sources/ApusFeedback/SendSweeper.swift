@@ -24,9 +24,11 @@ struct SendSweeper: Sendable {
     /// How often a shard is looked at, by whichever process comes first.
     private var interval: Duration { min(Self.intervalMax, .milliseconds(max(1_000, self.silenceMilliseconds / 4))) }
 
-    /// Works until it is cancelled.
+    /// Works until it is cancelled. Not at once: what this process was started for is more urgent.
     func run() async {
         while !Task.isCancelled {
+            try? await Task.sleep(for: self.interval)
+            guard !Task.isCancelled else { return }
             do {
                 for shard in 0..<self.streams.keyspace.queueShards {
                     let tag = self.streams.keys(shard: shard).tag
@@ -40,11 +42,10 @@ struct SendSweeper: Sendable {
                 guard !Task.isCancelled else { return }
                 self.logger.warning("lost sends not looked for, will repeat", metadata: ["error": "\(error)"])
             }
-            try? await Task.sleep(for: self.interval)
         }
     }
 
-    /// Looks at every send of a shard that has not ended.
+    /// Looks at every send of a shard that has not ended. One that cannot be looked at keeps no other from it.
     ///
     /// - Returns: how many were ended.
     @discardableResult
@@ -55,27 +56,46 @@ struct SendSweeper: Sendable {
             let page = try await self.streams.openSends(tag: tag, cursor: cursor)
             cursor = page.cursor
             for send in page.sends {
-                let sweeping = try await self.streams.sweep(
-                    send,
-                    tag: tag,
-                    silenceMilliseconds: self.silenceMilliseconds,
-                    routes: routes,
-                    now: self.clock.now(),
-                )
-                switch sweeping {
-                case .closed:
-                    count += 1
-                    self.shared.add(to: self.metrics.sendsLost)
-                    self.logger.error(
-                        "nothing was left of a send under way: it is ended, and whoever has no outcome failed as unknown",
-                        metadata: ["send": "\(send)"]
+                do {
+                    if try await self.ends(send, tag, routes) { count += 1 }
+                } catch {
+                    let isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
+                    guard !isOutage, !Task.isCancelled else { throw error }
+                    self.logger.warning(
+                        "a silent send not looked at, will repeat",
+                        metadata: ["send": "\(send)", "error": "\(error)"]
                     )
-                case .much:
-                    self.logger.warning("too much waits to look for a silent send", metadata: ["send": "\(send)"])
-                case .gone, .fresh, .moved, .left: break
                 }
             }
         } while cursor != "0" && !Task.isCancelled
         return count
+    }
+
+    /// Looks at one send; whether it was ended.
+    private func ends(
+        _ send: String,
+        _ tag: HashTag,
+        _ routes: [(number: RouteNumber, name: String)],
+    ) async throws -> Bool {
+        let sweeping = try await self.streams.sweep(
+            send,
+            tag: tag,
+            silenceMilliseconds: self.silenceMilliseconds,
+            routes: routes,
+            now: self.clock.now(),
+        )
+        switch sweeping {
+        case .closed:
+            self.shared.add(to: self.metrics.sendsLost)
+            self.logger.error(
+                "nothing was left of a send under way: it is ended, and whoever has no outcome failed as unknown",
+                metadata: ["send": "\(send)"]
+            )
+            return true
+        case .much:
+            self.logger.warning("too much waits to look for a silent send", metadata: ["send": "\(send)"])
+            return false
+        case .gone, .fresh, .moved, .left: return false
+        }
     }
 }

@@ -21,15 +21,13 @@ extension SendStreams {
 
     /// Whether nobody looked for lost sends in a shard within that time: then it is the caller's to do.
     package func beginSweep(tag: HashTag, withinMilliseconds: Int64) async throws -> Bool {
-        let command = RedisCommand(
-            "SET",
-            .text(StreamKeys(tag: tag).swept),
-            "1",
-            "NX",
-            "PX",
-            .integer(withinMilliseconds)
+        let reply = try await self.client.call(
+            "apus1_sweep_begin",
+            on: tag,
+            keys: [StreamKeys(tag: tag).swept],
+            arguments: [.integer(withinMilliseconds)],
         )
-        return try await self.client.send(command, on: tag).root.string == "OK"
+        return reply.root.number == 1
     }
 
     /// Sends of a shard that have not ended, a page at a time.

@@ -13,9 +13,13 @@ public enum StreamLimits {
     public static let eventEntriesMax = 100_000
     /// Receipts of its shard that are looked through for a direct send's, from its publication on.
     public static let statusReceiptsMax = 10_000
-    /// Entries that are looked through for what is left of a send, in streams, and as many that wait for their time. Where more
-    /// wait, no send is taken for lost.
-    public static let sweepEntriesMax = 20_000
+    /// Entries of streams that are looked through for what is left of a send. Where more wait, no send is taken for lost. One call looks at
+    /// all of them, and a message may have some 50 KB.
+    public static let sweepEntriesMax = 2_000
+    /// Outcomes among them.
+    public static let sweepOutcomesMax = 500
+    /// Ids of what waits for its time that are looked through for the same.
+    public static let sweepDueMax = 20_000
     /// Sends under way that are read by one call, roughly.
     static let openSendsPerRead = 100
     /// Sets that the ids of a send's client events are spread over, so that each stays small.

@@ -32,6 +32,11 @@ import Testing
                 clock: SystemClock(),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )
+            // What cannot be looked at keeps nothing else from it.
+            for send in ["broken", "s0", "zzz"] {
+                _ = try await fixture.client.send(RedisCommand("SET", .text(keys.send(send)), "no hash"), on: keys.tag)
+                _ = try await fixture.client.send(RedisCommand("SADD", .text(keys.sends), .text(send)), on: keys.tag)
+            }
             #expect(try await sweeper.sweep(keys.tag) == 1)
             #expect(try await sweeper.sweep(keys.tag) == 0)
             try await fixture.applyNext()

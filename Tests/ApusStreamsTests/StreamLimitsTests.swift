@@ -6,6 +6,8 @@ import Testing
         ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
         ("CLAIM_ENTRIES_MAX", StreamLimits.claimEntriesMax), ("DELIVERIES_MAX", Int(StreamLimits.deliveriesMax)),
         ("SUSPECTS_MAX", StreamLimits.suspectsMax), ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
+        ("SWEEP_OUTCOMES_MAX", StreamLimits.sweepOutcomesMax), ("SWEEP_DUE_MAX", StreamLimits.sweepDueMax),
+        ("UNITS_PER_STEP_MAX", StreamLimits.unitsPerStepMax),
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
     func `The functions enforce the limits that are promised`(name: String, limit: Int) {

@@ -163,14 +163,44 @@ import Testing
     @Test func `Where too much waits to look for it, no send is taken for lost`() async throws {
         try await self.with { scene in
             _ = try await scene.redis("DEL", .text(scene.plan))
-            for start in stride(from: 0, through: StreamLimits.sweepEntriesMax, by: 1_000) {
-                let end = min(start + 1_000, StreamLimits.sweepEntriesMax + 1)
+            for start in stride(from: 0, through: StreamLimits.sweepDueMax, by: 1_000) {
+                let end = min(start + 1_000, StreamLimits.sweepDueMax + 1)
                 let pairs = (start..<end).flatMap { [RedisArgument.integer($0), RedisArgument.text("other/\($0)")] }
                 let command = RedisCommand("ZADD", [.text(scene.keys.due)] + pairs)
                 _ = try await scene.fixture.client.send(command, on: scene.keys.tag)
             }
             #expect(try await scene.sweep() == .much)
             _ = try await scene.redis("ZREM", .text(scene.keys.due), "other/0")
+            #expect(try await scene.sweep() == .closed)
+        }
+    }
+
+    @Test func `What is left is found however deep it lies, and too many outcomes are not read`() async throws {
+        try await self.with { scene in
+            _ = try await scene.redis("DEL", .text(scene.plan))
+            func add(_ count: Int, _ message: [UInt8], _ stream: String) async throws {
+                for _ in 0..<count { _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message)) }
+            }
+            let other = try scene.unit(of: "other")
+            try await add(250, other, scene.work)
+            #expect(try await scene.sweep(with: scene.unit(of: scene.send), in: scene.work) == .left)
+            // A plan that waits for its time is asked for by name, however much else waits.
+            let others = try scene.batch(of: "other", 1).encode()
+            try await add(StreamLimits.sweepOutcomesMax + 1, others, scene.keys.outcomes)
+            #expect(try await scene.sweep() == .much)
+            let plan = RedisArgument.text("\(scene.send)/plan/\(Self.route)")
+            _ = try await scene.redis("ZADD", .text(scene.keys.due), "9000000000000", plan)
+            #expect(try await scene.sweep() == .left)
+            _ = try await scene.redis("ZREM", .text(scene.keys.due), plan)
+            _ = try await scene.redis(
+                "XTRIM",
+                .text(scene.keys.outcomes),
+                "MAXLEN",
+                .integer(StreamLimits.sweepOutcomesMax)
+            )
+            try await add(StreamLimits.sweepEntriesMax - StreamLimits.sweepOutcomesMax - 249, other, scene.work)
+            #expect(try await scene.sweep() == .much)
+            _ = try await scene.redis("XTRIM", .text(scene.work), "MAXLEN", "250")
             #expect(try await scene.sweep() == .closed)
         }
     }
