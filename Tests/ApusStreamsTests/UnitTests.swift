@@ -123,6 +123,51 @@ import Testing
         }
     }
 
+    @Test func `However many sends have rates of their own, a send that has none goes on`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (me, streams) = (fixture.consumer("one"), fixture.streams)
+            let count = StreamLimits.pacedUnitsPerStepMax
+            let names = (0..<1_000).map { "s\($0)" }.filter { streams.home(app: "shop", $0) == fixture.keys }
+            let (fast, slow) = (names[0], Array(names[1...24]))
+            func take(
+                _ send: String,
+                _ plan: StreamEntry,
+                _ number: Int,
+                units: Int
+            ) async throws -> SendStreams.StepResult {
+                let from = number == 0 ? "" : "list:\(number)"
+                var step = SendStreams.PlanStep(from: from, to: "list:\(number + 1)", outcomes: Self.batch(send, []))
+                step.units = (0..<units).map { _ in Self.unit(count: 1) }
+                return try await streams.fanstep(step, send: send, entry: plan, by: me, tag: fixture.keys.tag)
+            }
+            let (keys, unpaced) = try await Self.planned(fixture, fast, me)
+            var paced: [(send: String, plan: StreamEntry, steps: Int)] = []
+            for send in slow {
+                paced.append((send, try await Self.planned(fixture, send, me).1, 0))
+                _ = try await streams.steer(.rate(10), app: "shop", send: send, at: keys)
+            }
+            for _ in 0..<3 {
+                for index in paced.indices {
+                    switch try await take(paced[index].send, paced[index].plan, paced[index].steps, units: count) {
+                    case .ok: paced[index].steps += 1
+                    case .paced: break
+                    case let other: Issue.record("\(other)")
+                    }
+                }
+            }
+            let work = keys.work(RouteNumber(7), .bulk)
+            // Whoever has nothing waiting comes before whoever has.
+            #expect(paced.filter { $0.steps == 1 }.count == 12 && paced.allSatisfy { $0.steps <= 1 })
+            #expect(try await fixture.length(work) == StreamLimits.unitsWaitingMax - StreamLimits.unitsPerStepMax)
+            #expect(try await take(fast, unpaced, 0, units: StreamLimits.unitsPerStepMax) == .ok)
+            #expect(try await take(fast, unpaced, 1, units: 1) == .full)
+            // What is gone counts no more.
+            _ = try await fixture.client.send(.init("DEL", .text(work)), on: keys.tag)
+            #expect(try await take(paced[20].send, paced[20].plan, paced[20].steps, units: count) == .ok)
+            #expect(try await take(paced[20].send, paced[20].plan, paced[20].steps + 1, units: count) == .ok)
+        }
+    }
+
     @Test func `Progress is written once however often it is sent, and never by one who lost the unit`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams

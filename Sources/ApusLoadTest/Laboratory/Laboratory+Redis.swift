@@ -9,7 +9,9 @@ extension Laboratory {
     private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events"]
     private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:body"]
     private static let workPrefixes = ["plan:", "work:", "held:"]
-    private static let keptPrefixes = ["send:", "idem:", "pace:", "route:", "answers:", "tally:", "tallies:", "swept"]
+    private static let keptPrefixes = [
+        "send:", "idem:", "pace:", "paced:", "route:", "answers:", "tally:", "tallies:", "swept",
+    ]
 
     private func keys(of tag: HashTag) async throws -> [(key: String, name: String, type: String)] {
         let pattern = RedisCommand("KEYS", .text("\(tag)*"))

@@ -5,6 +5,7 @@ local IDEMPOTENCY_PERIODS = 7 -- the current one and the six before: at least 24
 local RECEIPTS_RETENTION_MS = 72 * 3600 * 1000
 local DEAD_LETTERS_MAX = 10000
 local UNITS_WAITING_MAX = 64 -- per route and lane
+local UNITS_PER_STEP_MAX = 16
 local CLAIM_ENTRIES_MAX = 64 -- of all streams of one call
 local DELIVERIES_TOGETHER_MAX = 2
 local DELIVERIES_MAX = 5
