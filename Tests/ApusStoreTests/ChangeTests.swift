@@ -135,6 +135,41 @@ struct ChangeTests {
         }
     }
 
+    @Test func theIndexOfHistoriesGoesByTheLongestTimeToKeep() async throws {
+        try await StoreFixture.with { fixture in
+            let (first, second) = (
+                try await fixture.register("phone").device, try await fixture.register("tablet").device
+            )
+            func note(_ device: StoredDevice, keep: Int64) async throws {
+                let at = fixture.clock.now().advanced(byMilliseconds: keep)
+                let event = HistoryEvent(.accepted, at: at, provider: .apns)
+                let rules = DeviceStore.HistoryRules(keepMilliseconds: keep)
+                try await fixture.store.note([event], of: device, rules)
+            }
+            func send(_ name: String, _ partition: Int, _ arguments: RedisArgument...) async throws -> Int64 {
+                let history = fixture.store.keys.history(fixture.app, partition, digest: 0)
+                let index = RedisArgument.text("\(history.prefix { $0 != ":" }):hists")
+                let command = RedisCommand(name, [index] + arguments)
+                return try await fixture.client.send(command, on: HashTag(ofKey: history)).root.integer ?? -9
+            }
+            let partition = Int(first.reference.partition)
+            try await note(first, keep: 600_000)
+            // One of that kind that was told of five minutes ago.
+            let old = fixture.clock.now().value - 300_000
+            #expect(try await send("ZADD", partition, .integer(old), "eight by") == 1)
+            // The same place, kept for a minute.
+            try await note(first, keep: 60_000)
+            #expect(try await send("ZCARD", partition) == 2)
+            #expect(try await send("PTTL", partition) > 1_000_000)
+            // Where only such are, it lives no longer.
+            if second.reference.partition != first.reference.partition {
+                try await note(second, keep: 60_000)
+                let left = try await send("PTTL", Int(second.reference.partition))
+                #expect(left > 0 && left <= 120_000)
+            }
+        }
+    }
+
     @Test func lookUpsKeepTheirOrder() async throws {
         try await StoreFixture.with { fixture in
             for index in 0..<150 { try await fixture.register("phone-\(index)", user: "user-\(index % 10)") }

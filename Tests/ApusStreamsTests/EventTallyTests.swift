@@ -10,11 +10,12 @@ import Testing
     private static func count(
         _ fixture: StreamsFixture,
         _ send: String,
-        id: String
+        id: String,
+        app: String = "shop",
     ) async throws -> SendStreams.EventResult {
         let event = ClientEvent(
             id: id,
-            app: "shop",
+            app: app,
             device: "phone",
             send: send,
             kind: .opened,
@@ -45,10 +46,12 @@ import Testing
             // This hour's and the next one's, should it begin meanwhile.
             let hour = Int(Date().timeIntervalSince1970 / 3_600)
             for hour in hour...hour + 1 {
-                let begun = RedisCommand("SET", .text(fixture.keys.tag.key("tallies:\(hour)")), "5000")
+                let begun = RedisCommand("SET", .text(fixture.keys.tag.key("tallies:shop:\(hour)")), "5000")
                 _ = try await fixture.client.send(begun, on: tag)
             }
             #expect(try await Self.count(fixture, "invented", id: "1") == .full)
+            // What one app invents costs no other.
+            #expect(try await Self.count(fixture, "invented", id: "1", app: "news") == .counted)
             #expect(try await Self.count(fixture, "begun", id: "2") == .counted)
             let ledger = RedisCommand("HSET", .text(fixture.keys.send("planned")), "state", "running")
             _ = try await fixture.client.send(ledger, on: tag)

@@ -39,9 +39,13 @@ end
 function history.enter(meta, digest, keep, devices_max, is_trouble)
     local index, now = history_head(meta) .. 'hists', store.now()
     redis.call('ZADD', index, 'GT', string.format('%.0f', is_trouble and now + keep or now), digest)
-    redis.call('PEXPIRE', index, string.format('%.0f', keep * 2))
-    -- Their histories have expired.
-    redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - keep))
+    -- Histories are kept for several times; the index lives for twice the longest of them, from the last one of that kind on. Without a
+    -- time to live it counts as one that lives for ever, so the first is set by itself.
+    local lifetime = string.format('%.0f', keep * 2)
+    redis.call('PEXPIRE', index, lifetime, 'NX')
+    redis.call('PEXPIRE', index, lifetime, 'GT')
+    -- Their histories have expired, whichever time they were kept for.
+    redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - redis.call('PTTL', index)))
     local excess = redis.call('ZCARD', index) - devices_max
     if excess <= 0 then return end
     local evicted = redis.call('ZPOPMIN', index, math.min(excess, history.evicted_max))

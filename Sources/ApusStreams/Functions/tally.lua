@@ -1,18 +1,19 @@
 -- Counts what an app reported of a notification, once for each id, and acknowledges it: both or neither. Apps name the send themselves:
--- of those that are not known here (direct sends, or inventions) only so many are begun to be counted in an hour.
+-- of those that are not known here (direct sends, or inventions) only so many of each app are begun to be counted in an hour.
 -- KEYS: 1 {q}events, 2 {q}tally:<app>:<send>
 -- ARGV: 1 group, 2 consumer, 3 entry, 4 "<provider>/<kind>", 5 digest of the event's id as a whole number (so that few of them are an
 --       intset: 8 bytes each), 6 which of the sets of ids, 7 ids that one set may hold, 8 ms to keep what was counted after the last event
 -- Returns: {'counted'} · {'known'} (that id was counted) · {'full'} (not counted; acknowledged) · {'lost'} (another owns the entry)
-local UNKNOWN_TALLIES_MAX = 5000 -- of a shard in an hour
+local UNKNOWN_TALLIES_MAX = 5000 -- of an app in a shard in an hour
 local HOUR_MS = 3600 * 1000
 
 local function begins_tally(tally)
     local tag = tag_of(tally)
-    if redis.call('EXISTS', tally) == 1 or redis.call('EXISTS', tag .. 'send:' .. string.match(tally, '^%b{}tally:[^:]*:(.*)$')) == 1 then
+    local app, send = string.match(tally, '^%b{}tally:([^:]*):(.*)$')
+    if redis.call('EXISTS', tally) == 1 or redis.call('EXISTS', tag .. 'send:' .. send) == 1 then
         return true
     end
-    local begun = tag .. 'tallies:' .. digits(math.floor(now_ms() / HOUR_MS))
+    local begun = tag .. 'tallies:' .. app .. ':' .. digits(math.floor(now_ms() / HOUR_MS))
     if tonumber(redis.call('GET', begun) or '0') >= UNKNOWN_TALLIES_MAX then
         return false
     end
