@@ -306,7 +306,11 @@ extension SendStreams {
             on: tag,
             keys: [due],
             arguments: [.integer(Int64(StreamLimits.dueBatchMax))],
-        )
+            repeatedBy: "apus1_due_again",
+        ) { answer in
+            let moves = answer.children.dropFirst(2).map { RedisArgument.text($0.text) }
+            return moves.isEmpty ? nil : moves
+        }
         let moved = Int(reply.root[0].number)
         if moved > 0 {
             self.observer?.entriesRead(moved, stream: due)

@@ -47,13 +47,15 @@ public struct SendStreams: Sendable {
     ///
     /// - Parameters:
     ///   - entry: the entry that must be the caller's for it; nil: none.
-    ///   - again: from the answer, the arguments with which the call is to be repeated after a failover; nil: it need not be.
+    ///   - repeated: the function that repeats the call after a failover; nil: the same.
+    ///   - again: from the answer, the arguments with which the call is to be repeated; nil: it need not be.
     func call(
         _ function: String,
         on tag: HashTag,
         keys: [String],
         arguments: [RedisArgument],
         of entry: EntryName? = nil,
+        repeatedBy repeated: String? = nil,
         again: (RESPNode) -> [RedisArgument]? = { _ in nil },
     ) async throws(RedisError) -> RESPReply {
         guard let log = self.replayLogs[tag] else {
@@ -65,6 +67,7 @@ public struct SendStreams: Sendable {
             arguments: arguments,
             over: self.client,
             of: entry,
+            repeatedBy: repeated ?? function,
             again: again,
         )
     }

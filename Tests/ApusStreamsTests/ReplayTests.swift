@@ -241,6 +241,66 @@ import Testing
         }
     }
 
+    @Test func `What came due and was sent after the last snapshot is not sent again`() async throws {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let unit = try await bench.unitInHand()
+            let retries = (0..<2).map {
+                SendStreams.Retry(due: UnixMilliseconds(1), id: "s/retry/\($0)", unit: Self.unit(1))
+            }
+            let filed = try await bench.streams.progress(
+                unit,
+                of: "s",
+                by: bench.me,
+                tag: bench.keys.tag,
+                journal: UnitJournal(sequence: 1, bitmap: [0b111]),
+                outcomes: Self.batch([(.accepted, 1)]),
+                retries: retries,
+                next: .finish,
+            )
+            #expect(filed.state == .running)
+            try await bench.save()
+            #expect(try await bench.streams.moveDue(tag: bench.keys.tag).moved == 2)
+            let first = try await bench.read(bench.work)
+            try await bench.report(first, 1, 0b1, finish: true)
+            let second = try await bench.read(bench.work)
+            try await bench.rollBack()
+            // The server has both filed, and has never heard of their entries.
+            #expect(try await bench.length(bench.work) == 0)
+            bench.log.attach { [second.name] }
+            #expect(try await bench.report(second, 1, 0b1, finish: true) == .running)
+            #expect(try await bench.streams.moveDue(tag: bench.keys.tag).moved == 0)
+            #expect(try await bench.length(bench.work) == 0)
+            #expect(try await bench.accepted() == 3)
+        }
+    }
+
+    @Test func `What one has in hand is read by no other after a failover that forgot who read it`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (bench, other) = (Bench(fixture), Bench(fixture, name: "other"))
+            let plan = try await bench.accept()
+            try await bench.plan(plan, from: "", to: "list:3", units: 6, isLast: true)
+            try await other.touch()
+            try await bench.save()
+            var units: [StreamEntry] = []
+            for index in 0..<5 { units.append(try await (index == 1 ? other : bench).read(bench.work)) }
+            // One ended meanwhile, and the server does not know.
+            try await bench.report(units[0], 1, 0b111, finish: true)
+            try await bench.rollBack()
+            let (mine, theirs) = (units[2...4].map(\.name), [units[1].name])
+            bench.log.attach { mine }
+            other.log.attach { theirs }
+            try await bench.touch()
+            try await other.touch()
+            for unit in units[1...] { #expect(try await bench.owner(of: unit) == (unit == units[1] ? "other" : "me")) }
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: other.me)
+            let read = try await reader.read(bench.work, count: 10)
+            // The sixth, which nobody had read.
+            #expect(read.count == 1 && read.allSatisfy { $0.id > units[4].id })
+            for unit in units[1...] { #expect(try await bench.owner(of: unit) == (unit == units[1] ? "other" : "me")) }
+        }
+    }
+
     @Test func `A server that lost nothing is changed by nothing`() async throws {
         try await RedisServer.with(.init(isAppendOnly: true)) { server in
             try await StreamsFixture.with(server) { fixture in

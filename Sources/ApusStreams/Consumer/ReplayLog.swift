@@ -38,7 +38,9 @@ package final class ReplayLog: Sendable {
     /// Where the functions that are about an entry are told whose it must be.
     private static let consumerArgument = 1
     /// Functions that bring back entries under the ids that they had.
-    private static let appending: Set<String> = ["apus1_accept", "apus1_fanstep"]
+    private static let appending: Set<String> = ["apus1_accept", "apus1_fanstep", "apus1_due_again"]
+    /// Calls that are repeated at once, each of another entry.
+    private static let repeatsAtOnceMax = 64
 
     /// The log of one shard; empty.
     ///
@@ -81,6 +83,7 @@ package final class ReplayLog: Sendable {
     /// - Parameters:
     ///   - client: whose connections carry it.
     ///   - entry: the entry that must be this process's for it; nil: none.
+    ///   - repeated: the function of the call that repeats it.
     ///   - again: from the answer, the arguments of the call that is to be repeated; nil: nothing was written that could be missed.
     func call(
         _ function: String,
@@ -88,6 +91,7 @@ package final class ReplayLog: Sendable {
         arguments: [RedisArgument],
         over client: RedisClient,
         of entry: EntryName?,
+        repeatedBy repeated: String,
         again: (RESPNode) -> [RedisArgument]?,
     ) async throws(RedisError) -> RESPReply {
         while true {
@@ -103,8 +107,8 @@ package final class ReplayLog: Sendable {
                     options: .init(isIdempotent: true, server: server),
                 )
                 if let arguments = again(reply.root) {
-                    let command = RedisCommand.call(function, keys: keys, arguments: arguments)
-                    let appends = Self.appending.contains(function)
+                    let command = RedisCommand.call(repeated, keys: keys, arguments: arguments)
+                    let appends = Self.appending.contains(repeated)
                     let call = ReplayMemory.Call(command: command, entry: entry, appends: appends, at: .now)
                     self.remember { $0.keep(call) }
                 } else {
@@ -243,7 +247,7 @@ package final class ReplayLog: Sendable {
         self.end(server, isChanged: false)
     }
 
-    /// Repeats calls in their order.
+    /// Repeats calls in their order; those of several entries, one each, at once.
     ///
     /// - Returns: those of which the entry is not there, or another's; entries of which the server has what another wrote.
     private func `repeat`(
@@ -255,7 +259,14 @@ package final class ReplayLog: Sendable {
         var foreign: Set<EntryName> = []
         /// Not there, unless a call brings them back.
         var missing = Set(calls.compactMap(\.entry)).subtracting(ours)
+        /// Not repeated yet.
+        var together: [EntryName: RedisCommand] = [:]
         for call in calls {
+            let mustWait = call.entry.map { together[$0] != nil || call.appends } ?? true
+            if mustWait || together.count == Self.repeatsAtOnceMax {
+                foreign.formUnion(try await self.refused(together, on: server))
+                together = [:]
+            }
             if let entry = call.entry {
                 if foreign.contains(entry) { continue }
                 if !ours.contains(entry) {
@@ -270,12 +281,40 @@ package final class ReplayLog: Sendable {
                     }
                     ours.insert(entry)
                 }
+                if !call.appends {
+                    together[entry] = call.command
+                    continue
+                }
             }
             let reply = try await self.attempt(call.command, on: server)
             if call.appends { missing = [] }
             if let entry = call.entry, reply?.root.element(0)?.text == "lost" { foreign.insert(entry) }
         }
+        foreign.formUnion(try await self.refused(together, on: server))
         return (waiting, foreign)
+    }
+
+    /// Sends commands at once, one of each entry; those entries of which the server has what another wrote.
+    private func refused(
+        _ commands: [EntryName: RedisCommand],
+        on server: RedisServerIdentity,
+    ) async throws(RedisError) -> Set<EntryName> {
+        let answers = await withTaskGroup(of: (EntryName, Result<Bool, RedisError>).self) { group in
+            for (entry, command) in commands {
+                group.addTask {
+                    do throws(RedisError) {
+                        let reply = try await self.attempt(command, on: server)
+                        return (entry, .success(reply?.root.element(0)?.text == "lost"))
+                    } catch {
+                        return (entry, .failure(error))
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        var refused: Set<EntryName> = []
+        for (entry, answer) in answers { refused.formUnion(try answer.get() ? [entry] : []) }
+        return refused
     }
 
     /// Makes entries ours again; those that are there.

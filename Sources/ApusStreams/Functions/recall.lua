@@ -7,7 +7,7 @@ redis.register_function{function_name = 'apus1_recall', flags = {'allow-oom'}, c
     local found = redis.call('ZSCAN', due, args[2], 'MATCH', args[1] .. '/*', 'COUNT', args[3])
     local moved = 0
     for index = 1, #found[2], 2 do
-        moved = moved + move_due(due, found[2][index])
+        moved = moved + (move_due(due, found[2][index], '') and 1 or 0)
     end
     return {found[1], moved}
 end}

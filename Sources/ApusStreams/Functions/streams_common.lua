@@ -120,17 +120,18 @@ local function add_due(tag, due, id, stream, message)
     redis.call('ZADD', tag .. 'due', due, id)
 end
 
--- Moves a filed message to its stream; how many there were.
-local function move_due(due, id)
+-- Moves a filed message to its stream, under the id that it had there before if it had one ('' else); its id there, nil if there is no such
+-- message.
+local function move_due(due, id, entry)
     local tag = tag_of(due)
     local body = redis.call('HGET', tag .. 'due:body', id)
     if body then
         local stream, message = string.match(body, '^([^%z]*)%z(.*)$')
-        redis.call('XADD', tag .. stream, '*', 'm', message)
+        entry = add_again(tag .. stream, entry, message)
         redis.call('HDEL', tag .. 'due:body', id)
     end
     redis.call('ZREM', due, id)
-    return body and 1 or 0
+    return body and entry or nil
 end
 
 local function idempotency_field(app, key)
