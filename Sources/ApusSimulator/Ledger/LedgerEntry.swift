@@ -2,7 +2,7 @@ public import ApusCore
 
 /// One request as the simulator saw it.
 public struct LedgerEntry: Hashable, Sendable {
-    /// When it was judged: nanoseconds since 1970.
+    /// When it had arrived and was judged, however long the answer was held back: nanoseconds since 1970.
     public let timeNanoseconds: Int64
     /// `apns` or `fcm`.
     public let provider: Provider
