@@ -206,7 +206,7 @@ let package = Package(
         tests("ApusCoreTests", ["ApusCore"]),
         tests("ApusMessagesTests", ["ApusCore", "ApusMessages"]),
         tests("ApusMetricsTests", ["ApusMetrics"]),
-        tests("ApusTLSTests", ["ApusCore", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
+        tests("ApusTLSTests", ["ApusCore", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
         tests("ApusHTTP2Tests", ["ApusCore", "ApusHTTP2", "ApusTLS", nioCore, nioPosix, nioEmbedded]),
         tests("ApusRedisTests", ["ApusCore", "ApusRedis", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
         tests(
@@ -223,7 +223,10 @@ let package = Package(
         ),
         tests(
             "ApusProvidersTests",
-            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore, nioPosix, logging]
+            [
+                "ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", "ApusTestKit", nioCore, nioPosix,
+                logging,
+            ]
         ),
         tests(
             "ApusServiceTests",

@@ -1,18 +1,54 @@
 internal import Glibc
+internal import Synchronization
 
-/// Ports of the loopback that nobody listens on.
-package enum FreePort {
-    /// Below the range that outgoing connections take (32768 and up on Linux): a server that is started again finds its
-    /// port still free.
+/// A port of the loopback that nobody listens on, and that no other test takes while this is held: a server that is started again
+/// finds it free.
+package final class ReservedPort: Sendable {
+    /// The port.
+    package let number: Int
+    /// A socket whose name stands for the port: on one machine a name is bound once at a time, and it goes with its process.
+    private let claim: Int32
+
+    /// Below the range that outgoing connections take (32768 and up on Linux).
     private static let range: ClosedRange<UInt16> = 12_000...32_000
+    private static let attemptsMax = 200
 
-    /// Finds one.
-    package static func find() throws -> Int {
-        for _ in 0..<200 {
+    /// Finds one, and keeps others from it.
+    package init() throws {
+        for _ in 0..<Self.attemptsMax {
             let port = UInt16.random(in: Self.range)
-            if Self.isFree(port) { return Int(port) }
+            guard let claim = Self.claim(port) else { continue }
+            guard Self.isFree(port) else {
+                close(claim)
+                continue
+            }
+            self.number = Int(port)
+            self.claim = claim
+            return
         }
         throw RedisServerError("no free port")
+    }
+
+    deinit { close(self.claim) }
+
+    /// Binds the abstract name of a port (unix(7)); nil: another has it.
+    private static func claim(_ port: UInt16) -> Int32? {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        // The zero byte in front makes it abstract: there is no file to be left behind.
+        let name = [0] + Array("apus-port-\(port)".utf8)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: name) }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + name.count)
+        let code = unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(descriptor, $0, length) }
+        }
+        guard code == 0 else {
+            close(descriptor)
+            return nil
+        }
+        return descriptor
     }
 
     private static func isFree(_ port: UInt16) -> Bool {
@@ -27,5 +63,17 @@ package enum FreePort {
         return unsafe withUnsafePointer(to: &address) { pointer in
             unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(descriptor, $0, size) == 0 }
         }
+    }
+}
+
+/// Ports of the loopback that are this process's as long as it runs.
+package enum FreePort {
+    private static let kept = Mutex<[ReservedPort]>([])
+
+    /// Finds one, which no other test is given.
+    package static func find() throws -> Int {
+        let port = try ReservedPort()
+        self.kept.withLock { $0.append(port) }
+        return port.number
     }
 }

@@ -25,6 +25,8 @@ package final class RedisServer: Sendable {
     package let directory: String
 
     private let options: Options
+    /// Held for as long as the server may be started again.
+    private let ports: [ReservedPort]
     private let process: Mutex<WatchedProcess?>
 
     /// Its unix socket.
@@ -43,25 +45,22 @@ package final class RedisServer: Sendable {
     /// The server's log so far.
     package var log: String { readFile("\(self.directory)/log") ?? "" }
 
-    private init(options: Options, directory: String, port: Int, tlsPort: Int?) {
+    /// Its port, the TLS port if there is one, and the port of the cluster's bus, which nobody else uses.
+    private init(options: Options, directory: String) throws {
         self.options = options
         self.directory = directory
-        self.port = port
-        self.tlsPort = tlsPort
+        self.ports = try (0..<3).map { _ in try ReservedPort() }
+        self.port = self.ports[0].number
+        self.tlsPort = options.tls == nil ? nil : self.ports[1].number
         self.process = Mutex(nil)
     }
 
     /// Starts a server and waits until it takes writes.
     package static func start(_ options: Options = Options()) async throws -> RedisServer {
         var lastError = RedisServerError("no attempt")
-        // Another process may take a port between our look and the server's.
+        // A program that is no test of ours may take a port between our look and the server's.
         for _ in 0..<10 {
-            let server = RedisServer(
-                options: options,
-                directory: try TemporaryDirectory.make("apus-redis"),
-                port: try FreePort.find(),
-                tlsPort: options.tls == nil ? nil : try FreePort.find(),
-            )
+            let server = try RedisServer(options: options, directory: try TemporaryDirectory.make("apus-redis"))
             do {
                 try server.writeFiles()
                 try await server.launch()
@@ -167,7 +166,7 @@ package final class RedisServer: Sendable {
         ]
         if self.options.isCluster {
             lines += [
-                "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port \(try FreePort.find())",
+                "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port \(self.ports[2].number)",
             ]
         }
         if let primaryPort = self.options.primaryPort {

@@ -1,6 +1,7 @@
 import ApusCore
 import ApusProviders
 import ApusTLS
+import ApusTestKit
 import Testing
 
 @Suite("APNs: provider keys")
@@ -53,7 +54,7 @@ struct APNsProviderKeyTests {
             #expect(code { _ = try APNsProviderKey(keyID: id, teamID: "DEF123GHIJ", key: key) } == .invalidIdentifier)
             #expect(code { _ = try APNsProviderKey(keyID: "ABC123DEFG", teamID: id, key: key) } == .invalidIdentifier)
         }
-        let rsa = Array(Vectors.rsaKey.utf8)
+        let rsa = Array(Vectors.rsaKeyPEM.utf8)
         #expect(code { _ = try APNsProviderKey(keyID: "ABC123DEFG", teamID: "DEF123GHIJ", pem: rsa) } == .unsuitableKey)
         #expect(
             code { _ = try APNsProviderKey(keyID: "ABC123DEFG", teamID: "DEF123GHIJ", pem: [0x41]) } == .unreadableKey

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusProviders
+import ApusTestKit
 import Testing
 
 @Suite("FCM: service accounts")
@@ -7,7 +8,7 @@ struct ServiceAccountTests {
     private func file(_ change: (inout JSONValue) -> Void = { _ in }) -> [UInt8] {
         var json: JSONValue = [
             "type": "service_account", "project_id": "example-project", "private_key_id": "test-key-1",
-            "private_key": .string(Vectors.rsaKey),
+            "private_key": .string(Vectors.rsaKeyPEM),
             "client_email": "push@example-project.iam.gserviceaccount.com",
             "token_uri": "https://oauth2.googleapis.com/token", "universe_domain": "googleapis.com",
         ]

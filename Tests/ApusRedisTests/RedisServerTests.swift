@@ -71,4 +71,10 @@ struct RedisServerTests {
     private static func isRunning(_ pid: Int32) -> Bool {
         (try? String(contentsOfFile: "/proc/\(pid)/comm", encoding: .utf8).hasPrefix("redis-server")) == true
     }
+
+    @Test func `A port is given to nobody else as long as it is held`() throws {
+        let held = try (0..<100).map { _ in try ReservedPort() }
+        let kept = try (0..<20).map { _ in try FreePort.find() }
+        #expect(Set(held.map(\.number) + kept).count == 120)
+    }
 }

@@ -43,7 +43,7 @@ struct Fixture: Sendable {
         _ body: @escaping @Sendable (Fixture) async throws -> Void,
     ) async throws {
         try await RedisServer.with { redis in
-            let folder = TemporaryFolder()
+            let folder = try TemporaryFolder()
             try prepare(folder)
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let group = MultiThreadedEventLoopGroup.singleton
@@ -181,27 +181,6 @@ struct Fixture: Sendable {
     }
 
     var log: String { (try? String(contentsOfFile: "\(self.folder.path)/log", encoding: .utf8)) ?? "" }
-}
-
-/// A folder that goes when its owner goes.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() {
-        self.path = FileManager.default.temporaryDirectory.appending(path: "apus-\(UUID().uuidString)")
-            .path(percentEncoded: false)
-        try? FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: true)
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: self.path) }
-
-    /// Writes a file, by replacing it whole, and returns its path.
-    @discardableResult
-    func write(_ name: String, _ text: String) throws -> String {
-        let path = "\(self.path)/\(name)"
-        try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
-        return path
-    }
 }
 
 /// A member of a JSON object; nil: there is none.

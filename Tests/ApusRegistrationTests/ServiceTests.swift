@@ -165,7 +165,7 @@ import Testing
             .appending(path: "apus-registration")
         try #require(FileManager.default.isExecutableFile(atPath: program.path))
         try await Fixture.with { fixture in
-            let folder = TemporaryFolder()
+            let folder = try TemporaryFolder()
             let process = Process()
             process.executableURL = program
             process.arguments = ["--config", try Fixture.configuration(fixture.redis, folder, "")]

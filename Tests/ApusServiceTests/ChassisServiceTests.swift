@@ -1,6 +1,7 @@
 import ApusCore
 import ApusMetrics
 import ApusService
+import ApusTestKit
 import Foundation
 import Logging
 import NIOCore
@@ -48,7 +49,7 @@ private func withChassis(
     fault: Fault = Fault(),
     _ body: (_ port: Int, _ folder: TemporaryFolder, _ reload: @Sendable () -> Void) async throws -> Void,
 ) async throws {
-    let folder = TemporaryFolder()
+    let folder = try TemporaryFolder()
     let file = try folder.write("apus.yaml", yaml)
     let environment = ["APUS_ADMIN_LISTEN": "127.0.0.1:0", "APUS_ADMIN_PORT_FILE": "\(folder.path)/port"]
     let live = try LiveSettings<NoSettings>(SettingsSource(file: file, environment: environment), for: .feedback)

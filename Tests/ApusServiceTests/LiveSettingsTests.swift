@@ -1,10 +1,11 @@
 import ApusMetrics
 import ApusService
+import ApusTestKit
 import Testing
 
 @Suite struct LiveSettingsTests {
     @Test func aGoodFileIsTakenOverAndABadOneChangesNothing() async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let file = try folder.write("apus.yaml", "drain_timeout: 1s")
         let source = SettingsSource(file: file, environment: [:])
         let live = try LiveSettings<NoSettings>(source, for: .feedback)
@@ -36,7 +37,7 @@ import Testing
     }
 
     @Test func aBadFileAtTheStartIsNotStartedWith() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let source = SettingsSource(file: try folder.write("apus.yaml", "x: 1"), environment: [:])
         #expect(throws: SettingsError.self) { try LiveSettings<NoSettings>(source, for: .feedback) }
         withExtendedLifetime(folder) {}

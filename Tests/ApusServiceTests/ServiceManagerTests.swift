@@ -1,6 +1,7 @@
 import ApusCore
 import ApusMetrics
 import ApusService
+import ApusTestKit
 import Foundation
 import Logging
 import NIOCore
@@ -30,7 +31,7 @@ private struct Waiting: Service {
 
     /// Runs a service until a listener has heard all of the first words, then to its end, and wants the others too.
     private func heard(_ first: [String], thenStopped last: [String], _ variables: [String: String]) async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let path = "\(folder.path)/notify"
         let listener = try DatagramListener(path: path)
         let environment = ["APUS_ADMIN_LISTEN": "127.0.0.1:0", "NOTIFY_SOCKET": path]

@@ -1,4 +1,5 @@
 import ApusService
+import ApusTestKit
 import Testing
 
 private struct OwnSettings: ServiceSettings {
@@ -12,7 +13,7 @@ private struct OwnSettings: ServiceSettings {
 
 @Suite struct SettingReadingTests {
     private func survey(_ yaml: String, _ environment: [String: String] = [:]) throws -> SettingsSurvey {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         defer { withExtendedLifetime(folder) {} }
         let source = SettingsSource(file: try folder.write("apus.yaml", yaml), environment: environment)
         return try source.survey(OwnSettings.self, for: .dispatcher)

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusService
+import ApusTestKit
 import Logging
 import Testing
 
@@ -25,7 +26,7 @@ private func load(
     _ yaml: String?,
     _ environment: [String: String] = [:],
 ) throws -> Settings<DispatcherSettings> {
-    let owned = TemporaryFolder()
+    let owned = try TemporaryFolder()
     defer { withExtendedLifetime(owned) {} }
     let file = try yaml.map { try owned.write("apus.yaml", $0) }
     return try SettingsSource(file: file, environment: environment).load(DispatcherSettings.self, for: .dispatcher)
@@ -58,7 +59,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func aWholeFileIsRead() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let key = try folder.write("key.p8", "key")
         let yaml = """
             redis: {url: "rediss://redis.example:6380", user: apus, password_file: \(key), ca_file: \(key)}
@@ -129,7 +130,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func googlesQuotaAndItsRampAreTheDefault() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let key = try folder.write("account.json", "{}")
         let settings = try load("apps: {shop: {fcm: {project_id: shop-12345, service_account_file: \(key)}}}")
         let fcm = try #require(settings.common.apps[try AppID("shop")]?.fcm)
@@ -138,7 +139,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func applesHostsAreTheDefault() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let key = try folder.write("default.p8", "key")
         let settings = try load(
             "apps: {shop: {apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(key), topic: a.b}}}"
@@ -151,7 +152,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func anAppHasAKeyOrACertificateAndAScope() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let file = try folder.write("credential", "secret")
         func apns(_ text: String) -> String { "apps: {shop: {apns: {\(text), topic: a.b}}}" }
         func settings(_ text: String) throws -> APNsSettings {
@@ -223,7 +224,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func anAppMayComeFromTheEnvironmentInPart() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let key = try folder.write("part.p8", "key")
         let yaml = "apps: {my-shop: {apns: {team_id: ABCDE12345, topic: a.b}}}"
         let settings = try load(
@@ -338,7 +339,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     }
 
     @Test func aSecretForAPublicKeyAlgorithmIsRefused() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let key = try folder.write("confusion.pem", "key")
         let yaml = "apps: {shop: {auth: {jwt: {algorithm: rs256, secret_file: \(key), audience: a}}}}"
         let rule = "or jwks_file must be given for rs256, and secret_file must not"

@@ -45,26 +45,3 @@ enum OpenSSLTool {
         return Output(bytes: Array(bytes), errors: text)
     }
 }
-
-/// A folder that goes away with the test.
-final class TemporaryFolder {
-    let path: String
-
-    init() throws {
-        let url = FileManager.default.temporaryDirectory.appending(path: "apus-tls-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-        self.path = url.path
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: self.path) }
-
-    /// Writes a file; its path.
-    func write(_ name: String, _ bytes: some Sequence<UInt8>) throws -> String {
-        let path = self.path + "/" + name
-        try Data(bytes).write(to: URL(fileURLWithPath: path))
-        return path
-    }
-
-    /// Writes a text file; its path.
-    func write(_ name: String, text: String) throws -> String { try self.write(name, text.utf8) }
-}

@@ -2,6 +2,7 @@ import ApusCore
 import ApusHTTP2
 import ApusProviders
 import ApusTLS
+import ApusTestKit
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -186,7 +187,7 @@ import Testing
     // MARK: FCM
 
     private static func account(tokenPort: Int) throws -> ServiceAccount {
-        let key = Vectors.rsaKey.replacing("\n", with: "\\n")
+        let key = Vectors.rsaKeyPEM.replacing("\n", with: "\\n")
         let json = """
             {"type":"service_account","project_id":"example-project","private_key_id":"test-key-1",\
             "private_key":"\(key)","client_email":"push@example-project.iam.gserviceaccount.com",\

@@ -1,4 +1,5 @@
 import ApusTLS
+import ApusTestKit
 import Foundation
 import NIOCore
 import NIOPosix
@@ -16,10 +17,10 @@ import Testing
         self.folder = try TemporaryFolder()
         self.root = try TestCertificates.authority()
         self.identity = try self.root.issue(TestCertificates.profile())
-        let certificate = try self.folder.write("server.pem", text: self.identity.certificateChainPEM)
-        let key = try self.folder.write("server.key", text: self.identity.privateKeyPEM)
+        let certificate = try self.folder.write("server.pem", self.identity.certificateChainPEM)
+        let key = try self.folder.write("server.key", self.identity.privateKeyPEM)
         self.serverFiles = ["-cert", certificate, "-key", key]
-        self.rootPath = try self.folder.write("root.pem", text: self.root.certificatePEM)
+        self.rootPath = try self.folder.write("root.pem", self.root.certificatePEM)
     }
 
     /// `openssl s_server`, one connection, each line answered backwards.

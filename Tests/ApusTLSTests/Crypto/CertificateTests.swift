@@ -1,5 +1,6 @@
 import ApusCore
 import ApusTLS
+import ApusTestKit
 import Testing
 
 @Suite struct CertificateTests {
@@ -20,9 +21,9 @@ import Testing
             )
         )
         #expect(identity.certificates.count == 2)
-        let trust = try folder.write("root.pem", text: root.certificatePEM)
-        let chain = try folder.write("chain.pem", text: intermediate.certificatePEM)
-        let leaf = try folder.write("leaf.pem", text: identity.certificate.pem)
+        let trust = try folder.write("root.pem", root.certificatePEM)
+        let chain = try folder.write("chain.pem", intermediate.certificatePEM)
+        let leaf = try folder.write("leaf.pem", identity.certificate.pem)
         let at = "\(Self.now.seconds + 60)"
         let common = ["verify", "-x509_strict", "-attime", at, "-CAfile", trust, "-untrusted", chain]
         #expect(try OpenSSLTool.run(common + ["-purpose", "sslserver", leaf]).text.hasSuffix(": OK\n"))
@@ -127,7 +128,7 @@ import Testing
     func openSSLsPKCS12FilesAreRead(options: [String]) throws {
         let folder = try TemporaryFolder()
         let identity = try Self.identity()
-        let pem = try folder.write("all.pem", text: identity.certificateChainPEM + identity.privateKeyPEM)
+        let pem = try folder.write("all.pem", identity.certificateChainPEM + identity.privateKeyPEM)
         let file = try OpenSSLTool.run(
             ["pkcs12", "-export", "-in", pem, "-passout", "pass:old", "-name", "x"] + options
         )
@@ -138,7 +139,7 @@ import Testing
 
     @Test func aPKCS12FileWithoutAKeyIsRefused() throws {
         let folder = try TemporaryFolder()
-        let pem = try folder.write("all.pem", text: Self.identity().certificateChainPEM)
+        let pem = try folder.write("all.pem", Self.identity().certificateChainPEM)
         let file = try OpenSSLTool.run(["pkcs12", "-export", "-nokeys", "-in", pem, "-passout", "pass:x"])
         #expect(KeyTests.code { _ = try TLSIdentity(pkcs12: file.bytes, password: "x") } == .invalidPKCS12)
     }

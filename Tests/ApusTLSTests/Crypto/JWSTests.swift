@@ -1,5 +1,6 @@
 import ApusCore
 import ApusTLS
+import ApusTestKit
 import Testing
 
 @Suite struct JWSTests {
@@ -10,7 +11,7 @@ import Testing
     }
 
     static func ecPrivateKey() throws -> PrivateKey {
-        try PrivateKey(p256Scalar: #require(Base64URL.decode(Vectors.ecD)))
+        try PrivateKey(p256Scalar: #require(Base64URL.decode(Vectors.p256Scalar)))
     }
 
     static func rsaPublicKey() throws -> PublicKey {
@@ -99,8 +100,8 @@ import Testing
         let token = try JWS.sign(header: #"{"alg":"RS256"}"#, payload: "{}", with: .privateKey(key))
         let parts = token.split(separator: ".")
         let signature = try folder.write("signature", #require(Base64URL.decode(parts[2])))
-        let signed = try folder.write("signed", text: parts[0] + "." + parts[1])
-        let pem = try folder.write("key", text: key.publicKey.pem)
+        let signed = try folder.write("signed", parts[0] + "." + parts[1])
+        let pem = try folder.write("key", key.publicKey.pem)
         let answer = try OpenSSLTool.run(["dgst", "-sha256", "-verify", pem, "-signature", signature, signed])
         #expect(answer.text == "Verified OK\n")
     }
@@ -109,8 +110,8 @@ import Testing
         let folder = try TemporaryFolder()
         let key = try PrivateKey.generate(.rsa2048)
         let text = Base64URL.encode(Array(#"{"alg":"RS256","kid":"k"}"#.utf8)) + "." + Base64URL.encode([1, 2, 3])
-        let signed = try folder.write("signed", text: text)
-        let pem = try folder.write("key", text: key.pem)
+        let signed = try folder.write("signed", text)
+        let pem = try folder.write("key", key.pem)
         let signature = try OpenSSLTool.run(["dgst", "-sha256", "-sign", pem, "-binary", signed]).bytes
         let token = text + "." + Base64URL.encode(signature)
         let contents = try JWS.verify(token, algorithm: .rs256, key: .publicKey(key.publicKey))
@@ -168,8 +169,8 @@ import Testing
         let folder = try TemporaryFolder()
         let key = try PrivateKey.generate(.p256)
         let text = Base64URL.encode(Array(#"{"alg":"ES256"}"#.utf8)) + ".e30"
-        let signed = try folder.write("signed", text: text)
-        let pem = try folder.write("key", text: key.pem)
+        let signed = try folder.write("signed", text)
+        let pem = try folder.write("key", key.pem)
         let der = try OpenSSLTool.run(["dgst", "-sha256", "-sign", pem, "-binary", signed]).bytes
         let token = text + "." + Base64URL.encode(der)
         #expect(Self.refusal(token, .es256, .publicKey(key.publicKey)) == .tokenSignatureWrong)

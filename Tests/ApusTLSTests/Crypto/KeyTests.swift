@@ -1,5 +1,6 @@
 import ApusCore
 import ApusTLS
+import ApusTestKit
 import Testing
 
 @Suite struct KeyTests {
@@ -14,7 +15,7 @@ import Testing
     }
 
     @Test func aScalarMakesTheKeyOfTheRFC() throws {
-        let scalar = try #require(Base64URL.decode(Vectors.ecD))
+        let scalar = try #require(Base64URL.decode(Vectors.p256Scalar))
         let x = try #require(Base64URL.decode(Vectors.ecX))
         let y = try #require(Base64URL.decode(Vectors.ecY))
         let key = try PrivateKey(p256Scalar: scalar)

@@ -1,4 +1,5 @@
 import ApusTLS
+import ApusTestKit
 import NIOCore
 import Testing
 
@@ -113,11 +114,11 @@ import Testing
         // A server's certificate that was used to sign another one.
         let folder = try TemporaryFolder()
         let leaf = try Self.root.get().issue(TestCertificates.profile())
-        let issuer = try folder.write("leaf.pem", text: leaf.certificate.pem)
-        let key = try folder.write("leaf.key", text: leaf.privateKeyPEM)
+        let issuer = try folder.write("leaf.pem", leaf.certificate.pem)
+        let key = try folder.write("leaf.key", leaf.privateKeyPEM)
         let request = try folder.write(
             "forged.csr",
-            text: OpenSSLTool.run([
+            OpenSSLTool.run([
                 "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=bank",
                 "-addext", "subjectAltName=DNS:localhost", "-keyout", folder.path + "/forged.key",
             ]).text,
@@ -227,7 +228,7 @@ import Testing
 
     @Test func trustThatCannotBeReadIsAnError() throws {
         let folder = try TemporaryFolder()
-        let empty = try folder.write("empty.pem", text: "nothing")
+        let empty = try folder.write("empty.pem", "nothing")
         #expect(KeyTests.code { _ = try TLSContext.client(trust: .file(empty)) } == .trustUnavailable)
         #expect(KeyTests.code { _ = try TLSContext.client(trust: .file(folder.path + "/none")) } == .trustUnavailable)
         #expect(KeyTests.code { _ = try TLSContext.client(trust: .pem("nothing")) } == .invalidCertificate)
@@ -235,7 +236,7 @@ import Testing
 
     @Test func trustMayBeAFile() throws {
         let folder = try TemporaryFolder()
-        let path = try folder.write("root.pem", text: Self.root.get().certificatePEM)
+        let path = try folder.write("root.pem", Self.root.get().certificatePEM)
         let identity = try Self.root.get().issue(TestCertificates.profile())
         #expect(try Self.refusal(identity: identity, trust: .file(path)) == nil)
     }

@@ -1,7 +1,7 @@
-/// Published test vectors; the keys are in the RFCs, open to everybody.
-enum Vectors {
-    /// RFC 7515 Appendix A.2, as PKCS#8.
-    static let rsaKey = """
+/// Published test vectors that several targets use; the keys are in the RFCs, open to everybody.
+package enum Vectors {
+    /// The RSA key of RFC 7515 Appendix A.2, as PKCS#8.
+    package static let rsaKeyPEM = """
         -----BEGIN PRIVATE KEY-----
         MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQCh+BYK4uPJtGXO
         jS1lYmM2K5J9vinh8CR3/BYlzJChNuOL2TSXxbbqY913EeZ8dCn5VrD7io8ImtxL
@@ -33,15 +33,16 @@ enum Vectors {
         """
 
     /// RFC 7515 Appendix A.3: the secret number of a P-256 key, base64url.
-    static let p256Scalar = "jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"
+    package static let p256Scalar = "jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"
 
     /// The assertion of a service account with that RSA key: RS256 has one right signature only.
-    static let assertion =
-        "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6InRlc3Qta2V5LTEifQ.eyJpc3MiOiJwdXNoQGV4YW1wbGUtcHJva"
-        + "mVjdC5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSIsInNjb3BlIjoiaHR0cHM6Ly93d3cuZ29vZ2xlYXBpcy5jb20vYXV0aC9ma"
-        + "XJlYmFzZS5tZXNzYWdpbmciLCJhdWQiOiJodHRwczovL29hdXRoMi5nb29nbGVhcGlzLmNvbS90b2tlbiIsImlhdCI6MTcwM"
-        + "DAwMDAwMCwiZXhwIjoxNzAwMDAzNjAwfQ.G4Oqlno4eskdv7raSn3ZWQeG14I2TarCQKgBKelDTYPvRnh0_XQvCCFfiULYhO"
-        + "YDhSYUouHjh4OVqWxBLe5GgHflmDfQUnUY4smMFyFXb5X-9uEbPzHo2B0-YgMO_bSqQhUT1oHg9JZCWJFzTxz0q0MhT1BZtX"
-        + "sTy3rYJ9Vyc6T-_SYeNucAPIE6emmM1bkUO7-mNeff_EcoN9BqCWElTBx1lvaNm-P0lgccIBZ712FlyAtqbHEKntafF21RiB"
-        + "txhBlJqKncXo1xzlfZ1lRG-cLpgEqO5IG5vLkuOHCR300D1tONc3Aji8lt8_eBQOo1IxF17pVxd-Wrzv6LMWRPfA"
+    package static let assertion = [
+        "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6InRlc3Qta2V5LTEifQ.eyJpc3MiOiJwdXNoQGV4YW1wbGUtcHJvamVjd",
+        "C5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSIsInNjb3BlIjoiaHR0cHM6Ly93d3cuZ29vZ2xlYXBpcy5jb20vYXV0aC9maXJlYmFzZ",
+        "S5tZXNzYWdpbmciLCJhdWQiOiJodHRwczovL29hdXRoMi5nb29nbGVhcGlzLmNvbS90b2tlbiIsImlhdCI6MTcwMDAwMDAwMCwiZ",
+        "XhwIjoxNzAwMDAzNjAwfQ.G4Oqlno4eskdv7raSn3ZWQeG14I2TarCQKgBKelDTYPvRnh0_XQvCCFfiULYhOYDhSYUouHjh4OVqW",
+        "xBLe5GgHflmDfQUnUY4smMFyFXb5X-9uEbPzHo2B0-YgMO_bSqQhUT1oHg9JZCWJFzTxz0q0MhT1BZtXsTy3rYJ9Vyc6T-_SYeNu",
+        "cAPIE6emmM1bkUO7-mNeff_EcoN9BqCWElTBx1lvaNm-P0lgccIBZ712FlyAtqbHEKntafF21RiBtxhBlJqKncXo1xzlfZ1lRG-c",
+        "LpgEqO5IG5vLkuOHCR300D1tONc3Aji8lt8_eBQOo1IxF17pVxd-Wrzv6LMWRPfA",
+    ].joined()
 }
