@@ -1,3 +1,4 @@
+import ApusTestKit
 import Foundation
 import Testing
 
