@@ -58,11 +58,22 @@ package enum CredentialProbe {
     package static func run(_ message: PreparedMessage, over gateway: ProviderGateway) -> EventLoopFuture<Verdict> {
         let token = gateway.configuration.provider == .apns ? Self.appleToken : Self.googleToken
         return SingleRequest.send(message, token: token, over: gateway).map { answer in
-            switch answer.outcome {
-            case .accepted, .unregistered, .suspect, .rejected: .taken
-            case .misconfigured: .refused(answer.reason)
-            case .deferred, .lost: .unanswered(answer.reason)
-            }
+            Self.verdict(on: answer)
+        }
+    }
+
+    /// What an answer says of the credential.
+    static func verdict(on answer: SingleRequest.Answer) -> Verdict {
+        switch answer.outcome {
+        case .accepted, .unregistered, .suspect: .taken
+        // A wrong project, a front end that lets nobody in, a 403 without a word: to a campaign one such answer may be chance.
+        case .rejected(.credentials): .refused(answer.reason)
+        // Of a word that is not known it is not certain what it is about.
+        case .rejected: [401, 403].contains(answer.status) ? .unanswered(answer.reason) : .taken
+        // The provider knows the credential, and has seen too many of its tokens.
+        case .misconfigured(.renewedTooOften): .unanswered(answer.reason)
+        case .misconfigured: .refused(answer.reason)
+        case .deferred, .lost: .unanswered(answer.reason)
         }
     }
 }

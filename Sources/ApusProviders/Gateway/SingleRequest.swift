@@ -9,6 +9,8 @@ package final class SingleRequest: ProviderGatewayDelegate {
         package let outcome: DeliveryOutcome
         /// The provider's word, or what happened instead of an answer.
         package let reason: String
+        /// The HTTP status; 0: there was no answer.
+        package let status: Int
     }
 
     private let gateway: ProviderGateway
@@ -63,10 +65,10 @@ package final class SingleRequest: ProviderGatewayDelegate {
         _ = self.gateway.submit(self.message, token: token.span, id: nil, tag: 0, lane: .express)
     }
 
-    private func end(_ outcome: DeliveryOutcome, _ reason: String) {
+    private func end(_ outcome: DeliveryOutcome, _ reason: String, status: Int = 0) {
         guard !self.isAnswered else { return }
         self.isAnswered = true
-        self.promise.succeed(Answer(outcome: outcome, reason: reason))
+        self.promise.succeed(Answer(outcome: outcome, reason: reason, status: status))
     }
 
     package func gatewayHasRoom(_ gateway: ProviderGateway) { self.submit() }
@@ -78,6 +80,6 @@ package final class SingleRequest: ProviderGatewayDelegate {
         _ answer: ProviderAnswer,
     ) {
         if case .deferred(let deferral) = outcome, deferral.isFree { return self.submit() }
-        self.end(outcome, answer.reason())
+        self.end(outcome, answer.reason(), status: answer.status)
     }
 }

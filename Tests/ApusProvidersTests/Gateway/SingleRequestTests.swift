@@ -8,9 +8,13 @@ import Testing
 
 /// Questions that a provider is asked once: whether it takes a credential.
 @Suite(.timeLimit(.minutes(2))) struct SingleRequestTests {
-    private static func gateway(_ provider: FakeProvider, on loop: any EventLoop) throws -> ProviderGateway {
+    private static func gateway(
+        _ provider: FakeProvider,
+        as kind: Provider = .apns,
+        on loop: any EventLoop,
+    ) throws -> ProviderGateway {
         ProviderGateway(
-            configuration: ProviderGatewayConfiguration(provider: .apns, host: "127.0.0.1", port: provider.port),
+            configuration: ProviderGatewayConfiguration(provider: kind, host: "127.0.0.1", port: provider.port),
             credential: try FixedCredential(),
             eventLoop: loop,
             tls: provider.trust,
@@ -20,14 +24,15 @@ import Testing
     }
 
     private static func probe(
-        _ answer: @escaping FakeProvider.Answer
+        as kind: Provider = .apns,
+        _ answer: @escaping FakeProvider.Answer,
     ) async throws -> CredentialProbe.Verdict {
         let provider = try await FakeProvider.start(answer: answer)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let message = try TestGateway.apnsMessage()
+        let message = try kind == .apns ? TestGateway.apnsMessage() : TestGateway.fcmMessage()
         let verdict = try await loop.flatSubmit {
             do {
-                return CredentialProbe.run(message, over: try Self.gateway(provider, on: loop))
+                return CredentialProbe.run(message, over: try Self.gateway(provider, as: kind, on: loop))
             } catch {
                 return loop.makeFailedFuture(error)
             }
@@ -51,6 +56,24 @@ import Testing
             connection.respond(request, 403, "{\"reason\":\"InvalidProviderToken\"}")
         }
         #expect(verdict == .refused("InvalidProviderToken"))
+    }
+
+    @Test(
+        "a refusal of the project or without a word is the credential's; an unknown word says nothing of it",
+        arguments: [
+            (.apns, 403, "", .refused("status 403")),
+            (.apns, 403, #"{"reason":"SomethingNew"}"#, .unanswered("SomethingNew")),
+            (.apns, 429, #"{"reason":"TooManyProviderTokenUpdates"}"#, .unanswered("TooManyProviderTokenUpdates")),
+            (.fcm, 404, #"{"error":{"code":404,"status":"NOT_FOUND"}}"#, .refused("NOT_FOUND")),
+            (.fcm, 403, "<html>", .refused("status 403")),
+            (.fcm, 400, #"{"error":{"code":400,"status":"INVALID_ARGUMENT"}}"#, .taken),
+        ] as [(Provider, Int, String, CredentialProbe.Verdict)]
+    )
+    func doubtful(provider: Provider, status: Int, body: String, expected: CredentialProbe.Verdict) async throws {
+        let verdict = try await Self.probe(as: provider) { connection, request in
+            connection.respond(request, status, body)
+        }
+        #expect(verdict == expected)
     }
 
     @Test("trouble of Apple's says nothing about the key")
