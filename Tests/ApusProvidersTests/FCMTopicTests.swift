@@ -99,8 +99,23 @@ struct FCMTopicTests {
             TopicSubscriptions.outcome(status: status, body: Array(#"{"error":{"status":"\#(word)"}}"#.utf8))
         }
         #expect(outcome(200, "") == .done && outcome(409, "ALREADY_EXISTS") == .done)
-        #expect(outcome(404, "NOT_FOUND") == .gone && outcome(400, "INVALID_ARGUMENT") == .badToken)
+        #expect(outcome(400, "INVALID_ARGUMENT") == .badToken)
         #expect(outcome(429, "RESOURCE_EXHAUSTED") == .later && outcome(502, "") == .later)
         #expect(outcome(403, "PERMISSION_DENIED") == .refused("PERMISSION_DENIED"))
+    }
+
+    @Test("D59 a bare 404 is a wrong project or address: nobody is pruned for it")
+    func bareNotFound() {
+        func outcome(_ status: Int, _ body: String) -> FCMTopicOutcome {
+            TopicSubscriptions.outcome(status: status, body: Array(body.utf8))
+        }
+        #expect(outcome(404, #"{"error":{"code":404,"status":"NOT_FOUND"}}"#) == .refused("NOT_FOUND"))
+        #expect(outcome(404, "<html>") == .refused("status 404"))
+        #expect(outcome(400, #"{"error":{"status":"NOT_FOUND"}}"#) == .refused("NOT_FOUND"))
+        let gone = """
+            {"error":{"code":404,"status":"NOT_FOUND","details":[{"@type":\
+            "type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"UNREGISTERED"}]}}
+            """
+        #expect(outcome(404, gone) == .gone)
     }
 }

@@ -132,7 +132,7 @@ package final class FCMTopics: Sendable {
         guard Self.isTopic(name) else { throw FCMRefusal(400, "Invalid topic name.") }
         switch self.trouble(instance, fates, now) {
         case nil: break
-        case "NOT_FOUND": throw FCMRefusal(404, "Requested entity was not found.")
+        case "NOT_FOUND": throw FCMRefusal(.unregistered, "Requested entity was not found.")
         case "PERMISSION_DENIED": throw FCMRefusal(403, "The registration belongs to another project.")
         default: throw FCMRefusal(400, "The registration is invalid.")
         }

@@ -36,10 +36,15 @@ package enum TopicSubscriptions {
     package static func outcome(status: Int, body: [UInt8]) -> FCMTopicOutcome {
         guard status != 200 else { return .done }
         let answer = FCMAnswer(status: status, body: body)
+        let word = answer.word ?? "status \(status)"
+        // Nothing else tells that the app instance is gone: a bare 404 is a wrong project, or a wrong address.
+        if answer.errorCode == FCMErrorCode.unregistered.rawValue { return .gone }
         switch status {
         case 429, 500...599: return .later
-        case 401, 403: return .refused(answer.word ?? "status \(status)")
-        default: return FCMTopicOutcome(word: answer.generalStatus ?? "status \(status)")
+        case 401, 403, 404: return .refused(word)
+        default:
+            let outcome = FCMTopicOutcome(word: answer.generalStatus ?? word)
+            return outcome == .gone ? .refused(word) : outcome
         }
     }
 
