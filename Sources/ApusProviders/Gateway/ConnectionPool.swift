@@ -170,11 +170,12 @@ package struct ConnectionPool: Sendable {
         if self.entries[place].inFlight == 0 { self.entries[place].idleSince = now }
     }
 
-    /// A request there was given up after its time; true: so many that the connection is to be closed.
+    /// A request there was given up after its time; true: so many that the connection is to be closed. One is enough where nothing was
+    /// ever taken: such a connection carries one request at a time, and would take as many timeouts one after the other.
     package mutating func timedOut(_ place: Place, now: UInt64) -> Bool {
         self.ended(place, now: now)
         self.entries[place].timeouts += 1
-        return self.entries[place].timeouts >= self.limits.timeoutsMax
+        return self.entries[place].timeouts >= (self.entries[place].isProven ? self.limits.timeoutsMax : 1)
     }
 
     /// An answer showed that the credential is taken there: all streams may be used.

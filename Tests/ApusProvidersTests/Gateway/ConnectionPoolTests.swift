@@ -215,6 +215,21 @@ import Testing
         #expect(after == [false, false, true])
     }
 
+    @Test("where nothing was taken yet, one request without an answer is enough to give the connection up")
+    func unprovenTimeout() {
+        var pool = self.pool(startsWithOneStream: true)
+        self.open(&pool)
+        pool.submitted(1)
+        let first = pool.timedOut(1, now: 1)
+        #expect(first)
+        pool.submitted(0)
+        pool.answered(0, now: 1)
+        pool.proved(0)
+        for _ in 0..<3 { pool.submitted(0) }
+        let proven = (0..<3).map { _ in pool.timedOut(0, now: 2) }
+        #expect(proven == [false, false, true])
+    }
+
     @Test("whoever turned a request away is asked again only after it says so")
     func blocked() {
         var pool = self.pool()

@@ -182,6 +182,26 @@ import Testing
         try await provider.stop()
     }
 
+    @Test("a connection that never takes anything costs one request, not ten one after the other")
+    func silenceFromTheStart() async throws {
+        // The first two connections, of express and bulk, say nothing at all.
+        let provider = try await FakeProvider.start { connection, request in
+            if connection.number >= 2 { connection.respond(request, 200) }
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 30) {
+            // Long enough that an answer to come does come.
+            $0.requestTimeout = .seconds(3)
+        }
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect((1...2).contains(traffic.count(.lost(.timeout))))
+            #expect(traffic.count(.lost(.timeout)) + traffic.count(.accepted) == 30)
+            #expect(traffic.isExact)
+        }
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
     @Test("a connection that dies with requests in flight: each is lost once, and the rest goes on a new one")
     func killed() async throws {
         let kills = Tally()
