@@ -94,6 +94,19 @@ struct FCMTokenPolicyTests {
         #expect(self.word(policy.tokenNeeded(now: self.second(901))) == "fetch")
     }
 
+    @Test("D76 a refusal leaves the token that is still valid in use, and pauses the account at its end")
+    func refusedWhileServing() {
+        var policy = self.serving()
+        let refusal = OAuthAnswer.refused(.signature, detail: "invalid_grant: Invalid JWT Signature.")
+        #expect(self.word(policy.tokenNeeded(now: self.second(3_300))) == "a, fetch")
+        #expect(self.word(policy.answered(refusal, now: self.second(3_301), draw: 0.5)) == "a")
+        #expect(self.word(policy.tokenNeeded(now: self.second(3_301))) == "a", "not at once again")
+        #expect(self.word(policy.tokenNeeded(now: self.second(3_302))) == "a, fetch")
+        #expect(self.word(policy.answered(refusal, now: self.second(3_303), draw: 0)) == "a")
+        #expect(self.word(policy.tokenNeeded(now: self.second(3_600))) == "fetch")
+        #expect(self.word(policy.answered(refusal, now: self.second(3_601), draw: 0)) == "pause: signature")
+    }
+
     @Test("D58 a rejected token is renewed once, for however many answers; rejected again, the account pauses")
     func rejected() throws {
         var policy = self.serving()

@@ -68,6 +68,13 @@ struct OAuthAnswerTests {
         #expect(self.answer(503, "<html>", retryAfter: 5_000) == .unavailable(retryAfterMilliseconds: 5_000))
         #expect(self.answer(429, "{}") == .unavailable(retryAfterMilliseconds: nil))
         #expect(self.answer(302, "") == .unavailable(retryAfterMilliseconds: nil))
-        #expect(self.answer(403, "<html>") == .refused(.other, detail: "status 403"))
+    }
+
+    @Test("a refusal without OAuth's word does not come from the token endpoint: it says nothing of the account")
+    func wordless() {
+        for (status, body) in [(403, "<html>"), (400, ""), (404, "{}"), (400, #"{"error":{"code":400}}"#)] {
+            #expect(self.answer(status, body, retryAfter: 7_000) == .unavailable(retryAfterMilliseconds: 7_000))
+        }
+        #expect(self.answer(403, #"{"error":"x"}"#) == .refused(.other, detail: "x"))
     }
 }

@@ -98,7 +98,13 @@ package struct FCMTokenPolicy: Hashable, Sendable {
                 grantedAt: now,
                 expiresAt: now.advanced(byMilliseconds: seconds * 1_000),
             )
-        case .refused(let refusal, let detail): self.alarm = .refused(refusal, detail: detail)
+        case .refused(let refusal, let detail):
+            // The token at hand is none the worse for it: it serves until its end, and the account is asked for again till then.
+            if let token, now < token.expiresAt {
+                self.failed(retryAfter: nil, now: now, draw: draw)
+            } else {
+                self.alarm = .refused(refusal, detail: detail)
+            }
         case .unavailable(let retryAfter): self.failed(retryAfter: retryAfter, now: now, draw: draw)
         }
         return self.tokenNeeded(now: now)

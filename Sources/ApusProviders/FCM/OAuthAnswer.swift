@@ -42,12 +42,16 @@ package enum OAuthAnswer: Hashable, Sendable {
             self = granted
         case 408, 429: self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
         case 400...499:
-            let word = json?["error"]?.string ?? ""
+            // Without OAuth's word it is not the token endpoint that speaks, but something before it.
+            guard let word = json?["error"]?.string, !word.isEmpty else {
+                self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
+                return
+            }
             let description = json?["error_description"]?.string ?? ""
             let detail = [word, description].filter { !$0.isEmpty }.joined(separator: ": ")
             self = .refused(
                 Self.refusal(word: word, description: description),
-                detail: ProviderText.cleaned(detail.isEmpty ? "status \(status)" : detail),
+                detail: ProviderText.cleaned(detail),
             )
         default: self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
         }
