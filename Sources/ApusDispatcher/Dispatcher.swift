@@ -63,6 +63,7 @@ package struct Dispatcher: Service {
             minted: instruments.minted,
         )
         try gateways.adopt(common.apps, routes)
+        for advice in SettingsAdvice.advice(on: common.apps) { logger.warning("\(advice)") }
         self.context.registry.addCollector { self.tellExpiries(gateways) }
         let workers = try await self.workers(
             loops,

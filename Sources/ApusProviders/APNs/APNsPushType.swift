@@ -59,10 +59,8 @@ package enum APNsPushType: String, CaseIterable, Sendable {
         }
     }
 
-    /// The topic of an app: its bundle id with the suffix, once.
-    package func topic(bundleID: String) -> String {
-        bundleID.hasSuffix(self.topicSuffix) ? bundleID : bundleID + self.topicSuffix
-    }
+    /// The topic of an app: its bundle id with the suffix. The id is taken for what it is, and may end as a suffix does.
+    package func topic(bundleID: String) -> String { bundleID + self.topicSuffix }
 
     /// Bytes of the body at most. Above it APNs answers 413 `PayloadTooLarge`.
     package var payloadBytesMax: Int { self == .voip ? 5_120 : 4_096 }
