@@ -18,6 +18,10 @@ final class ProviderConnection: HTTP2ClientDelegate {
     var wasHeard = true
     /// When the gateway found last that something had been heard.
     var heardAt: UInt64 = 0
+    /// When it was made.
+    private(set) var openedAt: UInt64 = 0
+    /// Which credential was in use then.
+    private(set) var openedWith: UInt32 = 0
 
     init(place: ConnectionPool.Place, gateway: ProviderGateway) {
         self.place = place
@@ -27,9 +31,11 @@ final class ProviderConnection: HTTP2ClientDelegate {
     }
 
     /// The connection is made.
-    func attach(_ handler: HTTP2ClientHandler, now: UInt64) {
+    func attach(_ handler: HTTP2ClientHandler, credential: UInt32, now: UInt64) {
         self.handler = handler
         self.heardAt = now
+        self.openedAt = now
+        self.openedWith = credential
     }
 
     /// Hands a request to the connection.

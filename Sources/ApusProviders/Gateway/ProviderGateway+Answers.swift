@@ -85,12 +85,17 @@ extension ProviderGateway {
             }
             if request.credential == self.authorizationNumber { self.renew() }
             return .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true))
-        case .renewedTooOften: self.credential.renewedTooOften()
+        case .renewedTooOften:
+            self.credential.renewedTooOften()
+            // "The connection stays unusable until enough time has passed": the token that goes on needs another one.
+            if self.configuration.provider == .apns { self.retire(connection) }
         case .wrongConnection: self.retire(connection)
         case .credential:
             if self.configuration.provider == .apns { self.retire(connection) }
             self.holdOff(because: word)
-        case .route, .unclear, .partnerCredential: break
+        // A connection knows the team's apps as they were when it was made.
+        case .route: self.retireIfOld(connection)
+        case .unclear, .partnerCredential: break
         }
         return .misconfigured(what)
     }
@@ -144,6 +149,10 @@ extension ProviderGateway {
                 "provider ends a connection",
                 metadata: ["host": "\(self.configuration.host)", "code": "\(code)", "reason": "\(word ?? "-")"],
             )
+        // Of a token that was replaced since, nothing is to be done but to connect anew.
+        case .misconfigured(.staleCredential, _) where !self.isCertified && self.heldUntil == nil:
+            if connection.openedWith == self.authorizationNumber { self.renew() }
+        case .misconfigured(.renewedTooOften, _): self.credential.renewedTooOften()
         case .misconfigured(let what, let word):
             connection.verdict = what
             connection.verdictWord = word

@@ -119,7 +119,7 @@ extension ProviderGateway {
         let now = Self.now()
         self.counts.handshakes += 1
         self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start), handshake: handshake)
-        connection.attach(handler, now: now)
+        connection.attach(handler, credential: self.authorizationNumber, now: now)
         self.pool.connected(connection.place, streamsMax: handler.streamsMax, now: now)
         guard self.phase == .running else {
             self.pool.drain()
@@ -151,6 +151,14 @@ extension ProviderGateway {
         self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
         connection.handler?.startDraining()
         self.openConnections()
+    }
+
+    /// After an app was transferred, or a bundle id added, the connections of before keep the old mapping; a new one has no other to offer
+    /// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
+    func retireIfOld(_ connection: ProviderConnection) {
+        guard self.configuration.provider == .apns else { return }
+        let age = Self.now() &- connection.openedAt
+        if age >= UInt64(self.configuration.mappingAge.nanoseconds) { self.retire(connection) }
     }
 
     func closed(_ connection: ProviderConnection, _ reason: HTTP2CloseReason) {

@@ -39,6 +39,8 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var housekeeping: TimeAmount
     /// Requests in a row without an answer after which a connection is closed.
     package var timeoutsMax: Int
+    /// How old a connection is at least that is given up because Apple does not know our topic on it.
+    package var mappingAge: TimeAmount
 
     /// Defaults are production's.
     package init(
@@ -65,6 +67,7 @@ package struct ProviderGatewayConfiguration: Sendable {
         self.holdOff = .seconds(10)
         self.housekeeping = .seconds(1)
         self.timeoutsMax = 10
+        self.mappingAge = .minutes(1)
     }
 
     var poolLimits: ConnectionPool.Limits {

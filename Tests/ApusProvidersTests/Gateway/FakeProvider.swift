@@ -50,6 +50,7 @@ final class FakeProvider: Sendable {
                     let connection = FakeConnection(number: book.value.connections.count, answer: answer)
                     let handler = try HTTP2ServerHandler(configuration: configuration, delegate: connection)
                     connection.handler = handler
+                    connection.channel = channel
                     book.value.connections.append(connection)
                     try channel.pipeline.syncOperations.addHandler(TLSHandler(server: server))
                     try channel.pipeline.syncOperations.addHandler(handler)
@@ -85,6 +86,7 @@ final class FakeProviderBook {
 final class FakeConnection: HTTP2ServerDelegate {
     let number: Int
     fileprivate(set) var handler: HTTP2ServerHandler?
+    fileprivate var channel: (any Channel)?
     private(set) var requests = 0
     private(set) var isClosed = false
     /// Streams that wait for whoever answers later.
@@ -109,9 +111,13 @@ final class FakeConnection: HTTP2ServerDelegate {
             self.isClosed = true
             self.lastOpenMax = handler.streamsOpenMax
             self.handler = nil
+            self.channel = nil
         case .cancelled, .settingsAcknowledged, .pingAcknowledged, .goAway: break
         }
     }
+
+    /// Reads nothing any more: not even a PING.
+    func goDeaf() { _ = self.channel?.setOption(.autoRead, value: false) }
 
     func respond(_ request: HTTP2Request, _ status: Int, _ body: String = "") {
         self.handler?.respond(to: request.streamID, HTTP2Response(status: status, body: Array(body.utf8)))

@@ -1,0 +1,174 @@
+import ApusCore
+import ApusHTTP2
+import ApusProviders
+import ApusTLS
+import NIOCore
+import Synchronization
+import Testing
+
+/// Connections that are of no more use, whoever says so: another one carries what comes next.
+@Suite(.timeLimit(.minutes(2))) struct GatewayReplacementTests {
+    /// Which connections carried requests that were accepted.
+    private final class Carriers: Sendable {
+        let numbers = Mutex(Set<Int>())
+        func add(_ number: Int) { self.numbers.withLock { _ = $0.insert(number) } }
+        var all: Set<Int> { self.numbers.withLock { $0 } }
+    }
+
+    @Test(
+        "D9 D13 D26 D28 after an answer that means the connection, another one carries the next request",
+        arguments: [
+            (400, "IdleTimeout"), (503, "Shutdown"), (403, "UnrelatedKeyIdInToken"),
+            (429, "TooManyProviderTokenUpdates"),
+        ]
+    )
+    func newConnection(status: Int, word: String) async throws {
+        let carriers = Carriers()
+        let provider = try await FakeProvider.start { connection, request in
+            // The first two, of express and bulk, say so to each of their requests.
+            guard connection.number >= 2 else {
+                return connection.respond(request, status, "{\"reason\":\"\(word)\"}")
+            }
+            carriers.add(connection.number)
+            connection.respond(request, 200)
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 40)
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            // Each of the two is asked once: never again after it said so.
+            #expect((1...2).contains(40 - traffic.count(.accepted)))
+            #expect(traffic.isExact)
+        }
+        #expect(!carriers.all.isEmpty)
+        let asked = try await provider.look { $0.prefix(2).map(\.requests) }
+        #expect(asked.allSatisfy { $0 <= 1 })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("a topic that is not ours costs an old connection, and a new one only the request")
+    func mapping() async throws {
+        for (age, isReplaced) in [(TimeAmount.nanoseconds(0), true), (.hours(1), false)] {
+            let provider = try await FakeProvider.start { connection, request in
+                connection.respond(request, 400, #"{"reason":"TopicDisallowed"}"#)
+            }
+            let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 6) {
+                $0.mappingAge = age
+            }
+            try await gateway.finished.get()
+            try await gateway.look { traffic in
+                #expect(traffic.count(.misconfigured(.route)) == 6 && traffic.isExact)
+                #expect((traffic.gateway.status.counts.handshakes > 2) == isReplaced)
+            }
+            try await gateway.drain()
+            try await provider.stop()
+        }
+    }
+
+    @Test("GOAWAY about an expired token brings one new token, and all is sent again with it")
+    func goAwayStale() async throws {
+        let key = try APNsProviderKey(keyID: "ABC123DEFG", teamID: "DEF123GHIJ", key: .generate(.p256))
+        let old = try key.sign(issuedAt: TestClock().now().advanced(byMilliseconds: -1_300_000)).text
+        let store = GatewayCredentialTests.Store(old)
+        let seen = Mutex(Set<String>())
+        let provider = try await FakeProvider.start { connection, request in
+            let header = request.value(of: "authorization") ?? ""
+            _ = seen.withLock { $0.insert(header) }
+            guard header == "bearer \(old)" else { return connection.respond(request, 200) }
+            connection.handler?.goAway(
+                lastStreamID: 0,
+                code: .noError,
+                debug: Array(#"{"reason":"ExpiredProviderToken"}"#.utf8),
+            )
+        }
+        let credential = APNsCredential(key: key, store: store, clock: TestClock(), logger: quiet)
+        let gateway = try await TestGateway.start(provider, credential: credential, total: 100)
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(.accepted) == 100 && traffic.isExact)
+            #expect(!traffic.gateway.status.isHeldOff)
+        }
+        #expect(store.writes.count == 1)
+        #expect(seen.withLock { $0.count } == 2)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("GOAWAY about too many tokens is no reason to stop: the token at hand goes on, on another connection")
+    func goAwayRenewed() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            guard connection.number < 2 else { return connection.respond(request, 200) }
+            connection.handler?.goAway(
+                lastStreamID: 0,
+                code: .noError,
+                debug: Array(#"{"reason":"TooManyProviderTokenUpdates"}"#.utf8),
+            )
+        }
+        let credential = try FixedCredential()
+        let gateway = try await TestGateway.start(provider, credential: credential, total: 100)
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(.accepted) == 100 && traffic.isExact)
+            #expect(!traffic.gateway.status.isHeldOff)
+        }
+        #expect(credential.rejections.count == 0)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test(
+        "a peer that is gone without a word is found by PING, whether it owes answers or not",
+        arguments: [true, false]
+    )
+    func blackHole(owesAnswers: Bool) async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            guard connection.number < 2 else { return connection.respond(request, 200) }
+            // It reads nothing any more, so it answers no PING either.
+            if !owesAnswers { connection.respond(request, 200) }
+            connection.goDeaf()
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 1) {
+            $0.requestTimeout = .minutes(10)
+            $0.pingTimeout = .seconds(2)
+            $0.silencePing = owesAnswers ? .milliseconds(100) : .hours(1)
+            $0.idlePing = owesAnswers ? .hours(1) : .milliseconds(100)
+        }
+        try await gateway.finished.get()
+        try await gateway.look { traffic in
+            #expect(traffic.count(owesAnswers ? .lost(.connection) : .accepted) == 1)
+        }
+        try await gateway.until { $0.gateway.status.counts.handshakes >= 3 }
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("what bulk needed beyond its minimum is closed when it was idle")
+    func shrinking() async throws {
+        let isOver = Mutex(false)
+        let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 5)) {
+            connection,
+            request in
+            guard connection.requests > 1, !isOver.withLock({ $0 }) else { return connection.respond(request, 200) }
+            connection.held.append(request.streamID)
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 40) {
+            $0.bulkConnectionsMax = 2
+            $0.idleClose = .milliseconds(100)
+        }
+        try await gateway.until { $0.gateway.status.connections.open == 3 }
+        isOver.withLock { $0 = true }
+        try await provider.look { connections in
+            for connection in connections {
+                for stream in connection.held {
+                    connection.handler?.respond(to: stream, HTTP2Response(status: 200))
+                }
+                connection.held = []
+            }
+        }
+        try await gateway.finished.get()
+        try await gateway.until { $0.gateway.status.connections == ConnectionPool.Census(open: 2, streamsLimit: 10) }
+        try await gateway.look { #expect($0.count(.accepted) == 40 && $0.isExact) }
+        try await gateway.drain()
+        try await provider.stop()
+    }
+}
