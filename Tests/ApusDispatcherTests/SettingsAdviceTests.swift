@@ -6,7 +6,7 @@ import Testing
 @Suite struct SettingsAdviceTests {
     @Test(
         arguments: [
-            ("com.example.shop", nil), ("com.example.shop.voip", ".voip"), ("com.example.voip-ptt", nil),
+            ("com.example.shop", nil), ("com.example.shop.voip", ".voip"), ("com.example.shop-voip", nil),
             ("com.example.shop.voip-ptt", ".voip-ptt"), ("a.push-type.liveactivity", ".push-type.liveactivity"),
         ] as [(String, String?)]
     )

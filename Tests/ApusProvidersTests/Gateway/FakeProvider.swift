@@ -117,7 +117,7 @@ final class FakeConnection: HTTP2ServerDelegate {
     }
 
     /// Reads nothing any more: not even a PING.
-    func goDeaf() { _ = self.channel?.setOption(.autoRead, value: false) }
+    func goDeaf() { _ = self.channel?.setOption(ChannelOptions.autoRead, value: false) }
 
     func respond(_ request: HTTP2Request, _ status: Int, _ body: String = "") {
         self.handler?.respond(to: request.streamID, HTTP2Response(status: status, body: Array(body.utf8)))
