@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusStreams
 internal import Logging
+internal import NIOCore
 
 /// One queue shard as the dispatcher runs it: its streams, and what is due in it.
 struct DispatchedShard: Sendable {
@@ -49,13 +50,26 @@ struct DispatchedShard: Sendable {
         _ site: (Lane) -> ShardConsumer.Site,
     ) -> [ShardConsumer.Feed] {
         var feeds: [ShardConsumer.Feed] = []
-        func add(_ stream: String, _ lane: Lane, inHandMax: Int, countPerRead: Int) {
+        func add(_ stream: String, _ lane: Lane, inHandMax: Int, countPerRead: Int, isWatchedAlone: Bool = false) {
             feeds.append(
-                ShardConsumer.Feed(stream, inHandMax: inHandMax, countPerRead: countPerRead, site: site(lane))
+                ShardConsumer.Feed(
+                    stream,
+                    inHandMax: inHandMax,
+                    countPerRead: countPerRead,
+                    isWatchedAlone: isWatchedAlone,
+                    site: site(lane),
+                )
             )
         }
         for lane in Lane.allCases {
-            add(keys.mailbox(lane), lane, inHandMax: settings.commandsInHandMax, countPerRead: 64)
+            add(
+                keys.mailbox(lane),
+                lane,
+                inHandMax: settings.commandsInHandMax,
+                countPerRead: 64,
+                // Somebody waits for what comes there.
+                isWatchedAlone: lane == .express,
+            )
         }
         for route in routes {
             add(keys.plan(route), .bulk, inHandMax: Self.plansInHandMax, countPerRead: 1)
@@ -69,7 +83,7 @@ struct DispatchedShard: Sendable {
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.consumer.run() }
-            group.addTask { await self.moveDue() }
+            group.addTask(executorPreference: self.handler.site.executor) { await self.moveDue() }
             await group.waitForAll()
         }
     }
@@ -84,7 +98,8 @@ struct DispatchedShard: Sendable {
             } catch {
                 self.logger.warning("cannot move what is due", metadata: ["error": "\(error)"])
             }
-            try? await Task.sleep(for: .milliseconds(self.handler.settings.dueMilliseconds))
+            // All shards of a thread in one turn.
+            await self.handler.site.executor.tick(every: .milliseconds(self.handler.settings.dueMilliseconds))
         }
     }
 }

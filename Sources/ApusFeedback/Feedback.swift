@@ -6,11 +6,15 @@ package import ApusService
 internal import ApusStreams
 internal import ApusTLS
 internal import Logging
+internal import NIOCore
 internal import ServiceLifecycle
 
 /// Feedback: turns outcomes into effects: dead tokens pruned, ledgers moved, receipts written.
 package struct Feedback: Service {
     private let context: ServiceContext<FeedbackSettings, FeedbackMetrics>
+
+    /// How long outcomes may lie there under load: what comes meanwhile is read, and written down, together. A first one is read at once.
+    private static let rest = Duration.milliseconds(50)
 
     /// The feedback service of a process.
     package init(_ context: ServiceContext<FeedbackSettings, FeedbackMetrics>) { self.context = context }
@@ -61,7 +65,9 @@ package struct Feedback: Service {
             shared: self.context.registry.shared,
             logger: logger,
         )
+        let executors = Array(self.context.eventLoopGroup.makeIterator()).map { LoopExecutor($0) }
         let shards = (0..<installation.keyspace.queueShards).map { shard in
+            let site = ShardConsumer.Site(executor: executors[shard % executors.count], client: client)
             let handler = OutcomeHandler(
                 keys: installation.streams.keys(shard: shard),
                 streams: installation.streams.observed(by: counts),
@@ -90,10 +96,21 @@ package struct Feedback: Service {
                 streams: installation.streams,
                 consumer: consumer,
                 feeds: [
-                    .init(handler.keys.outcomes, inHandMax: settings.own.batchesInHandMax, countPerRead: 16),
-                    .init(handler.keys.events, inHandMax: settings.own.batchesInHandMax, countPerRead: 64),
+                    .init(
+                        handler.keys.outcomes,
+                        inHandMax: settings.own.batchesInHandMax,
+                        countPerRead: 16,
+                        site: site,
+                    ),
+                    .init(
+                        handler.keys.events,
+                        inHandMax: settings.own.batchesInHandMax,
+                        countPerRead: 64,
+                        site: site,
+                    ),
                 ],
                 leaseMilliseconds: settings.own.leaseMilliseconds,
+                rest: Self.rest,
                 gate: gate,
                 observer: counts,
                 logger: logger,

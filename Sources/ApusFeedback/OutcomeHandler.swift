@@ -40,12 +40,14 @@ struct OutcomeHandler: Sendable {
         }
         try await self.judgeTokens(of: batch)
         if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
-        await self.history.noteRecipients(of: batch)
+        // Beside: a history is best effort, and what is told twice stands there once.
+        async let noted: Void = self.history.noteRecipients(of: batch)
         if batch.isFinal {
             try await self.concludeDirect(batch, entry)
         } else {
             try await self.applyToLedger(batch, entry)
         }
+        await noted
     }
 
     // MARK: Tokens

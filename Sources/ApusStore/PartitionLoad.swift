@@ -232,7 +232,7 @@ struct PartitionLoad {
             encoder.append(field)
             encoder.append(value)
         }
-        return RedisCommand(encoder)
+        return RedisCommand(encoder, label: "hset")
     }
 
     private static func numbers(_ key: String, _ fields: [(String, Int)]) -> RedisCommand {

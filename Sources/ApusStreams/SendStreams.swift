@@ -48,6 +48,7 @@ public struct SendStreams: Sendable {
     /// - Parameters:
     ///   - entry: the entry that must be the caller's for it; nil: none.
     ///   - repeated: the function that repeats the call after a failover; nil: the same.
+    ///   - mayWait: it may leave a little later, with the next one.
     ///   - again: from the answer, the arguments with which the call is to be repeated; nil: it need not be.
     func call(
         _ function: String,
@@ -56,10 +57,17 @@ public struct SendStreams: Sendable {
         arguments: [RedisArgument],
         of entry: EntryName? = nil,
         repeatedBy repeated: String? = nil,
+        mayWait: Bool = false,
         again: (RESPNode) -> [RedisArgument]? = { _ in nil },
     ) async throws(RedisError) -> RESPReply {
         guard let log = self.replayLogs[tag] else {
-            return try await self.client.call(function, on: tag, keys: keys, arguments: arguments)
+            return try await self.client.call(
+                function,
+                on: tag,
+                keys: keys,
+                arguments: arguments,
+                options: .init(isIdempotent: true, mayWait: mayWait),
+            )
         }
         return try await log.call(
             function,
@@ -68,6 +76,7 @@ public struct SendStreams: Sendable {
             over: self.client,
             of: entry,
             repeatedBy: repeated ?? function,
+            mayWait: mayWait,
             again: again,
         )
     }
@@ -221,6 +230,8 @@ public struct SendStreams: Sendable {
     }
 
     /// Ends a direct send: writes its outcomes and acknowledges its mailbox entry. False: another owns it now.
+    ///
+    /// Nobody waits for it: it leaves with the next call to that server, or by itself a few milliseconds later.
     package func conclude(
         _ entry: StreamEntry,
         by consumer: StreamConsumer,
@@ -235,6 +246,7 @@ public struct SendStreams: Sendable {
             keys: [entry.stream],
             arguments: arguments,
             of: entry.name,
+            mayWait: true,
         ) { $0.number == 1 ? arguments : nil }
         guard reply.root.number == 1 else { return false }
         self.observer?.entriesAcknowledged(1, stream: entry.stream)

@@ -55,7 +55,7 @@ struct RESPEncoderTests {
     @Test("a command with arguments missing traps")
     func incomplete() async {
         await #expect(processExitsWith: .failure) {
-            _ = RedisCommand(RESPEncoder(argumentCount: 2))
+            _ = RedisCommand(RESPEncoder(argumentCount: 2), label: "")
         }
     }
 }

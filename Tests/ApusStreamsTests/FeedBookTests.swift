@@ -16,7 +16,7 @@ import Testing
     private static func read(_ book: inout FeedBook, _ found: [String: Int] = [:]) {
         for read in book.takeOwnReads() {
             let count = found[read.stream] ?? 0
-            for number in 0..<count { _ = book.arrived(Self.entry(read.stream, number), now: Self.now) }
+            for number in 0..<count { _ = book.arrived(Self.entry(read.stream, number), ownedAt: Self.now) }
             book.ended(read, with: count)
         }
     }
@@ -67,9 +67,9 @@ import Testing
         }
         let reads = book.takeOwnReads()
         #expect(reads.map(\.count) == [8, 8])
-        for number in 0..<3 { #expect(book.arrived(entry(number, 400), now: Self.now) == .begin) }
+        for number in 0..<3 { #expect(book.arrived(entry(number, 400), ownedAt: Self.now) == .begin) }
         // The same again takes no room twice.
-        #expect(book.arrived(entry(2, 400), now: Self.now) == .known)
+        #expect(book.arrived(entry(2, 400), ownedAt: Self.now) == .known)
         book.ended(reads[0], with: 8)
         book.ended(reads[1], with: 0)
         #expect(book.takeOwnReads().isEmpty)
@@ -78,7 +78,7 @@ import Testing
         _ = book.ended(entry(0, 400))
         let one = book.takeOwnReads()
         #expect(one.map(\.stream) == ["a"] && one.map(\.count) == [1])
-        #expect(book.arrived(entry(3, 900), now: Self.now) == .begin)
+        #expect(book.arrived(entry(3, 900), ownedAt: Self.now) == .begin)
         book.ended(one[0], with: 1)
         for number in 1...2 {
             _ = book.ended(entry(number, 400))
@@ -96,7 +96,7 @@ import Testing
             _ = book.ended(Self.entry("a", number))
             let read = book.takeOwnReads()
             #expect(read.map(\.stream) == ["a"])
-            _ = book.arrived(Self.entry("a", number + 1), now: Self.now)
+            _ = book.arrived(Self.entry("a", number + 1), ownedAt: Self.now)
             book.ended(read[0], with: 1)
             #expect(book.takeOwnReads().isEmpty && !book.mustInterrupt(group: 0))
         }
@@ -110,7 +110,7 @@ import Testing
         var book = Self.book(["a": 1, "b": 2])
         Self.read(&book)
         #expect(book.watch(group: 0)?.streams == ["a", "b"])
-        _ = book.arrived(Self.entry("a", 0), now: Self.now)
+        _ = book.arrived(Self.entry("a", 0), ownedAt: Self.now)
         book.watchEnded(group: 0, with: ["a": 1])
         #expect(book.watch(group: 0)?.streams == ["b"])
         _ = book.ended(Self.entry("a", 0))
@@ -136,9 +136,9 @@ import Testing
 
     @Test func `What a take-over brings beyond the room waits for its turn`() {
         var book = Self.book(["a": 2])
-        let arrivals = (0..<4).map { book.arrived(Self.entry("a", $0), now: Self.now) }
+        let arrivals = (0..<4).map { book.arrived(Self.entry("a", $0), ownedAt: Self.now) }
         #expect(arrivals == [.begin, .begin, .wait, .wait])
-        #expect(book.arrived(Self.entry("a", 1), now: Self.now) == .known)
+        #expect(book.arrived(Self.entry("a", 1), ownedAt: Self.now) == .known)
         #expect(book.claimable.isEmpty && book.takeOwnReads().isEmpty)
         #expect(book.ended(Self.entry("a", 0))?.id == "2-0")
         #expect(book.ended(Self.entry("a", 1))?.id == "3-0")
@@ -157,7 +157,7 @@ import Testing
             #expect(book.waits(Self.entry("a", number), true) == nil)
             let reads = book.takeOwnReads()
             #expect(reads.map(\.count) == [1])
-            #expect(book.arrived(Self.entry("a", number + 2), now: Self.now) == .begin)
+            #expect(book.arrived(Self.entry("a", number + 2), ownedAt: Self.now) == .begin)
             for read in reads { book.ended(read, with: 1) }
             number += 1
         }
@@ -171,8 +171,8 @@ import Testing
 
     @Test func `An entry that begins to wait lets one begin that waited for room`() {
         var book = Self.book(["a": 1])
-        #expect(book.arrived(Self.entry("a", 0), now: Self.now) == .begin)
-        #expect(book.arrived(Self.entry("a", 1), now: Self.now) == .wait)
+        #expect(book.arrived(Self.entry("a", 0), ownedAt: Self.now) == .begin)
+        #expect(book.arrived(Self.entry("a", 1), ownedAt: Self.now) == .wait)
         #expect(book.waits(Self.entry("a", 0), true)?.id == "1-0")
         #expect(book.waits(Self.entry("a", 0), true) == nil)
         #expect(book.ownedAt(Self.entry("a", 0)) == Self.now && book.ownedAt(Self.entry("a", 9)) == nil)
@@ -184,7 +184,7 @@ import Testing
         Self.read(&book, ["a": 2])
         #expect(book.takeOwnReads().isEmpty)
         #expect(book.claimable.map(\.count) == [2])
-        #expect(book.arrived(Self.entry("a", 2), now: Self.now) == .wait)
+        #expect(book.arrived(Self.entry("a", 2), ownedAt: Self.now) == .wait)
         #expect(book.claimable.map(\.count) == [1])
         #expect(book.ended(Self.entry("a", 0))?.id == "2-0")
         #expect(book.takeOwnReads().isEmpty)
@@ -195,8 +195,8 @@ import Testing
         var book = Self.book(["a": 1, "b": 1])
         Self.read(&book)
         _ = book.watch(group: 0)
-        _ = book.arrived(Self.entry("a", 0), now: Self.now)
-        _ = book.arrived(Self.entry("a", 1), now: Self.now)
+        _ = book.arrived(Self.entry("a", 0), ownedAt: Self.now)
+        _ = book.arrived(Self.entry("a", 1), ownedAt: Self.now)
         #expect(book.stop().map(\.id) == ["1-0"])
         #expect(book.mustInterrupt(group: 0))
         #expect(Set(book.inHand.map(\.id)) == ["0-0", "1-0"])
@@ -215,10 +215,37 @@ import Testing
         #expect((0..<3).map { book.watch(group: $0)?.streams.count } == [64, 64, 2])
     }
 
+    @Test func `A stream that is watched alone has a blocking read of its own, as far as its credit goes`() {
+        var book = FeedBook([
+            ShardConsumer.Feed("bulk", inHandMax: 16, countPerRead: 8),
+            ShardConsumer.Feed("express", inHandMax: 16, countPerRead: 8, isWatchedAlone: true),
+            ShardConsumer.Feed("plan", inHandMax: 2, countPerRead: 1),
+        ])
+        Self.read(&book)
+        #expect(book.watch(group: 0) == FeedBook.Watch(feeds: [1], streams: ["express"], count: 8))
+        #expect(book.watch(group: 1) == FeedBook.Watch(feeds: [0, 2], streams: ["bulk", "plan"], count: 1))
+    }
+
+    @Test func `A blocking read that found little rests, and its streams are not read by themselves meanwhile`() {
+        var book = Self.book(["a": 16, "b": 16])
+        Self.read(&book)
+        _ = book.watch(group: 0)
+        #expect(book.rests(group: 0, with: [:]) == false, "nothing came: the next may be asked for at once")
+        _ = book.arrived(Self.entry("a", 0), ownedAt: Self.now)
+        #expect(book.rests(group: 0, with: ["a": 1]) == true)
+        #expect(book.ended(Self.entry("a", 0)) == nil)
+        #expect(book.takeOwnReads().isEmpty && !book.mustInterrupt(group: 0))
+        book.watchEnded(group: 0, with: ["a": 1])
+        #expect(book.watch(group: 0)?.streams == ["a", "b"])
+        #expect(book.rests(group: 0, with: ["a": 8]) == false, "as many as were asked for: there may be more")
+        _ = book.stop()
+        #expect(book.rests(group: 0, with: ["a": 1]) == false)
+    }
+
     @Test func `Leases are renewed when they have aged, not before`() {
         var book = Self.book(["a": 2])
-        _ = book.arrived(Self.entry("a", 0), now: Self.now)
-        _ = book.arrived(Self.entry("a", 1), now: Self.now + .seconds(2))
+        _ = book.arrived(Self.entry("a", 0), ownedAt: Self.now)
+        _ = book.arrived(Self.entry("a", 1), ownedAt: Self.now + .seconds(2))
         let due = book.due(for: .seconds(2), now: Self.now + .seconds(3))
         #expect(due.map(\.id) == ["0-0"])
         book.renewed(due, now: Self.now + .seconds(3))

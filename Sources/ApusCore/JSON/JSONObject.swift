@@ -46,6 +46,8 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral {
     }
 
     private func index(of name: String) -> Int? {
-        self.members.firstIndex { $0.name.utf8.elementsEqual(name.utf8) }
+        // Most names differ in length already, which is known without looking at them.
+        let byteCount = name.utf8.count
+        return self.members.firstIndex { $0.name.utf8.count == byteCount && $0.name.utf8.elementsEqual(name.utf8) }
     }
 }

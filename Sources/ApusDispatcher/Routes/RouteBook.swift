@@ -126,10 +126,11 @@ struct RouteBook: Sendable {
             throw Problem(code: "no_route", field: "app", detail: "the app has no provider in the configuration")
         }
         var contexts: [RouteNumber: RouteContext] = [:]
+        var forApple: RenderedNotification<RenderedAPNsMessage>?
         var unsupported: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
             do throws(Problem) {
-                contexts[entry.number] = try self.context(command, entry, context)
+                contexts[entry.number] = try self.context(command, entry, context, &forApple)
             } catch {
                 // What one provider knows nothing of may still be for the others.
                 guard error.code == RuleBreach.unsupported.rawValue else { throw error }
@@ -140,10 +141,12 @@ struct RouteBook: Sendable {
         return contexts
     }
 
+    /// - Parameter forApple: what Apple's environments are told alike, once it is written.
     private func context(
         _ command: SendCommand,
         _ entry: Entry,
         _ context: RenderContext,
+        _ forApple: inout RenderedNotification<RenderedAPNsMessage>?,
     ) throws(Problem) -> RouteContext {
         let notification = command.notification
         switch entry.kind {
@@ -153,7 +156,7 @@ struct RouteBook: Sendable {
             } else {
                 try self.scopes[entry.number].check(notification.kind, of: renderer.bundleID)
             }
-            let messages = try Self.messages(command, renderer, authority, context)
+            let messages = try Self.messages(command, renderer, authority, context, &forApple)
             return RouteContext(route: entry.route, number: entry.number, messages: messages)
         case .fcm(let project, let authority, let probe):
             @Sendable func messages(_ target: FCMTarget) throws(Problem) -> RenderedNotification<PreparedMessage> {
@@ -178,10 +181,17 @@ struct RouteBook: Sendable {
         _ renderer: APNsRenderer,
         _ authority: String,
         _ context: RenderContext,
+        _ forApple: inout RenderedNotification<RenderedAPNsMessage>?,
     ) throws(Problem) -> RenderedNotification<PreparedMessage> {
         guard case .apnsChannel(let id, _, let storesLatest) = command.target else {
-            return try renderer.render(command.notification, context: context)
-                .map { message throws(Problem) in try .apns(message, authority: authority) }
+            let written: RenderedNotification<RenderedAPNsMessage>
+            if let forApple {
+                written = forApple
+            } else {
+                written = try renderer.render(command.notification, context: context)
+                forApple = written
+            }
+            return try written.map { message throws(Problem) in try .apns(message, authority: authority) }
         }
         let broadcast = try renderer.render(
             command.notification,

@@ -21,7 +21,7 @@ actor SendBook {
     private let store: DeviceStore
     private let instruments: DispatcherInstruments
     private let clock: any WallClock
-    private var routes: RouteBook
+    private let routes: RouteBook
     private var shelf = ContextShelf<Task<SendContext?, any Error>>()
 
     init(
@@ -66,8 +66,8 @@ actor SendBook {
         }
     }
 
-    /// The context of a command that is at hand.
-    func context(of command: SendCommand, send: String, tag: HashTag) async throws -> SendContext {
+    /// The context of a command that is at hand. It is kept nowhere, so it is made where the caller runs.
+    nonisolated func context(of command: SendCommand, send: String, tag: HashTag) async throws -> SendContext {
         let app = try AppID(command.app)
         let now = self.clock.now()
         let publishedAt = command.publishedAt(now: now)
@@ -105,7 +105,7 @@ actor SendBook {
 
     // MARK: Targets
 
-    private func predicate(
+    private nonisolated func predicate(
         of target: Target,
         app: AppID,
         now: UnixMilliseconds,
@@ -123,7 +123,7 @@ actor SendBook {
     }
 
     /// The condition over numbers. A topic that nobody ever subscribed has none, and nobody is in it.
-    private func expression(of condition: TopicCondition, app: AppID) async throws -> TopicExpression {
+    private nonisolated func expression(of condition: TopicCondition, app: AppID) async throws -> TopicExpression {
         var numbers: [TopicName: UInt32] = [:]
         for topic in condition.topics { numbers[topic] = try await self.store.topicNumber(app, topic) }
         return Self.expression(of: condition, numbers)

@@ -419,7 +419,6 @@ extension Worker: ProviderGatewayDelegate {
             self.countAccepted(active, active.run.terms.provider, at: self.time(at: answer.endedAt))
         }
         let elapsed = Int64(answer.endedAt) - Int64(answer.startedAt)
-        let table = active.plan.table
         let consequence = active.run.answered(
             index,
             outcome,
@@ -427,7 +426,7 @@ extension Worker: ProviderGatewayDelegate {
                 reason: answer.reason(),
                 id: answer.id(),
                 status: answer.status,
-                tokenDigest: DeviceToken.digest(Array(table.token(index))),
+                tokenDigest: DeviceToken.digest(Array(active.plan.table.token(index))),
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
                 wantsProbe: answer.wantsProbe(),
                 blamedField: answer.blamedField(),

@@ -108,7 +108,7 @@ extension Drill {
         "quota-storm",
         "429 from Google for the whole project with Retry-After, and from Apple for some devices."
     ) { run in
-        try await Self.storm(run, unaffected: .apns) { plan in
+        try await Self.storm(run, devicesOf: .apns) { plan in
             plan.fcm.tooManyRequests = 1
             plan.apns.tooManyRequests = 0.02
             plan.retryAfter = .seconds(2)
@@ -116,7 +116,7 @@ extension Drill {
     }
 
     static let unavailableStorm = Drill("unavailable-storm", "503 from both providers, for everything.") { run in
-        try await Self.storm(run, unaffected: nil) { plan in
+        try await Self.storm(run) { plan in
             plan.fcm.unavailable = 1
             plan.apns.unavailable = 1
             plan.retryAfter = .seconds(2)
@@ -124,9 +124,11 @@ extension Drill {
     }
 
     /// Refuses requests for a while; what was put off has to wait in Redis, where it can be seen.
+    ///
+    /// - Parameter devicesOf: of which provider the storm is about few devices: all others have to be reached while it lasts.
     private static func storm(
         _ run: DrillRun,
-        unaffected: Provider?,
+        devicesOf provider: Provider? = nil,
         _ faults: @escaping @Sendable (inout FaultPlan) -> Void,
     ) async throws -> DrillReport {
         let terms = DrillTerms(devices: run.sized(4_000, 100_000), delayMilliseconds: run.sized(50, 20))
@@ -136,6 +138,10 @@ extension Drill {
             stage.setFaults(faults)
             run.say("the storm begins")
             try await Task.sleep(for: .seconds(run.sized(3, 20)))
+            if let provider {
+                let devices = stage.devices.count { $0.provider == provider }
+                try await stage.awaitAccepted(devices * 19 / 20, provider)
+            }
             let summary = stage.laboratory.simulator.ledger.snapshot.summary
             let waiting = try await stage.laboratory.waitingForTheirTime()
             stage.report.figures["refused"] = .integer(summary.faults.values.reduce(0, +))

@@ -1,7 +1,8 @@
 package import ApusCore
 package import ApusMessages
 
-/// Rules about single fields, whoever delivers. Each throws a `Problem` that names the field's path and the rule.
+/// Rules about single fields, whoever delivers. Each throws a `Problem` that names the field's path and the rule. A path is put together
+/// only when it is needed: hardly any notification breaks a rule.
 package enum FieldRules {
     /// Bytes of an `apns-collapse-id`.
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
@@ -19,14 +20,24 @@ package enum FieldRules {
     }
 
     /// A text of at most that many bytes.
-    package static func length(_ text: String, _ field: String, bytesMax: Int) throws(Problem) {
+    package static func length(
+        _ text: String,
+        _ field: @autoclosure () -> String,
+        bytesMax: Int,
+    ) throws(Problem) {
         guard text.utf8.count <= bytesMax else {
-            throw Problem(.tooLong, field, "must be at most \(bytesMax) bytes")
+            throw Problem(.tooLong, field(), "must be at most \(bytesMax) bytes")
         }
     }
 
     /// Arguments of a localised text: bounded, and only with their key.
-    package static func localization(key: String, arguments: [String], _ field: String) throws(Problem) {
+    package static func localization(
+        key: String,
+        arguments: [String],
+        _ field: @autoclosure () -> String,
+    ) throws(Problem) {
+        guard !key.isEmpty || !arguments.isEmpty else { return }
+        let field = field()
         try Self.length(key, "\(field)_loc_key", bytesMax: Limits.nameBytesMax)
         guard arguments.count <= Limits.localizationArgumentsMax else {
             throw Problem(.tooMany, "\(field)_loc_args", "must be at most \(Limits.localizationArgumentsMax)")

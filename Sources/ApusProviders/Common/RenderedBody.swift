@@ -80,6 +80,7 @@ private struct SegmentWriter {
     ///   - depth: how many members lead to the object.
     ///   - places: those that lie within it.
     mutating func append(_ object: JSONObject, depth: Int, _ places: [RenderedBody.Place]) {
+        guard !places.isEmpty else { return JSONWriter.append(object, to: &self.bytes) }
         self.bytes.append(0x7b)
         for (index, member) in object.members.enumerated() {
             if index > 0 { self.bytes.append(0x2c) }

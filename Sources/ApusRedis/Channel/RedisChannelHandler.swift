@@ -19,6 +19,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private var outbound = ByteBuffer()
     private var outboundIsSent = true
     private var isFlushScheduled = false
+    private var isLateFlushScheduled = false
     private var isReading = false
     private var wakeUp: Scheduled<Void>?
     private var wakeUpAt = NIODeadline.distantFuture
@@ -41,7 +42,14 @@ final class RedisChannelHandler: ChannelInboundHandler {
     var pendingCount: Int { self.pipeline.pendingCount }
 
     /// Sends a command; the answer, or the error that the server answered, comes with the future.
-    func submit(_ command: RedisCommand, timeout: TimeAmount, mayBlock: Bool) -> EventLoopFuture<RESPReply> {
+    ///
+    /// - Parameter mayWait: it leaves with the next command that may not, or by itself after ``RedisLimits/waitMax``.
+    func submit(
+        _ command: RedisCommand,
+        timeout: TimeAmount,
+        mayBlock: Bool,
+        mayWait: Bool,
+    ) -> EventLoopFuture<RESPReply> {
         self.eventLoop.assertInEventLoop()
         guard self.isOpen else {
             return self.eventLoop.makeFailedFuture(RedisError(.notConnected, "the connection is closed"))
@@ -49,11 +57,11 @@ final class RedisChannelHandler: ChannelInboundHandler {
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
         let byteCount = command.encoded.readableBytes
         let now = self.eventLoop.now
-        let name = self.observer == nil ? "" : command.name
+        let name = self.observer == nil ? "" : command.label
         let sent = SentCommand(promise: promise, name: name, at: mayBlock ? nil : now)
         switch self.pipeline.submit(sent, byteCount: byteCount, deadline: now + timeout) {
         case .write:
-            self.write(command.encoded)
+            self.write(command.encoded, mayWait: mayWait)
             self.scheduleWakeUp()
         case .refuse(let error):
             promise.fail(error)
@@ -155,7 +163,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     // MARK: Writing
 
-    private func write(_ bytes: ByteBuffer) {
+    private func write(_ bytes: ByteBuffer, mayWait: Bool = false) {
         if self.outboundIsSent {
             // The socket is done with the buffer by now, mostly: then this reuses its memory.
             if self.outbound.capacity > Self.outboundKeptBytesMax { self.outbound = ByteBuffer() }
@@ -169,9 +177,20 @@ final class RedisChannelHandler: ChannelInboundHandler {
             self.outbound.writeImmutableBuffer(bytes)
         }
         guard !self.isReading, !self.isFlushScheduled else { return }
+        guard !mayWait else { return self.scheduleLateFlush() }
         self.isFlushScheduled = true
         self.eventLoop.assumeIsolated().execute {
             self.isFlushScheduled = false
+            self.flush()
+        }
+    }
+
+    /// For what waits for company and may have none.
+    private func scheduleLateFlush() {
+        guard !self.isLateFlushScheduled else { return }
+        self.isLateFlushScheduled = true
+        self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(RedisLimits.waitMax)) {
+            self.isLateFlushScheduled = false
             self.flush()
         }
     }

@@ -20,6 +20,8 @@ public final class RedisConnection: Sendable {
     /// What the server said about itself and this connection, as far as anybody asked.
     private struct Answers {
         var identity: EventLoopFuture<RedisServerIdentity>?
+        /// The same, once it has come.
+        var knownIdentity: RedisServerIdentity?
         var clientID: EventLoopFuture<Int64?>?
     }
 
@@ -105,13 +107,22 @@ public final class RedisConnection: Sendable {
         self.submit(command, timeout: timeout ?? self.requestTimeout, mayBlock: false)
     }
 
-    /// Sends a command; of one that may block, observers are not told how long it took.
-    func submit(_ command: RedisCommand, timeout: TimeAmount, mayBlock: Bool) -> EventLoopFuture<RESPReply> {
+    /// Sends a command.
+    ///
+    /// - Parameters:
+    ///   - mayBlock: observers are not told how long it took.
+    ///   - mayWait: it may leave with the next one.
+    func submit(
+        _ command: RedisCommand,
+        timeout: TimeAmount,
+        mayBlock: Bool,
+        mayWait: Bool = false,
+    ) -> EventLoopFuture<RESPReply> {
         if self.eventLoop.inEventLoop {
-            return self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock)
+            return self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
         }
         return self.eventLoop.flatSubmit {
-            self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock)
+            self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
         }
     }
 
@@ -145,6 +156,7 @@ public final class RedisConnection: Sendable {
             return .unknown
         }
         self.answers.value.identity = asked
+        asked.whenSuccess { self.answers.value.knownIdentity = $0 }
         return asked
     }
 
@@ -165,15 +177,18 @@ public final class RedisConnection: Sendable {
         to server: RedisServerIdentity?,
         timeout: TimeAmount?,
         mayBlock: Bool = false,
+        mayWait: Bool = false,
     ) -> EventLoopFuture<RESPReply> {
         let timeout = timeout ?? self.requestTimeout
-        guard let server else { return self.submit(command, timeout: timeout, mayBlock: mayBlock) }
+        guard let server, server != self.answers.value.knownIdentity else {
+            return self.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
+        }
         return self.identity().flatMap { found in
             guard found == server else {
                 let error = RedisError(.serverChanged, "the server is \(found), not \(server) any more")
                 return self.eventLoop.makeFailedFuture(error)
             }
-            return self.submit(command, timeout: timeout, mayBlock: mayBlock)
+            return self.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
         }
     }
 

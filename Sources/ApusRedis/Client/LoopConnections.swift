@@ -82,7 +82,12 @@ final class LoopConnections {
         over connection: RedisConnection,
         to endpoint: RedisEndpoint,
     ) -> EventLoopFuture<RESPReply> {
-        let reply = connection.submit(request.command, to: request.server, timeout: request.timeout)
+        let reply = connection.submit(
+            request.command,
+            to: request.server,
+            timeout: request.timeout,
+            mayWait: request.mayWait,
+        )
         reply.assumeIsolated().whenFailure { error in
             // A demoted server, or one that has lost its master: the address may lead elsewhere by now.
             let error = RedisError(error)

@@ -56,21 +56,31 @@ public final class RedisBlockingConnection: Sendable {
         let timeout = TimeAmount(blocking + self.requestTimeout)
         defer { self.blocked.withLock { $0 = nil } }
         do {
-            return try await self.eventLoop.flatSubmit {
-                self.connection.value.connection(notAfter: .distantFuture).flatMap { connection in
-                    guard blocking > .zero else {
-                        return connection.submit(command, to: server, timeout: timeout)
-                    }
-                    return connection.clientID().flatMap { id in
-                        self.blocked.withLock { $0 = id }
-                        return connection.submit(command, to: server, timeout: timeout, mayBlock: true)
-                    }
-                }
-            }.get()
+            guard self.eventLoop.inEventLoop else {
+                return try await self.eventLoop.flatSubmit {
+                    self.submit(command, blocking: blocking, timeout, server)
+                }.get()
+            }
+            return try await self.submit(command, blocking: blocking, timeout, server).get()
         } catch {
             let error = RedisError(error)
             if error.code == .readOnly || error.code == .masterDown { await self.renounce(error) }
             throw error
+        }
+    }
+
+    private func submit(
+        _ command: RedisCommand,
+        blocking: Duration,
+        _ timeout: TimeAmount,
+        _ server: RedisServerIdentity?,
+    ) -> EventLoopFuture<RESPReply> {
+        self.connection.value.connection(notAfter: .distantFuture).flatMap { connection in
+            guard blocking > .zero else { return connection.submit(command, to: server, timeout: timeout) }
+            return connection.clientID().flatMap { id in
+                self.blocked.withLock { $0 = id }
+                return connection.submit(command, to: server, timeout: timeout, mayBlock: true)
+            }
         }
     }
 

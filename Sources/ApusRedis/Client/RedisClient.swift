@@ -17,6 +17,8 @@ public final class RedisClient: Sendable {
         public var timeout: Duration?
         /// The only server that it is meant for; nil: whichever holds the slot. Another fails with `serverChanged`.
         public var server: RedisServerIdentity?
+        /// It may leave a few milliseconds later, with the next one that goes the same way: nobody is in a hurry for its answer.
+        public var mayWait: Bool
 
         /// Options.
         public init(
@@ -24,11 +26,13 @@ public final class RedisClient: Sendable {
             patience: Duration? = nil,
             timeout: Duration? = nil,
             server: RedisServerIdentity? = nil,
+            mayWait: Bool = false,
         ) {
             self.isIdempotent = isIdempotent
             self.patience = patience
             self.timeout = timeout
             self.server = server
+            self.mayWait = mayWait
         }
 
         /// Executed at most once.
@@ -173,14 +177,16 @@ public final class RedisClient: Sendable {
     }
 
     /// A connection of its own for reads that block. The caller closes it.
-    public func blockingConnection(for tag: HashTag) -> RedisBlockingConnection {
+    ///
+    /// - Parameter eventLoop: where it lives, one of the client's; nil: on any of them.
+    public func blockingConnection(for tag: HashTag, on eventLoop: (any EventLoop)? = nil) -> RedisBlockingConnection {
         RedisBlockingConnection(
             client: self,
             endpoint: self.topology.endpoint(forSlot: tag.slot),
             configuration: self.configuration,
             security: self.security,
             observer: self.observer,
-            eventLoop: self.eventLoopGroup.next(),
+            eventLoop: eventLoop ?? self.eventLoopGroup.next(),
             logger: self.logger,
         )
     }
@@ -206,6 +212,7 @@ public final class RedisClient: Sendable {
             isIdempotent: options.isIdempotent,
             timeout: options.timeout.map(TimeAmount.init),
             server: options.server,
+            mayWait: options.mayWait,
             deadline: NIODeadline.now() + patience,
         )
         return self.onLoop(eventLoop) { $0.perform(request, attempt: 1, topology: self.topology) }
@@ -245,6 +252,7 @@ struct Request: Sendable {
     let isIdempotent: Bool
     let timeout: TimeAmount?
     let server: RedisServerIdentity?
+    let mayWait: Bool
     /// When patience ends.
     let deadline: NIODeadline
 }

@@ -35,15 +35,3 @@ extension RedisCommandEnding {
     /// The end of a command whose connection ended for that reason.
     init(closedBecause error: RedisError) { self = error.code == .timedOut ? .timedOut : .disconnected }
 }
-
-extension RedisCommand {
-    /// The first word in small letters; read from the encoded bytes `*<n>\r\n$<length>\r\n<name>\r\n`.
-    var name: String {
-        var rest = self.encoded.readableBytesView
-        for _ in 0..<2 {
-            guard let end = rest.firstIndex(of: 0x0a) else { return "" }
-            rest = rest[(end + 1)...]
-        }
-        return String(decoding: rest.prefix { $0 != 0x0d }, as: UTF8.self).lowercased()
-    }
-}

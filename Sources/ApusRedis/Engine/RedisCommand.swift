@@ -37,6 +37,8 @@ extension RedisArgument: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral
 public struct RedisCommand: Sendable {
     /// The bytes that go to the server.
     public let encoded: ByteBuffer
+    /// Its name in small letters, as metrics tell it.
+    let label: String
     /// Bytes that it takes on the wire.
     public var byteCount: Int { self.encoded.readableBytes }
 
@@ -51,13 +53,16 @@ public struct RedisCommand: Sendable {
         var encoder = RESPEncoder(argumentCount: arguments.count + 1, reservingBytes: reserve)
         encoder.append(name)
         for argument in arguments { encoder.append(argument) }
-        self.init(encoder)
+        self.init(encoder, label: name.lowercased())
     }
 
     /// What that encoder wrote. Traps when arguments are missing.
-    public init(_ encoder: RESPEncoder) {
+    ///
+    /// - Parameter label: its name in small letters.
+    public init(_ encoder: RESPEncoder, label: String) {
         precondition(encoder.isComplete, "fewer arguments than promised")
         self.encoded = encoder.buffer
+        self.label = label
     }
 
     /// The call of a function of ours.
@@ -82,6 +87,6 @@ public struct RedisCommand: Sendable {
         encoder.append(Int64(keys.count))
         for key in keys { encoder.append(key) }
         for argument in arguments { encoder.append(argument) }
-        return RedisCommand(encoder)
+        return RedisCommand(encoder, label: readOnly ? "fcall_ro" : "fcall")
     }
 }

@@ -24,6 +24,8 @@ public enum RedisLimits {
     public static let pendingCommandsMax = 16_384
     /// Bytes of one connection that the socket has not taken yet, above which commands are refused.
     public static let outboundBytesMax = 16 * 1_024 * 1_024
+    /// How long a command that may wait for company does so.
+    static let waitMax = Duration.milliseconds(3)
     /// Callers that wait for one connection to be made.
     public static let connectionWaitersMax = 16_384
     /// Bytes of an error's text that are kept.

@@ -82,17 +82,22 @@ struct FeedBook {
     private var states: [State]
     private let indices: [String: Int]
     /// Feeds of each blocking read, of which one connection carries one.
-    private let groups: [Range<Int>]
+    let groups: [[Int]]
     /// What the blocking read of a group waits for right now.
     private var watching: [Watch?]
+    /// Groups whose blocking read has brought what there was, and rests before the next one.
+    private var resting: Set<Int> = []
     private(set) var isStopped = false
 
     init(_ feeds: [ShardConsumer.Feed], streamsPerReadMax: Int = StreamLimits.streamsPerReadMax) {
         self.states = feeds.map { State(feed: $0) }
         self.indices = Dictionary(uniqueKeysWithValues: feeds.enumerated().map { ($1.stream, $0) })
-        self.groups = stride(from: 0, to: feeds.count, by: streamsPerReadMax).map {
-            $0..<min($0 + streamsPerReadMax, feeds.count)
-        }
+        let together = feeds.indices.filter { !feeds[$0].isWatchedAlone }
+        self.groups =
+            feeds.indices.filter { feeds[$0].isWatchedAlone }.map { [$0] }
+            + stride(from: 0, to: together.count, by: streamsPerReadMax).map {
+                Array(together[$0..<min($0 + streamsPerReadMax, together.count)])
+            }
         self.watching = Array(repeating: nil, count: self.groups.count)
     }
 
@@ -103,16 +108,17 @@ struct FeedBook {
 
     // MARK: Entries
 
-    mutating func arrived(_ entry: StreamEntry, now: ContinuousClock.Instant) -> Arrival {
+    /// - Parameter ownedAt: when it was asked for: it was nobody else's since.
+    mutating func arrived(_ entry: StreamEntry, ownedAt: ContinuousClock.Instant) -> Arrival {
         guard let index = self.indices[entry.stream] else {
             preconditionFailure("an entry of a stream nobody asked for")
         }
-        let held = Held(deliveries: entry.deliveries, byteCount: entry.message.count, renewedAt: now)
+        let held = Held(deliveries: entry.deliveries, byteCount: entry.message.count, renewedAt: ownedAt)
         if let known = self.states[index].held[entry.id] {
             self.states[index].held[entry.id] = Held(
                 deliveries: entry.deliveries,
                 byteCount: known.byteCount,
-                renewedAt: now,
+                renewedAt: ownedAt,
                 isWaiting: known.isWaiting
             )
             return .known
@@ -250,11 +256,22 @@ struct FeedBook {
         return watch
     }
 
+    /// Whether the blocking read of that group, which has brought so many entries by stream, may rest before the next one: nothing
+    /// is known to be waiting. Until it has ended its streams are not read.
+    mutating func rests(group: Int, with counts: [String: Int]) -> Bool {
+        guard !self.isStopped, let watch = self.watching[group], !counts.isEmpty,
+            counts.values.allSatisfy({ $0 < watch.count })
+        else { return false }
+        self.resting.insert(group)
+        return true
+    }
+
     /// The blocking read of that group has ended, with so many entries by stream. Where it brought as many as it asked for there may be
     /// more; of one alone that says nothing, and the next blocking read would tell at once.
     mutating func watchEnded(group: Int, with counts: [String: Int]) {
         guard let watch = self.watching[group] else { return }
         self.watching[group] = nil
+        self.resting.remove(group)
         for index in watch.feeds { self.states[index].isAwaited = false }
         guard watch.count > 1 else { return }
         for (stream, count) in counts where count >= watch.count {
@@ -264,7 +281,7 @@ struct FeedBook {
 
     /// Whether that group's blocking read, if it is under way, waits for too few.
     func mustInterrupt(group: Int) -> Bool {
-        guard self.watching[group] != nil else { return false }
+        guard self.watching[group] != nil, !self.resting.contains(group) else { return false }
         return self.isStopped
             || self.groups[group].contains { self.states[$0].isWatchable && !self.states[$0].isAwaited }
     }

@@ -73,6 +73,7 @@ package final class QuarantineGate: Sendable {
 
     /// Waits until entries may begin at once: before that none is worth reading.
     func waitUntilOpen() async {
+        guard !self.isOpen else { return }
         await withCheckedContinuation { continuation in
             let isOpen = self.state.withLock { state in
                 guard !state.machine.isOpen else { return true }

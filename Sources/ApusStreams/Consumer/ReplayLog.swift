@@ -84,6 +84,7 @@ package final class ReplayLog: Sendable {
     ///   - client: whose connections carry it.
     ///   - entry: the entry that must be this process's for it; nil: none.
     ///   - repeated: the function of the call that repeats it.
+    ///   - mayWait: it may leave a little later, with the next one.
     ///   - again: from the answer, the arguments of the call that is to be repeated; nil: nothing was written that could be missed.
     func call(
         _ function: String,
@@ -92,6 +93,7 @@ package final class ReplayLog: Sendable {
         over client: RedisClient,
         of entry: EntryName?,
         repeatedBy repeated: String,
+        mayWait: Bool,
         again: (RESPNode) -> [RedisArgument]?,
     ) async throws(RedisError) -> RESPReply {
         while true {
@@ -104,7 +106,7 @@ package final class ReplayLog: Sendable {
                 let reply = try await client.send(
                     command,
                     on: self.tag,
-                    options: .init(isIdempotent: true, server: server),
+                    options: .init(isIdempotent: true, server: server, mayWait: mayWait),
                 )
                 if let arguments = again(reply.root) {
                     let command = RedisCommand.call(repeated, keys: keys, arguments: arguments)

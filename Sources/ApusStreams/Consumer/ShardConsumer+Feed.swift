@@ -4,12 +4,12 @@ extension ShardConsumer {
     /// Where entries are read and handled.
     package struct Site: Sendable {
         /// Runs what handles them.
-        package let executor: any TaskExecutor
-        /// Reads them when there is a backlog: at best over connections that live where the executor runs.
+        package let executor: LoopExecutor
+        /// Reads them, over connections that live where the executor runs: its loop is one of the client's.
         package let client: RedisClient
 
         /// A site.
-        package init(executor: any TaskExecutor, client: RedisClient) {
+        package init(executor: LoopExecutor, client: RedisClient) {
             self.executor = executor
             self.client = client
         }
@@ -25,6 +25,9 @@ extension ShardConsumer {
         package var bytesInHandMax: Int
         /// Entries asked for at once.
         package var countPerRead: Int
+        /// Whether a blocking read waits for this stream alone. What comes is there sooner, and as much of it as there is room for;
+        /// it costs a connection.
+        package var isWatchedAlone: Bool
         /// nil: threads that all share, and the consumer's own client.
         package var site: Site?
 
@@ -34,6 +37,7 @@ extension ShardConsumer {
             inHandMax: Int,
             bytesInHandMax: Int = StreamLimits.inHandBytesMax,
             countPerRead: Int,
+            isWatchedAlone: Bool = false,
             site: Site? = nil,
         ) {
             precondition(inHandMax > 0 && bytesInHandMax > 0 && countPerRead > 0)
@@ -41,7 +45,26 @@ extension ShardConsumer {
             self.inHandMax = inHandMax
             self.bytesInHandMax = bytesInHandMax
             self.countPerRead = countPerRead
+            self.isWatchedAlone = isWatchedAlone
             self.site = site
+        }
+    }
+
+    /// What makes the blocking reads of some feeds.
+    struct Watcher {
+        let connection: RedisBlockingConnection
+        /// nil: the feeds have no site in common.
+        let executor: LoopExecutor?
+
+        init(_ feeds: [Feed], _ client: RedisClient, _ tag: HashTag) {
+            let site = feeds[0].site
+            guard let site, feeds.allSatisfy({ $0.site?.executor === site.executor }) else {
+                self.connection = client.blockingConnection(for: tag)
+                self.executor = nil
+                return
+            }
+            self.connection = site.client.blockingConnection(for: tag, on: site.executor.eventLoop)
+            self.executor = site.executor
         }
     }
 }

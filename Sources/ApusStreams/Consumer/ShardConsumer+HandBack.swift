@@ -37,4 +37,19 @@ extension ShardConsumer {
             }
         }
     }
+
+    /// A suspect is about to begin: should it end this process, that is no fault of what else is in hand here.
+    func excuse(besides suspect: StreamEntry) async {
+        let holdings = self.inHand.filter { $0.stream != suspect.stream || $0.id != suspect.id }
+            .map { SendStreams.Holding(stream: $0.stream, id: $0.id, deliveriesMax: max(1, $0.deliveries) - 1) }
+        guard !holdings.isEmpty else { return }
+        do {
+            try await self.streams.renew(holdings, by: self.consumer, tag: self.tag)
+        } catch {
+            self.logger.warning(
+                "cannot excuse what is in hand",
+                metadata: ["shard": "\(self.tag)", "error": "\(error)"]
+            )
+        }
+    }
 }

@@ -1,5 +1,6 @@
 package import ApusRedis
 package import Logging
+internal import NIOCore
 internal import Synchronization
 
 /// Runs one queue shard for one consumer: reads its streams, keeps what is in hand, takes over what others left.
@@ -31,7 +32,7 @@ package final class ShardConsumer: Sendable {
     private let feeds: [Feed]
     private let reader: StreamReader
     /// Of the feeds that have one, by stream.
-    private let sites: [String: (executor: any TaskExecutor, reader: StreamReader)]
+    private let sites: [String: (executor: LoopExecutor, reader: StreamReader)]
     private let leaseMilliseconds: Int64
     private let silenceMax: Duration
     private let gate: QuarantineGate
@@ -39,11 +40,12 @@ package final class ShardConsumer: Sendable {
     private let observer: any StreamObserver
     let logger: Logger
     private let handle: Handle
-    private let connections: [RedisBlockingConnection]
+    private let watchers: [Watcher]
+    private let rest: TimeAmount?
     private let state: Mutex<State>
 
-    /// How long a blocking read waits. What must end sooner is interrupted; a dead server is noticed by it.
-    private static let blockMilliseconds = 2_000
+    /// How long a blocking read waits at most. What must end sooner is interrupted; a dead server is noticed by it.
+    private static let blockMillisecondsMax: Int64 = 2_000
     /// How long a stream that was emptied may wait for the end of an entry before the blocking read is told of it.
     private static let lingerPause = Duration.milliseconds(20)
     private static let interruptionPauseMin = Duration.milliseconds(1)
@@ -53,6 +55,8 @@ package final class ShardConsumer: Sendable {
     ///
     /// - Parameters:
     ///   - gate: the one of the process.
+    ///   - rest: how often blocking reads end at most, as far as nothing is known to be waiting: shards of one site that rest alike read
+    ///     in the same turn of its loop. Nil: each as soon as the last has ended. Only for feeds with a site.
     ///   - replayLog: what is repeated when the server has changed; nil: nothing, because lost writes do themselves again.
     ///   - silenceMax: consumers that asked for nothing for longer are taken off the streams, if they own nothing.
     package init(
@@ -61,6 +65,7 @@ package final class ShardConsumer: Sendable {
         consumer: StreamConsumer,
         feeds: [Feed],
         leaseMilliseconds: Int64,
+        rest: Duration? = nil,
         gate: QuarantineGate = QuarantineGate(),
         replayLog: ReplayLog? = nil,
         silenceMax: Duration = StreamLimits.consumerSilenceMax,
@@ -81,6 +86,7 @@ package final class ShardConsumer: Sendable {
         }
         self.sites = Dictionary(uniqueKeysWithValues: sites)
         self.leaseMilliseconds = leaseMilliseconds
+        self.rest = rest.map(TimeAmount.init)
         self.silenceMax = silenceMax
         self.gate = gate
         self.replayLog = replayLog
@@ -88,7 +94,7 @@ package final class ShardConsumer: Sendable {
         self.logger = logger
         self.handle = handle
         let book = FeedBook(feeds)
-        self.connections = (0..<book.groupCount).map { _ in streams.client.blockingConnection(for: tag) }
+        self.watchers = book.groups.map { Watcher($0.map { feeds[$0] }, streams.client, tag) }
         self.state = Mutex(State(book: book))
         replayLog?.attach { [weak self] in
             self?.inHand.map { EntryName(stream: $0.stream, id: $0.id) } ?? []
@@ -131,8 +137,8 @@ package final class ShardConsumer: Sendable {
         let beat = Task { await self.beat() }
         self.pump()
         await withTaskGroup(of: Void.self) { group in
-            for (number, connection) in self.connections.enumerated() {
-                group.addTask { await self.watch(number, connection) }
+            for (number, watcher) in self.watchers.enumerated() {
+                group.addTask(executorPreference: watcher.executor) { await self.watch(number, watcher) }
             }
             group.addTask { await self.waitUntilQuiet() }
             await group.waitForAll()
@@ -145,7 +151,7 @@ package final class ShardConsumer: Sendable {
 
     /// Whatever is still in hand is given back, and the group is left where nothing is.
     private func leave() async {
-        for connection in self.connections { await connection.close() }
+        for watcher in self.watchers { await watcher.connection.close() }
         let left = self.inHand
         if !left.isEmpty {
             self.logger.warning("handing back what has not ended", metadata: ["entries": "\(left.count)"])
@@ -158,7 +164,10 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    private var inHand: [(stream: String, id: String, deliveries: UInt32)] { self.state.withLock { $0.book.inHand } }
+    /// Far less than a lease: what a blocking read brings counts as held from when it was asked for.
+    private var blockMilliseconds: Int { Int(min(Self.blockMillisecondsMax, self.leaseMilliseconds / 4)) }
+
+    var inHand: [(stream: String, id: String, deliveries: UInt32)] { self.state.withLock { $0.book.inHand } }
 
     private func waitUntilQuiet() async {
         await withCheckedContinuation { continuation in
@@ -212,8 +221,9 @@ package final class ShardConsumer: Sendable {
             await self.gate.waitUntilOpen()
             let server = try await self.replayLog?.serverForReading()
             let reader = self.sites[read.stream]?.reader ?? self.reader
+            let asked = ContinuousClock.now
             let entries = try await reader.read(read.stream, count: read.count, server: server)
-            self.take(entries)
+            self.take(entries, asked: asked)
             self.state.withLock { $0.book.ended(read, with: entries.count) }
         } catch {
             await self.recover(from: error, reading: [read.stream])
@@ -223,7 +233,7 @@ package final class ShardConsumer: Sendable {
     }
 
     /// One group's blocking reads, one after the other.
-    private func watch(_ group: Int, _ connection: RedisBlockingConnection) async {
+    private func watch(_ group: Int, _ watcher: Watcher) async {
         while !self.isStopping {
             await self.gate.waitUntilOpen()
             guard let watch = self.state.withLock({ $0.book.watch(group: group) }) else {
@@ -233,15 +243,21 @@ package final class ShardConsumer: Sendable {
             var counts: [String: Int] = [:]
             do {
                 let server = try await self.replayLog?.serverForReading()
+                let asked = ContinuousClock.now
                 let entries = try await self.reader.read(
                     watch.streams,
                     count: watch.count,
-                    blockMilliseconds: Self.blockMilliseconds,
-                    on: connection,
+                    blockMilliseconds: self.blockMilliseconds,
+                    on: watcher.connection,
                     server: server,
                 )
                 for entry in entries { counts[entry.stream, default: 0] += 1 }
-                self.take(entries)
+                self.take(entries, asked: asked)
+                if let rest = self.rest, let executor = watcher.executor,
+                    self.state.withLock({ $0.book.rests(group: group, with: counts) })
+                {
+                    await executor.tick(every: rest)
+                }
             } catch {
                 await self.recover(from: error, reading: watch.streams)
             }
@@ -265,7 +281,7 @@ package final class ShardConsumer: Sendable {
     private func interrupt(_ group: Int) async {
         var pause = Self.interruptionPauseMin
         while self.state.withLock({ $0.book.mustInterrupt(group: group) }) {
-            await self.connections[group].interrupt()
+            await self.watchers[group].connection.interrupt()
             guard self.state.withLock({ $0.book.mustInterrupt(group: group) }) else { break }
             try? await Task.sleep(for: pause)
             pause = min(pause * 2, Self.interruptionPauseMax)
@@ -315,16 +331,17 @@ package final class ShardConsumer: Sendable {
 
     // MARK: Entries
 
-    private func take(_ entries: [StreamEntry]) {
+    /// - Parameter asked: before that they were nobody's. This process may have been frozen between the answer and now.
+    private func take(_ entries: [StreamEntry], asked: ContinuousClock.Instant) {
         for entry in entries {
             self.observer.entriesRead(1, stream: entry.stream)
-            self.arrived(entry)
+            self.arrived(entry, ownedAt: asked)
         }
         self.state.withLock { $0.loggedCode = nil }
     }
 
-    private func arrived(_ entry: StreamEntry) {
-        if self.state.withLock({ $0.book.arrived(entry, now: .now) }) == .begin { self.begin(entry) }
+    private func arrived(_ entry: StreamEntry, ownedAt: ContinuousClock.Instant) {
+        if self.state.withLock({ $0.book.arrived(entry, ownedAt: ownedAt) }) == .begin { self.begin(entry) }
     }
 
     private func begin(_ entry: StreamEntry) {
@@ -372,21 +389,6 @@ package final class ShardConsumer: Sendable {
         self.pump()
     }
 
-    /// A suspect is about to begin: should it end this process, that is no fault of what else is in hand here.
-    private func excuse(besides suspect: StreamEntry) async {
-        let holdings = self.inHand.filter { $0.stream != suspect.stream || $0.id != suspect.id }
-            .map { SendStreams.Holding(stream: $0.stream, id: $0.id, deliveriesMax: max(1, $0.deliveries) - 1) }
-        guard !holdings.isEmpty else { return }
-        do {
-            try await self.streams.renew(holdings, by: self.consumer, tag: self.tag)
-        } catch {
-            self.logger.warning(
-                "cannot excuse what is in hand",
-                metadata: ["shard": "\(self.tag)", "error": "\(error)"]
-            )
-        }
-    }
-
     // MARK: Leases
 
     /// At every beat: what is in hand stays ours, however long a provider or a full stream keeps it waiting; what others left is taken
@@ -413,8 +415,13 @@ package final class ShardConsumer: Sendable {
         let due = self.state.withLock { $0.book.due(for: .milliseconds(self.leaseMilliseconds / 4), now: now) }
         guard !due.isEmpty else { return }
         do {
-            try await self.streams.renew(due, by: self.consumer, tag: self.tag)
-            self.state.withLock { $0.book.renewed(due, now: now) }
+            if try await self.streams.renew(due, by: self.consumer, tag: self.tag) == due.count {
+                return self.state.withLock { $0.book.renewed(due, now: now) }
+            }
+            // Some are another's by now: which ones is asked one by one.
+            for holding in due where try await self.streams.renew([holding], by: self.consumer, tag: self.tag) == 1 {
+                self.state.withLock { $0.book.renewed([holding], now: now) }
+            }
         } catch {
             self.logger.warning("cannot renew leases", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
         }
@@ -427,6 +434,7 @@ package final class ShardConsumer: Sendable {
             let requests = room[first..<min(first + StreamLimits.streamsPerReadMax, room.count)].map {
                 SendStreams.ClaimRequest($0.stream, count: $0.count, cursor: cursors[$0.stream] ?? "0-0")
             }
+            let asked = ContinuousClock.now
             do {
                 let claims = try await self.streams.claim(
                     requests,
@@ -436,7 +444,7 @@ package final class ShardConsumer: Sendable {
                 )
                 for (request, claim) in zip(requests, claims) {
                     self.state.withLock { $0.cursors[request.stream] = claim.cursor }
-                    self.take(claim, request.stream)
+                    self.take(claim, request.stream, asked: asked)
                 }
             } catch {
                 self.state.withLock { $0.cursors = [:] }
@@ -445,14 +453,14 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    private func take(_ claim: SendStreams.Claim, _ stream: String) {
+    private func take(_ claim: SendStreams.Claim, _ stream: String, asked: ContinuousClock.Instant) {
         for entry in claim.entries {
             self.observer.entryClaimed(stream: stream)
             self.logger.notice(
                 "took over an entry",
                 metadata: ["stream": "\(stream)", "entry": "\(entry.id)", "deliveries": "\(entry.deliveries)"],
             )
-            self.arrived(entry)
+            self.arrived(entry, ownedAt: asked)
         }
         guard !claim.vanished.isEmpty else { return }
         self.observer.entriesVanished(claim.vanished.count, stream: stream)

@@ -1,0 +1,75 @@
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import ApusRedis
+
+/// When what is sent leaves, on a loop whose time stands still.
+@Suite struct RedisChannelHandlerTests {
+    private final class Wire {
+        let channel = EmbeddedChannel()
+        let handler: RedisChannelHandler
+
+        init() throws {
+            self.handler = RedisChannelHandler(
+                limits: .init(pendingMax: 10, outboundBytesMax: 1_000, keepAlive: .hours(1), pingTimeout: .seconds(1)),
+                eventLoop: self.channel.embeddedEventLoop,
+                observer: nil,
+            )
+            try self.channel.pipeline.syncOperations.addHandler(self.handler)
+        }
+
+        func send(_ name: String, mayWait: Bool) -> EventLoopFuture<RESPReply> {
+            let reply = self.handler.submit(RedisCommand(name), timeout: .seconds(5), mayBlock: false, mayWait: mayWait)
+            self.channel.embeddedEventLoop.run()
+            return reply
+        }
+
+        /// What has left since, one text for each write.
+        func left() throws -> [String] {
+            var writes: [String] = []
+            while let bytes = try self.channel.readOutbound(as: ByteBuffer.self) {
+                writes.append(String(buffer: bytes))
+            }
+            return writes
+        }
+    }
+
+    private static func encoded(_ name: String) -> String { "*1\r\n$\(name.utf8.count)\r\n\(name)\r\n" }
+
+    @Test func `A command that may wait leaves with the next one, before it`() throws {
+        let wire = try Wire()
+        let first = wire.send("SAVED", mayWait: true)
+        var left = try wire.left()
+        #expect(left.isEmpty)
+        let second = wire.send("ASKED", mayWait: false)
+        left = try wire.left()
+        #expect(left == [Self.encoded("SAVED") + Self.encoded("ASKED")])
+        try wire.channel.writeInbound(ByteBuffer(string: ":1\r\n:2\r\n"))
+        #expect(try first.wait().root.integer == 1)
+        #expect(try second.wait().root.integer == 2)
+        wire.channel.embeddedEventLoop.advanceTime(by: .milliseconds(10))
+        left = try wire.left()
+        #expect(left.isEmpty, "its own time leads to no second write")
+    }
+
+    @Test func `A command that may wait and has no company leaves by itself`() throws {
+        let wire = try Wire()
+        _ = wire.send("SAVED", mayWait: true)
+        _ = wire.send("AGAIN", mayWait: true)
+        wire.channel.embeddedEventLoop.advanceTime(by: TimeAmount(RedisLimits.waitMax) - .microseconds(1))
+        var left = try wire.left()
+        #expect(left.isEmpty)
+        wire.channel.embeddedEventLoop.advanceTime(by: .microseconds(1))
+        left = try wire.left()
+        #expect(left == [Self.encoded("SAVED") + Self.encoded("AGAIN")])
+    }
+
+    @Test func `A command that waits when the connection ends is told so`() throws {
+        let wire = try Wire()
+        let reply = wire.send("SAVED", mayWait: true)
+        wire.handler.close(RedisError(.disconnected, "lost"))
+        wire.channel.embeddedEventLoop.run()
+        #expect(throws: RedisError.self) { try reply.wait() }
+    }
+}
