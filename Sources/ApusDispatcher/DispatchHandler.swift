@@ -371,6 +371,7 @@ struct DispatchHandler: Sendable {
         plan.home = home
         plan.attempt = unit.attempt
         plan.firstAttemptAt = unit.firstAttemptAt
+        plan.waitsForPartner = unit.waitsForPartner
         plan.publishedAtNanoseconds = unit.publishedAtNanoseconds
         let driver = UnitDriver(
             streams: self.streams,

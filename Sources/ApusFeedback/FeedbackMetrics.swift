@@ -117,7 +117,7 @@ package struct FeedbackMetrics: MetricSet {
     package let guardTrips: CounterBy<Provider>
     /// Routes in quarantine, as Redis has it: the same for every replica.
     package let quarantinedRoutes: GaugeBy<Provider>
-    /// Routes stopped because the provider calls our set-up wrong, as Redis has it: the same for every replica.
+    /// Routes stopped, in part or whole, because the provider calls our set-up wrong, as Redis has it: the same for every replica.
     package let faultyRoutes: GaugeBy<Provider>
     /// Suspects who wait to be deleted, as Redis has it: the same for every replica.
     package let suspects: GaugeBy<Provider>
@@ -177,7 +177,7 @@ package struct FeedbackMetrics: MetricSet {
         )
         self.faultyRoutes = catalogue.gauge(
             "apus_feedback_faulty_routes",
-            "Routes stopped because the provider calls our set-up wrong: `apus lag` says in which word. "
+            "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` says in which word. "
                 + "The same number on every replica.",
             by: .all,
         )

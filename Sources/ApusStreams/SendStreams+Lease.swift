@@ -49,6 +49,11 @@ package struct LeaseRequest: Hashable, Sendable {
     package var cutMilliseconds: Int64 = 0
     /// What the provider calls wrong with our set-up, in its word: stops the route until an operator lets it go on; empty: nothing.
     package var fault = ""
+    /// What the provider's own partner calls wrong, in its word: only noted, for operators; `partnerMended`: nothing any more; empty: no
+    /// news.
+    package var partnerFault = ""
+    /// No provider has such a word.
+    package static let partnerMended = "-"
 
     /// Asks for nothing.
     package init() {}
@@ -103,7 +108,7 @@ extension SendStreams {
                 .integer(request.use), .integer(request.ahead), .integer(request.held), .integer(request.used),
                 .integer(request.refusals), .integer(request.cutMilliseconds),
                 .integer(limiter.forgetMilliseconds ?? 0), .text(microseconds.map { String($0) } ?? ""),
-                .text(request.fault),
+                .text(request.fault), .text(request.partnerFault),
             ],
         )
         let options = RedisClient.Options(patience: .zero)
@@ -162,6 +167,8 @@ extension SendStreams {
 
         /// Who has stopped it; nil: it goes on.
         package var stop: Stop?
+        /// What the provider's own partner (Apple, for FCM) calls wrong: whoever needs it waits, the others go on; nil: nothing.
+        package var partnerFault: String?
         /// Whether nothing is sent.
         package var isPaused: Bool { self.stop != nil }
         /// Whether it was the guard.
@@ -191,6 +198,7 @@ extension SendStreams {
         case 3: state.stop = .byFault(answer[5].text)
         default: state.stop = .byOperator
         }
+        if !answer[6].text.isEmpty { state.partnerFault = answer[6].text }
         let override = Double(answer[1].text)
         let rate = override ?? Double(answer[2].text) ?? 0
         state.isOverridden = override != nil

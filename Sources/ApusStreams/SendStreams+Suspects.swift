@@ -105,7 +105,8 @@ extension SendStreams {
         package var causeSuspects = 0
         /// Among how many answers that judged tokens.
         package var causeAnswers = 0
-        /// What the provider calls wrong with our set-up, if the route is stopped for that; nil: it is not.
+        /// What the provider calls wrong with our set-up, if the route is stopped for that, or its partner, if those who need it wait for
+        /// that; nil: nothing.
         package var fault: String?
 
         /// No suspects.

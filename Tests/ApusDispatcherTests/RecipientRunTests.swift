@@ -15,6 +15,7 @@ import Testing
         isAtMostOnce: Bool = false,
         hasOther: Bool = false,
         isOther: Bool = false,
+        waitsForPartner: Bool = false,
         skipping skipped: Set<Int> = [],
     ) -> RecipientRun {
         var table = RecipientTable()
@@ -35,6 +36,7 @@ import Testing
             isAtMostOnce: isAtMostOnce,
             hasOtherEnvironment: hasOther,
             isOtherEnvironment: isOther,
+            waitsForPartner: waitsForPartner,
         )
         return RecipientRun(terms: terms, table: table, journal: journal, now: self.now)
     }
@@ -113,6 +115,42 @@ import Testing
         #expect(self.answer(&run, 1, .misconfigured(.route), status: 400) == .settled)
         #expect(run.isFinished)
         #expect(self.counts(run.takeReport(now: self.now)) == ["cancelled cancelled 2"])
+    }
+
+    @Test func `D57 Who needs a partner that refuses our key waits in a unit of its own; the others go on`() {
+        var run = self.run(4)
+        while run.takeNext() != nil {}
+        run.accepted(0, now: self.now)
+        for index in 1...2 {
+            #expect(self.answer(&run, index, .misconfigured(.partnerCredential), status: 401) == .settled)
+        }
+        self.answer(&run, 3, .deferred(Deferral(.providerUnavailable)), status: 503)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.partners.map(\.indices) == [[1, 2]] && taken.retries.map(\.indices) == [[3]])
+        #expect(taken.bitmap == [0b1111] && run.isFinished && self.counts(taken) == ["accepted none 1"])
+        let wait = taken.partners.map { $0.due.milliseconds(since: self.now) }
+        #expect(wait.allSatisfy { (30_000...61_000).contains($0) })
+    }
+
+    @Test func `D57 Of those who wait for the partner one asks for all, and without an end but the message's`() {
+        var run = self.run(100, attempt: 5, waitsForPartner: true)
+        let asking = run.takeNext()
+        #expect(asking == 0 && run.takeNext() == nil && !run.hasNext)
+        self.answer(&run, 0, .misconfigured(.partnerCredential), status: 401)
+        #expect(run.isFinished && !run.hasNext)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.partners.map(\.indices.count) == [100] && taken.report.count == 0)
+
+        var mended = self.run(100, attempt: 5, waitsForPartner: true)
+        #expect(mended.takeNext() == 0)
+        mended.accepted(0, now: self.now)
+        while let index = mended.takeNext() { mended.accepted(index, now: self.now) }
+        #expect(mended.isFinished && self.counts(mended.takeReport(now: self.now)) == ["accepted none 100"])
+
+        var late = self.run(3, attempt: 5, expiresAt: self.now.advanced(byMilliseconds: 1_000), waitsForPartner: true)
+        #expect(late.takeNext() == 0)
+        self.answer(&late, 0, .misconfigured(.partnerCredential), status: 401)
+        #expect(self.counts(late.takeReport(now: self.now)) == ["expired ttl 3"])
     }
 
     @Test func `D44 D47 What may be about this message alone is refused`() {

@@ -22,6 +22,7 @@ import Testing
             unit.recipients = recipients
             try self.expectRoundTrip(unit)
             unit.homeEnvironment = .sandbox
+            unit.waitsForPartner = true
             try self.expectRoundTrip(unit)
             try self.expectRoundTrip(WorkUnit(send: "s", route: RouteNumber(1), recipients: recipients))
         }

@@ -309,6 +309,12 @@ private final class LeaseStage {
             #expect(try await streams.state(of: route).stop == nil)
             #expect(try await streams.guardState(of: route) == SendStreams.GuardState())
             #expect(try await stage.ask("one").permits == nil)
+            // What a partner calls wrong is noted, and stops nobody.
+            #expect(try await stage.ask("one") { $0.partnerFault = "THIRD_PARTY_AUTH_ERROR" }.permits == nil)
+            #expect(try await streams.state(of: route).partnerFault == "THIRD_PARTY_AUTH_ERROR")
+            #expect(try await streams.guardState(of: route).fault == "THIRD_PARTY_AUTH_ERROR")
+            _ = try await stage.ask("two") { $0.partnerFault = LeaseRequest.partnerMended }
+            #expect(try await streams.state(of: route).partnerFault == nil)
             // An operator's word stands, whatever a provider says.
             try await streams.govern(route, .pause)
             #expect(try await stage.ask("one") { $0.fault = "BadTopic" }.isPaused)

@@ -100,4 +100,64 @@ import Testing
             try await feedback.terminate()
         }
     }
+
+    @Test func `D57 When FCM cannot reach Apple with our key, Apple's devices wait and the others go on`() async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(2_000, providers: [.fcm], topics: { _ in ["news"] })
+            let streams = fleet.installation.streams
+            let route = Route(app: try AppID(Fleet.app), provider: .fcm, environment: .production)
+            let number = try await streams.number(of: route)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            func answers(_ status: Int) -> Int { fleet.simulator.ledger.snapshot.summary.count(.fcm, status: status) }
+            func strike(_ share: Double) {
+                var plan = FaultPlan()
+                plan.fcm.reasons = [ReasonRate("THIRD_PARTY_AUTH_ERROR", share)]
+                fleet.simulator.setFaults(plan)
+            }
+            strike(0.3)
+            try await fleet.send(.topic("news"), id: "partly")
+            try await eventually("all others have it", timeout: .seconds(60)) { answers(200) + answers(401) >= 2_000 }
+            let waiting = answers(401)
+            #expect(waiting >= 400 && fleet.accepted(of: "partly").count >= 1_200)
+            try await eventually("it is noted", timeout: .seconds(60)) {
+                let state = try await streams.state(of: number)
+                let metric = try await feedback.metric("apus_feedback_faulty_routes")
+                return state.partnerFault != nil && !state.isPaused && metric == 1
+            }
+            let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+            let row = routes?.first { $0["route"] as? String == "\(route)" }
+            #expect(row?["partner_fault"] != nil && row?["paused"] as? Bool == false)
+
+            // Their time comes, and nothing is mended: one of each unit is asked for.
+            strike(1)
+            let units = try await fleet.waitingForTheirTime()
+            try await fleet.hastenRetries()
+            try await eventually("they were asked for", timeout: .seconds(60)) {
+                try await fleet.hastenRetries()
+                return answers(401) > waiting
+            }
+            #expect(units < 100)
+            let before = try #require(try await fleet.ledger(of: "partly"))
+            #expect(before.state == .running && before.total(.open) > 0)
+            #expect(before.total(.accepted) + before.total(.open) == 2_000)
+
+            fleet.simulator.clearFaults()
+            let ledger = try await fleet.completion(of: "partly") { try await fleet.hastenRetries() }
+            #expect(ledger.total(.accepted) == 2_000)
+            let accepted = fleet.accepted(of: "partly")
+            #expect(accepted.count == 2_000 && accepted.values.allSatisfy { $0 == 1 })
+            #expect(answers(401) < 2 * waiting, "not everybody was asked for again")
+            // Our own token was never in doubt.
+            #expect(fleet.simulator.ledger.snapshot.summary.count(.oauth) == 1)
+            try await eventually("the metric falls", timeout: .seconds(60)) {
+                try await feedback.metric("apus_feedback_faulty_routes") == 0
+            }
+            #expect(try await fleet.deleted(devices) == 0)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
 }

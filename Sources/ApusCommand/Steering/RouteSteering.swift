@@ -32,6 +32,7 @@ package struct RouteSteering: Sendable {
                 object["paused_by"] = "fault"
                 object["paused_for"] = .string(word)
             }
+            if let word = self.state.partnerFault { object["partner_fault"] = .string(word) }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = DemoReport.number(rate, 3) }
             return object
         }
@@ -44,6 +45,9 @@ package struct RouteSteering: Sendable {
             case .byOperator: words.append("paused")
             case .byGuard: words.append("paused by the mass-failure guard")
             case .byFault(let word): words.append("paused: the provider answers \(word); mend the set-up, then resume")
+            }
+            if let word = self.state.partnerFault {
+                words.append("Apple's devices wait: the provider's key for Apple is wrong (\(word))")
             }
             if self.state.lease.cutMilliseconds > 0 {
                 words.append(

@@ -38,6 +38,8 @@ struct LeasedPermits: Sendable {
     private var cutMilliseconds: Int64 = 0
     /// What the provider calls wrong with our set-up, until Redis is told.
     private var fault: String?
+    /// What the provider's partner calls wrong, or that it calls nothing wrong any more, until Redis is told.
+    private var partnerFault = ""
     /// Whether it was heard, and no lease since says whether the route is stopped for it.
     private var isFaulty = false
 
@@ -88,7 +90,9 @@ struct LeasedPermits: Sendable {
         request.refusals = self.refusals
         request.cutMilliseconds = self.cutMilliseconds
         request.fault = self.fault ?? ""
+        request.partnerFault = self.partnerFault
         (self.used, self.refusals, self.cutMilliseconds, self.fault) = (0, 0, 0, nil)
+        self.partnerFault = ""
         return request
     }
 
@@ -118,10 +122,11 @@ struct LeasedPermits: Sendable {
         self.refusals += request.refusals
         self.cutMilliseconds = max(self.cutMilliseconds, request.cutMilliseconds)
         if self.fault == nil, !request.fault.isEmpty { self.fault = request.fault }
+        if self.partnerFault.isEmpty { self.partnerFault = request.partnerFault }
     }
 
     /// Whether something was heard that Redis does not know yet.
-    var hasNews: Bool { self.refusals > 0 || self.fault != nil }
+    var hasNews: Bool { self.refusals > 0 || self.fault != nil || !self.partnerFault.isEmpty }
 
     private mutating func expire(now: UInt64) {
         if now >= self.goodUntil { (self.held, self.reserve) = (0, 0) }
@@ -136,6 +141,11 @@ struct LeasedPermits: Sendable {
     mutating func heard(fault: String) {
         self.fault = fault.isEmpty ? "unknown" : fault
         self.isFaulty = true
+    }
+
+    /// The provider's own partner does not take our credential, in that word, or takes it again (nil): whoever needs it waits.
+    mutating func heard(partnerFault: String?) {
+        self.partnerFault = partnerFault.map { $0.isEmpty ? "unknown" : $0 } ?? LeaseRequest.partnerMended
     }
 
     /// The provider answered. Only a refusal that means the whole project counts: the rate of all is too high.

@@ -31,6 +31,8 @@ struct RunPlan: Sendable {
     var ratePerSecond: Double
     /// Whether it tells only of its end: a direct send, which has no journal.
     var reportsAtEnd = false
+    /// Whether all were refused before because the provider's own partner does not take our credential.
+    var waitsForPartner = false
     /// When the entry was this process's for certain.
     var ownedAt = NIODeadline.now()
 
@@ -78,6 +80,8 @@ struct WorkerSettings: Sendable {
 struct RunUpdate: Sendable {
     var report: RunReport
     var retries: [(due: UnixMilliseconds, indices: [Int])]
+    /// Recipients that wait for the provider's own partner.
+    var partners: [(due: UnixMilliseconds, indices: [Int])] = []
     /// Recipients that are tried in the app's other environment.
     var elsewhere: [Int] = []
     /// Recipients that were never sent to and leave the run: of a direct send that could not go out.
@@ -97,7 +101,8 @@ struct RunUpdate: Sendable {
 
     /// Whether there is something to write.
     var isDirty: Bool {
-        self.report.count > 0 || !self.retries.isEmpty || !self.elsewhere.isEmpty || self.changesMarks
+        self.report.count > 0 || !self.retries.isEmpty || !self.partners.isEmpty || !self.elsewhere.isEmpty
+            || self.changesMarks
     }
 }
 

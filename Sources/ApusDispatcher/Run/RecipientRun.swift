@@ -27,6 +27,8 @@ struct RecipientRun: Sendable {
         var canProbe = false
         /// How many variants the message has.
         var variants = 1
+        /// Whether all were refused before because the provider's own partner does not take our credential.
+        var waitsForPartner = false
     }
 
     /// What an answer leads to.
@@ -44,14 +46,14 @@ struct RecipientRun: Sendable {
     /// What was learnt since the last report.
     var report = RunReport()
     /// What waits for its retry and is in no report yet, by due second.
-    private(set) var deferred: [Deferred] = []
+    var deferred: [Deferred] = []
     /// Recipients on the wire.
     var inFlight = 0
     /// When the oldest of `deferred` came in.
-    private(set) var deferredSince: UnixMilliseconds?
+    var deferredSince: UnixMilliseconds?
     /// Who may have been sent to; nil: who is sent to twice gets the same again.
     private var marks: MarkedWindow?
-    private var next = 0
+    var next = 0
     var again: [UInt32] = []
     private var isStopped = false
     /// How everybody ends who is not on the wire, and who comes back from there unseen; nil: they are sent to.
@@ -62,6 +64,8 @@ struct RecipientRun: Sendable {
     var probes = RecipientProbes()
     /// What the provider says of the message itself.
     private var blame: MessageBlame
+    /// Whether nobody of those who wait for the provider's partner has heard that it takes our credential again.
+    var isAskingPartner: Bool
 
     /// A recipient that is tried again, and why.
     struct Deferred: Equatable, Sendable {
@@ -70,6 +74,8 @@ struct RecipientRun: Sendable {
         var reason: Reason
         /// Whether it goes to the app's other environment.
         var isElsewhere = false
+        /// Whether it waits for the provider's own partner to take our credential.
+        var isForPartner = false
     }
 
     /// A run over the zero bits of the journal.
@@ -79,6 +85,7 @@ struct RecipientRun: Sendable {
         self.terms = terms
         self.table = table
         self.blame = MessageBlame(variants: terms.variants)
+        self.isAskingPartner = terms.waitsForPartner
         self.done = DoneBitmap(count: table.rows.count, journal: journal)
         if terms.isAtMostOnce {
             let marked = DoneBitmap(
@@ -121,7 +128,7 @@ struct RecipientRun: Sendable {
 
     /// The recipient to send to next; nil: none is left, or none may be sent any more.
     mutating func takeNext() -> Int? {
-        guard !self.isStopped else { return nil }
+        guard !self.isStopped, !self.isAwaitingPartner else { return nil }
         if let index = self.again.popLast() {
             self.inFlight += 1
             return Int(index)
@@ -138,7 +145,7 @@ struct RecipientRun: Sendable {
     }
 
     /// Of a row that `takeNext` has not come to: whether it is to be sent to from here.
-    private func isUnsent(_ index: Int) -> Bool { !self.done[index] && self.table.rows[index].verdict == .open }
+    func isUnsent(_ index: Int) -> Bool { !self.done[index] && self.table.rows[index].verdict == .open }
 
     /// Puts back what `takeNext` gave: there was no room after all.
     mutating func putBack(_ index: Int) {
@@ -149,7 +156,12 @@ struct RecipientRun: Sendable {
 
     /// Whether anything waits to be sent.
     @inline(__always)
-    var hasNext: Bool { !self.isStopped && (!self.again.isEmpty || self.next < self.sendableEnd) }
+    var hasNext: Bool {
+        !self.isStopped && !self.isAwaitingPartner && (!self.again.isEmpty || self.next < self.sendableEnd)
+    }
+
+    /// Whether one asks for all of them if the provider's partner takes our credential again.
+    private var isAwaitingPartner: Bool { self.isAskingPartner && self.inFlight > 0 }
 
     /// The last report is durable: what was marked in it may be sent to.
     mutating func reportWritten() { self.marks?.reportWritten() }
@@ -189,6 +201,7 @@ struct RecipientRun: Sendable {
         self.settle(index)
         self.probes.taker = index
         self.blame.heardGood()
+        self.isAskingPartner = false
         self.report.add(.accepted, .none, at: now)
     }
 
@@ -202,6 +215,7 @@ struct RecipientRun: Sendable {
     ) -> Consequence {
         guard !self.probes.isProbe(index) else { return self.probeAnswered(index, outcome, detail(), now: now) }
         self.leave(index)
+        if Self.tellsOfPartner(outcome) { self.isAskingPartner = false }
         switch outcome {
         case .accepted:
             let said = detail()
@@ -252,6 +266,8 @@ struct RecipientRun: Sendable {
             return .sendAgain
         case .misconfigured(.unclear):
             self.close(index, .rejected, .credentials, now: now, detail: detail())
+        case .misconfigured(.partnerCredential):
+            self.waitForPartner(index, now, draw)
         case .misconfigured:
             self.retry(index, outcome, .credentials, now, draw, detail())
         case .lost(let loss):
@@ -292,6 +308,8 @@ struct RecipientRun: Sendable {
         var report: RunReport
         /// Retries grouped by their second; their bits count as done.
         var retries: [(due: UnixMilliseconds, indices: [Int])]
+        /// Who waits for the provider's own partner, grouped like the retries; their bits count as done, too.
+        var partners: [(due: UnixMilliseconds, indices: [Int])]
         /// Who is tried in the app's other environment, at once; their bits count as done, too.
         var elsewhere: [Int]
         /// Why they are tried again, one for each.
@@ -309,6 +327,7 @@ struct RecipientRun: Sendable {
     /// Retries are held back until the run ends or the oldest has waited long enough for company, so that a storm makes few units.
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var retries: [(due: UnixMilliseconds, indices: [Int])] = []
+        var partners: [(due: UnixMilliseconds, indices: [Int])] = []
         var elsewhere: [Int] = []
         var reasons: [Reason] = []
         if self.isFinished || self.deferredHasWaited(now: now) {
@@ -317,7 +336,8 @@ struct RecipientRun: Sendable {
                 self.settle(waiting.index)
                 reasons.append(waiting.reason)
             }
-            retries = Self.grouped(self.deferred.filter { !$0.isElsewhere }, now: now)
+            retries = Self.grouped(self.deferred.filter { !$0.isElsewhere && !$0.isForPartner }, now: now)
+            partners = Self.grouped(self.deferred.filter(\.isForPartner), now: now)
             self.deferred.removeAll(keepingCapacity: true)
             self.deferredSince = nil
         }
@@ -335,37 +355,13 @@ struct RecipientRun: Sendable {
         return Taken(
             report: taken,
             retries: retries,
+            partners: partners,
             elsewhere: elsewhere.sorted(),
             retryReasons: reasons,
             bitmap: bitmap,
             changesMarks: changesMarks,
             blame: self.blame.takeNews(),
         )
-    }
-
-    /// A retry may wait for others of its unit by one part in so many of its wait.
-    private static let companyParts: Int64 = 4
-
-    /// Few units out of many retries: nobody is tried before the time, and nobody waits much longer for company. A unit that fell
-    /// apart at every try would end as one unit for each recipient.
-    private static func grouped(
-        _ deferred: [Deferred],
-        now: UnixMilliseconds
-    ) -> [(due: UnixMilliseconds, indices: [Int])] {
-        var groups: [(due: UnixMilliseconds, indices: [Int])] = []
-        var latest = UnixMilliseconds(0)
-        for waiting in deferred.sorted(by: { $0.due < $1.due }) {
-            let due = UnixMilliseconds(seconds: (waiting.due.value + 999) / 1_000)
-            if !groups.isEmpty, due <= latest {
-                groups[groups.count - 1].due = due
-                groups[groups.count - 1].indices.append(waiting.index)
-            } else {
-                groups.append((due, [waiting.index]))
-                let wait = max(0, due.milliseconds(since: now))
-                latest = due.advanced(byMilliseconds: max(1_000, wait / Self.companyParts))
-            }
-        }
-        return groups.map { ($0.due, $0.indices.sorted()) }
     }
 
     private func deferredHasWaited(now: UnixMilliseconds) -> Bool {

@@ -215,18 +215,31 @@ struct UnitDriver {
         entry: StreamEntry,
         sequence: UInt32,
     ) -> [SendStreams.Retry] {
-        let retries = update.retries.map { due, indices in
-            var again = unit
-            again.recipients = plan.table.recipients(indices)
-            again.attempt = unit.attempt + 1
-            again.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt ?? due
-            return SendStreams.Retry(
-                due: due,
-                // Entries of different streams may have the same id, and one command may go out on several routes.
-                id: "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)",
-                unit: again,
-            )
+        let partners = update.partners.map { due, indices in
+            var waiting = unit
+            waiting.recipients = plan.table.recipients(indices)
+            waiting.attempt = min(unit.attempt + 1, RecipientRun.partnerAttemptsMax)
+            waiting.waitsForPartner = true
+            // What the provider is given up after begins when its partner takes our credential.
+            waiting.firstAttemptAt = nil
+            let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/partner"
+            return SendStreams.Retry(due: due, id: id, unit: waiting)
         }
+        let retries =
+            partners
+            + update.retries.map { due, indices in
+                var again = unit
+                again.recipients = plan.table.recipients(indices)
+                again.attempt = unit.attempt + 1
+                again.waitsForPartner = false
+                again.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt ?? due
+                return SendStreams.Retry(
+                    due: due,
+                    // Entries of different streams may have the same id, and one command may go out on several routes.
+                    id: "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)",
+                    unit: again,
+                )
+            }
         guard let other = plan.other, !update.elsewhere.isEmpty else { return retries }
         var elsewhere = unit
         elsewhere.route = other.number

@@ -41,6 +41,16 @@ extension SendContext {
     fileprivate var limiter: Limiter { Limiter(ofSend: self.send, tag: self.tag) }
 }
 
+extension Worker {
+    /// One has asked for all who wait for the provider's partner: by its answer they go out, or wait on.
+    func goOn(_ active: ActiveRun, _ route: RouteSender, _ outcome: DeliveryOutcome) {
+        if RecipientRun.tellsOfPartner(outcome) { route.beat.permits.heard(partnerFault: nil) }
+        self.enqueue(active)
+        guard active.isQueued else { return }
+        self.eventLoop.assumeIsolated().execute { self.feed(route, active.plan.lane) }
+    }
+}
+
 extension Worker: LeaseBeatUser {
     func waiting(for beat: LeaseBeat) -> Int {
         let now = NIODeadline.now().uptimeNanoseconds

@@ -1,10 +1,27 @@
 internal import ApusCore
+internal import ApusMessages
 internal import ApusMetrics
 internal import ApusProviders
 internal import ApusStreams
 internal import NIOCore
 
 extension Worker {
+    /// What was learnt since the last report, in bulk: per notification nothing is counted here but what needs its own time.
+    func count(_ taken: RecipientRun.Taken, _ active: ActiveRun) {
+        let app = self.routes[active.plan.context.number]?.slot(
+            of: active.plan.context.route.app,
+            in: self.metrics.apps
+        )
+        for count in taken.report.counts(provider: active.run.terms.provider) {
+            let amount = Int64(clamping: count.count)
+            self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
+            let ending = ProviderOutcome(count.provider, count.outcome)
+            self.shard[self.metrics.appDeliveries[app ?? .other, ending]] += amount
+            if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
+        }
+        for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
+    }
+
     /// Takes over what the gateways know of the moment and of their past. Before each scrape.
     func collect() {
         for provider in Provider.allCases {

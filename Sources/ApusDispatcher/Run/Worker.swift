@@ -97,6 +97,7 @@ final class Worker {
             isOtherEnvironment: plan.home != nil,
             canProbe: plan.context.probe != nil,
             variants: plan.context.messages.variants.count,
+            waitsForPartner: plan.waitsForPartner,
         )
         let active = ActiveRun(
             run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
@@ -342,6 +343,7 @@ final class Worker {
             RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
+                partners: taken.partners,
                 elsewhere: taken.elsewhere,
                 unsent: active.unsent,
                 bitmap: taken.bitmap,
@@ -386,6 +388,7 @@ extension Worker: ProviderGatewayDelegate {
             let meaning = self.learn(outcome, answer, route)
             self.settle(active, index, meaning, answer, route, gateway, now: now)
         }
+        if active.plan.waitsForPartner { self.goOn(active, route, outcome) }
         if active.run.isFinished { self.update(active, isFlush: false) }
     }
 
@@ -395,6 +398,9 @@ extension Worker: ProviderGatewayDelegate {
         let draw = Double.random(in: 0..<1, using: &self.generator)
         let meaning = route.faults.heard(outcome, now: now)
         if case .misconfigured(.route) = meaning { route.beat.permits.heard(fault: answer.reason()) }
+        if case .misconfigured(.partnerCredential) = meaning {
+            route.beat.permits.heard(partnerFault: answer.reason())
+        }
         route.circuit.heard(RouteCircuit.Answer(meaning), now: now, draw: draw)
         route.beat.permits.heard(meaning, now: now, draw: draw)
         if route.beat.permits.hasNews { route.beat.need(hurry: false) }
@@ -446,22 +452,6 @@ extension Worker: ProviderGatewayDelegate {
                 }
             }
         }
-    }
-
-    /// What was learnt since the last report, in bulk: per notification nothing is counted here but what needs its own time.
-    private func count(_ taken: RecipientRun.Taken, _ active: ActiveRun) {
-        let app = self.routes[active.plan.context.number]?.slot(
-            of: active.plan.context.route.app,
-            in: self.metrics.apps
-        )
-        for count in taken.report.counts(provider: active.run.terms.provider) {
-            let amount = Int64(clamping: count.count)
-            self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
-            let ending = ProviderOutcome(count.provider, count.outcome)
-            self.shard[self.metrics.appDeliveries[app ?? .other, ending]] += amount
-            if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
-        }
-        for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
     }
 
     private func countAccepted(_ active: ActiveRun, _ provider: Provider, at time: Int64) {

@@ -151,7 +151,7 @@ final class MassFailureGuard: Sendable {
         }
     }
 
-    /// Says once that a route is stopped because the provider calls our set-up wrong.
+    /// Says once that recipients of a route wait because the provider, or its partner, calls our set-up wrong.
     private func note(_ fault: String?, of route: Route, _ number: RouteNumber) {
         let isNews = self.faulty.withLock { known in
             guard fault != nil else {
@@ -162,7 +162,7 @@ final class MassFailureGuard: Sendable {
         }
         guard isNews, let fault else { return }
         self.logger.error(
-            "the provider calls our set-up wrong: the route is stopped, its recipients wait",
+            "the provider calls our set-up wrong: recipients of the route wait",
             metadata: [
                 "route": "\(route)", "word": "\(fault)",
                 "see": "mend the configuration, then apus resume --route \(route)",

@@ -8,7 +8,7 @@ redis.register_function{function_name = 'apus1_govern', callback = function(keys
         redis.call('HSET', keys[1], 'paused', '1')
         redis.call('HDEL', keys[1], 'paused_for')
     elseif args[1] == 'resume' then
-        redis.call('HDEL', keys[1], 'paused', 'paused_for')
+        redis.call('HDEL', keys[1], 'paused', 'paused_for', 'partner_fault')
         guard_forgive(keys[1], now_ms())
     elseif args[1] == 'rate' then
         redis.call('HSET', keys[1], 'rate', args[2])

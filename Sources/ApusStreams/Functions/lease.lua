@@ -14,7 +14,8 @@
 --       now, 5 permits for the time until the next call, 6 permits in hand, 7 permits used since the last call,
 --       8 refusals that meant the whole project since the last call, 9 ms to stop for ('0' go on), 10 ms after which the limiter is
 --       forgotten ('0' never), 11 the time in microseconds ('' this server's), 12 what the provider calls wrong with our set-up: stops
---       the route until an operator lets it go on ('' nothing)
+--       the route until an operator lets it go on ('' nothing), 13 what the provider's own partner calls wrong: only noted ('-' nothing
+--       any more, '' no news)
 -- Returns: {permits (-1 no limit), 1 paused or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
 --           level in millionths}
 local LEASE_BURST_US = 40000 -- what the bucket holds, beside the permits in hand
@@ -191,6 +192,11 @@ redis.register_function{function_name = 'apus1_lease', flags = {'allow-oom'}, ca
     end
     if (args[12] or '') ~= '' and redis.call('HSETNX', key, 'paused', 'fault') == 1 then
         redis.call('HSET', key, 'paused_for', args[12])
+    end
+    if args[13] == '-' then
+        redis.call('HDEL', key, 'partner_fault')
+    elseif (args[13] or '') ~= '' then
+        redis.call('HSET', key, 'partner_fault', args[13])
     end
     local steered = redis.call('HMGET', key, 'paused', 'rate')
     local state, passed = lease_load(key, now)

@@ -436,7 +436,7 @@ const ProtobufCMessageDescriptor apus__v1__address_indices__descriptor =
   (ProtobufCMessageInit) apus__v1__address_indices__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[13] =
+static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[14] =
 {
   {
     "send",
@@ -594,6 +594,18 @@ static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[13]
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "waits_for_partner",
+    14,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__WorkUnit, waits_for_partner),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
   9,   /* field[9] = addresses */
@@ -609,11 +621,12 @@ static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
   1,   /* field[1] = route */
   7,   /* field[7] = segments */
   0,   /* field[0] = send */
+  13,   /* field[13] = waits_for_partner */
 };
 static const ProtobufCIntRange apus__v1__work_unit__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 13 }
+  { 0, 14 }
 };
 const ProtobufCMessageDescriptor apus__v1__work_unit__descriptor =
 {
@@ -623,7 +636,7 @@ const ProtobufCMessageDescriptor apus__v1__work_unit__descriptor =
   "Apus__V1__WorkUnit",
   "apus.v1",
   sizeof(Apus__V1__WorkUnit),
-  13,
+  14,
   apus__v1__work_unit__field_descriptors,
   apus__v1__work_unit__field_indices_by_name,
   1,  apus__v1__work_unit__number_ranges,

@@ -128,6 +128,10 @@ struct  Apus__V1__WorkUnit
    * The environment in which the store has these devices, where it is not the route's: their tokens were called bad there.
    */
   Apus__V1__Environment home_environment;
+  /*
+   * All of them were refused because the provider's own partner (Apple, for FCM) does not take our credential there.
+   */
+  protobuf_c_boolean waits_for_partner;
   Apus__V1__WorkUnit__RecipientsCase recipients_case;
   union {
     Apus__V1__Segments *segments;
@@ -137,7 +141,7 @@ struct  Apus__V1__WorkUnit
 };
 #define APUS__V1__WORK_UNIT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__work_unit__descriptor) \
-    , (char *)protobuf_c_empty_string, 0, APUS__V1__LANE__LANE_UNSPECIFIED, 0, 0, 0, 0, 0, 0, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__WORK_UNIT__RECIPIENTS__NOT_SET, {0} }
+    , (char *)protobuf_c_empty_string, 0, APUS__V1__LANE__LANE_UNSPECIFIED, 0, 0, 0, 0, 0, 0, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, 0, APUS__V1__WORK_UNIT__RECIPIENTS__NOT_SET, {0} }
 
 
 /* Apus__V1__Segment methods */
