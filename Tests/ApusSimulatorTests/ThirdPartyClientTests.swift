@@ -184,7 +184,7 @@ import Testing
                 )
                 #expect(result["each"]?.int64 == 50)
                 #expect(result["subscribed"]?.text == "[2,2]")
-                #expect(result["errors"]?.text == #"[[1,"NOT_FOUND"],[1,"NOT_FOUND"]]"#)
+                #expect(result["errors"]?.text == #"[[1,"UNREGISTERED"],[1,"NOT_FOUND"]]"#)
                 #expect(result["left"]?.text == "[2,1]")
                 #expect(simulator.topicSubscribers("news") == ["device:0"])
                 #expect(simulator.topicSubscribers("legacy") == ["device:2"])
