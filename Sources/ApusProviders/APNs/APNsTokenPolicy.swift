@@ -58,6 +58,9 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         self.adopt(issuedAt)
     }
 
+    /// A token that was just signed gives way to one that another process of ours has left first: it was never used.
+    package mutating func tokenYielded(to issuedAt: UnixMilliseconds) { self.adopt(issuedAt) }
+
     /// APNs answered `ExpiredProviderToken` to a request sent with the token of that `iat`. The connection is unusable: the
     /// request goes again on a new one, with whatever this says.
     package mutating func tokenExpired(issuedAt: UnixMilliseconds, now: UnixMilliseconds) -> Action {

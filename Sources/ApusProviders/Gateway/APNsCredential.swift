@@ -10,8 +10,11 @@ internal import Synchronization
 package protocol SharedTokenStore: Sendable {
     /// The token under that key; nil when there is none, or when the store cannot be reached.
     func read(_ key: String) async -> String?
-    /// Leaves a token for that many milliseconds. A store that cannot be reached is no obstacle.
-    func write(_ key: String, _ token: String, milliseconds: Int64) async
+    /// Leaves a token for that many milliseconds, unless another one has been left since; that one then. Of those who saw the same before
+    /// and write at once, exactly one leaves its own. A store that cannot be reached is no obstacle.
+    ///
+    /// - Parameter seen: what was read there before, and is to be replaced; nil: there was nothing.
+    func write(_ key: String, _ token: String, after seen: String?, milliseconds: Int64) async -> String?
 }
 
 /// The provider token of one APNs key: signed once, shared by all event loops and, through the store, by all dispatchers.
@@ -25,6 +28,20 @@ package final class APNsCredential: ProviderCredential {
         var pausedAt: UnixMilliseconds?
         var isRenewing = false
         var waiters: [EventLoopPromise<CredentialGrant>] = []
+    }
+
+    /// A token, ready to be sent with.
+    private struct Draft {
+        let token: APNsProviderToken
+        let header: HeaderValue
+    }
+
+    /// What everybody who waits is told.
+    private struct Reply {
+        let grant: CredentialGrant
+        let waiters: [EventLoopPromise<CredentialGrant>]
+
+        func tell() { for waiter in self.waiters { waiter.succeed(self.grant) } }
     }
 
     private let key: APNsProviderKey
@@ -114,55 +131,103 @@ package final class APNsCredential: ProviderCredential {
         guard isFirst else { return }
         Task {
             let shared = await self.store?.read(self.sharedKey)
-            let signed = self.decide(shared: shared)
-            guard let signed, let store = self.store else { return }
-            let age = self.clock.now().milliseconds(since: signed.issuedAt)
+            guard let draft = self.decide(shared: shared) else { return }
+            // Others may have signed at the same moment: one token only is used, whosever it is.
+            let age = self.clock.now().milliseconds(since: draft.token.issuedAt)
             let left = max(1_000, APNsTokenPolicy.ageMillisecondsMax - age)
-            await store.write(self.sharedKey, signed.text, milliseconds: left)
+            var other: String?
+            if let store = self.store, self.mayReplace(shared) {
+                other = await store.write(self.sharedKey, draft.token.text, after: shared, milliseconds: left)
+            }
+            self.settle(draft, other: other)
         }
     }
 
-    /// Answers everybody who waits; the token, if a new one was signed.
-    private func decide(shared: String?) -> APNsProviderToken? {
+    /// Whether what stands in the store may give way to a token of ours: not if another key of the same id has signed it. Ours may be
+    /// the wrong file, of a candidate that Apple has yet to take.
+    private func mayReplace(_ shared: String?) -> Bool {
+        guard let shared,
+            let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID)
+        else { return true }
+        return self.key.signed(token)
+    }
+
+    /// Answers everybody who waits, unless a token was signed, which is to be settled first.
+    private func decide(shared: String?) -> Draft? {
         let now = self.clock.now()
-        let result = self.state.withLock { state in
-            self.adopt(shared, now: now, &state)
+        let (reply, draft) = self.state.withLock { state -> (Reply?, Draft?) in
+            if let shared { self.adopt(shared, now: now, &state) }
             let action =
                 if let expired = state.staleIssuedAt {
                     state.policy.tokenExpired(issuedAt: expired, now: now)
                 } else {
                     state.policy.tokenNeeded(now: now)
                 }
-            let result = self.perform(action, now: now, &state)
-            let waiters = state.waiters
-            state.waiters = []
-            state.isRenewing = false
-            if state.token?.issuedAt != state.staleIssuedAt { state.staleIssuedAt = nil }
-            return (grant: result.grant, signed: result.signed, waiters: waiters)
+            let (grant, draft) = self.perform(action, now: now, &state)
+            guard let grant else { return (nil, draft) }
+            return (Reply(grant: grant, waiters: Self.end(&state)), nil)
         }
-        for waiter in result.waiters { waiter.succeed(result.grant) }
-        return result.signed
+        reply?.tell()
+        return draft
     }
 
-    private func adopt(_ shared: String?, now: UnixMilliseconds, _ state: inout State) {
-        guard let shared,
-            let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID),
+    /// Takes a token that was signed into use, or the one that another has left before it.
+    private func settle(_ draft: Draft, other: String?) {
+        let now = self.clock.now()
+        let foreign = other.flatMap { self.draft(ofShared: $0, now: now) }
+        let (reply, isOwn) = self.state.withLock { state -> (Reply, Bool) in
+            var elected = draft
+            var isOwn = true
+            if let foreign, foreign.token.issuedAt != state.staleIssuedAt {
+                elected = foreign
+                isOwn = false
+                state.policy.tokenYielded(to: foreign.token.issuedAt)
+            }
+            state.token = elected.token
+            state.header = elected.header
+            let grant = Self.usable(elected.header, elected.token.issuedAt, askAgainFrom: now)
+            return (Reply(grant: grant, waiters: Self.end(&state)), isOwn)
+        }
+        if isOwn {
+            self.minted(true)
+            self.logger.info("signed a provider token", metadata: ["key": "\(self.key.keyID)"])
+        }
+        reply.tell()
+    }
+
+    /// The question is answered; who waited for it.
+    private static func end(_ state: inout State) -> [EventLoopPromise<CredentialGrant>] {
+        state.isRenewing = false
+        if state.token?.issuedAt != state.staleIssuedAt { state.staleIssuedAt = nil }
+        defer { state.waiters = [] }
+        return state.waiters
+    }
+
+    /// A token that another process has left; nil unless it is of this very key, and serves for a while.
+    private func draft(ofShared shared: String, now: UnixMilliseconds) -> Draft? {
+        guard let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID),
             now.milliseconds(since: token.issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds,
             now.milliseconds(since: token.issuedAt) > -APNsTokenPolicy.intervalMillisecondsMin,
-            state.token.map({ $0.issuedAt < token.issuedAt }) ?? true, self.key.signed(token),
-            let header = try? HeaderValue(token.authorization)
+            self.key.signed(token), let header = try? HeaderValue(token.authorization)
+        else { return nil }
+        return Draft(token: token, header: header)
+    }
+
+    private func adopt(_ shared: String, now: UnixMilliseconds, _ state: inout State) {
+        guard let draft = self.draft(ofShared: shared, now: now),
+            state.token.map({ $0.issuedAt < draft.token.issuedAt }) ?? true
         else { return }
-        state.policy.tokenShared(issuedAt: token.issuedAt)
-        guard state.policy.issuedAt == token.issuedAt else { return }
-        state.token = token
-        state.header = header
+        state.policy.tokenShared(issuedAt: draft.token.issuedAt)
+        guard state.policy.issuedAt == draft.token.issuedAt else { return }
+        state.token = draft.token
+        state.header = draft.header
     }
 
     private func perform(
         _ action: APNsTokenPolicy.Action,
         now: UnixMilliseconds,
         _ state: inout State,
-    ) -> (grant: CredentialGrant, signed: APNsProviderToken?) {
+    ) -> (grant: CredentialGrant?, signed: Draft?) {
         switch action {
         case .use(let issuedAt):
             guard let header = state.header, state.token?.issuedAt == issuedAt else {
@@ -172,12 +237,7 @@ package final class APNsCredential: ProviderCredential {
         case .sign(let issuedAt):
             do {
                 let token = try self.key.sign(issuedAt: issuedAt)
-                let header = try HeaderValue(token.authorization)
-                state.token = token
-                state.header = header
-                self.minted(true)
-                self.logger.info("signed a provider token", metadata: ["key": "\(self.key.keyID)"])
-                return (Self.usable(header, issuedAt), token)
+                return (nil, Draft(token: token, header: try HeaderValue(token.authorization)))
             } catch {
                 self.minted(false)
                 self.logger.error("no provider token", metadata: ["key": "\(self.key.keyID)", "error": "\(error)"])

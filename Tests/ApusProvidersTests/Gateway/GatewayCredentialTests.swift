@@ -22,10 +22,14 @@ import Testing
             return self.token.withLock { $0 }
         }
 
-        func write(_ key: String, _ token: String, milliseconds: Int64) async {
+        func write(_ key: String, _ token: String, after seen: String?, milliseconds: Int64) async -> String? {
             #expect((1...3_600_000).contains(milliseconds))
-            self.writes.add()
-            self.token.withLock { $0 = token }
+            return self.token.withLock { held in
+                guard held == nil || held == seen else { return held }
+                self.writes.add()
+                held = token
+                return nil
+            }
         }
     }
 
@@ -59,6 +63,50 @@ import Testing
         #expect(seen.withLock { $0 } == ["bearer \(shared)"])
         #expect(store.writes.count == 1)
         try await provider.stop()
+    }
+
+    @Test(
+        "dispatchers that start together, or find the token expired together, use one token all",
+        arguments: [nil, 1_300_000] as [Int64?]
+    )
+    func together(age: Int64?) async throws {
+        let key = try Self.key()
+        let old = try age.map { try key.sign(issuedAt: TestClock().now().advanced(byMilliseconds: -$0)).text }
+        let store = Store(old)
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let credentials = (0..<20).map { _ in Self.credential(key, store) }
+        let headers = try await withThrowingTaskGroup(of: String?.self) { group in
+            for credential in credentials {
+                group.addTask {
+                    var grant = try await credential.grant(on: loop).get()
+                    if old != nil, case .usable(let stale, _) = grant {
+                        grant = try await credential.rejected(stale, on: loop).get()
+                    }
+                    guard case .usable(let header, _) = grant else { return nil }
+                    return header.text
+                }
+            }
+            var headers: [String?] = []
+            for try await header in group { headers.append(header) }
+            return headers
+        }
+        let left = try #require(store.token.withLock { $0 })
+        #expect(left != old && store.writes.count == 1)
+        #expect(headers.count == 20 && Set(headers) == ["bearer \(left)"])
+    }
+
+    @Test("another key of the same id does not push out the token that dispatchers share")
+    func candidate() async throws {
+        let shared = try Self.key().sign(issuedAt: TestClock().now()).text
+        let store = Store(shared)
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let grant = try await Self.credential(Self.key(), store).grant(on: loop).get()
+        guard case .usable(let header, _) = grant else {
+            Issue.record("no token")
+            return
+        }
+        #expect(header.text != "bearer \(shared)")
+        #expect(store.writes.count == 0 && store.token.withLock { $0 } == shared)
     }
 
     @Test("a token that another dispatcher signed is used, and none is signed")
