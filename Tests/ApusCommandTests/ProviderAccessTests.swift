@@ -111,6 +111,67 @@ import Testing
         }
     }
 
+    /// A topic of that many, handed over by a provider in trouble; what came of it, and the waits.
+    private func sync(
+        _ stage: Stage,
+        _ interface: ProviderAccess.TopicInterface,
+        _ faults: FaultPlan,
+        count: Int,
+        after round: @escaping (Int) -> Void,
+    ) async throws -> (report: TopicSync.Report, waits: [Int64]) {
+        let installation = try await Installation(stage.client, clock: CommandClock())
+        try await installation.store.load(stage.app, count: count) { index in
+            var registration = DeviceRegistration(device: "d\(index)", provider: .fcm, token: "device:\(index)")
+            registration.topics = ["news"]
+            return registration
+        }
+        stage.simulator.setFaults(faults)
+        var waits: [Int64] = []
+        let sync = TopicSync(stage.access, installation, app: stage.app, topic: try TopicName("news"), by: interface) {
+            waits.append($0)
+            round(waits.count)
+        }
+        return (try await sync.run(), waits)
+    }
+
+    @Test(arguments: ProviderAccess.TopicInterface.allCases)
+    func `Who is to be tried again later is, after waits that grow, and nobody is left out`(
+        _ interface: ProviderAccess.TopicInterface
+    ) async throws {
+        try await self.with { stage in
+            var faults = FaultPlan(seed: 3)
+            faults.fcm.tooManyRequests = 1
+            let result = try await self.sync(stage, interface, faults, count: 300) { round in
+                if round == 3 { stage.simulator.setFaults(FaultPlan(seed: 3)) }
+            }
+            #expect(result.report.members == 300 && result.report.subscribed == 300 && result.report.later == 0)
+            #expect(result.waits.count == 3 && result.waits.allSatisfy { (10_000...120_000).contains($0) })
+            #expect(stage.simulator.topicSubscribers("news").count == 300)
+        }
+    }
+
+    @Test func `A connection that ends is made anew, and its members are asked again`() async throws {
+        try await self.with { stage in
+            var faults = FaultPlan(seed: 3)
+            faults.fcm.goAwayAfterRequests = 50
+            let result = try await self.sync(stage, .subscriptions, faults, count: 300) { _ in }
+            #expect(result.report.members == 300 && result.report.subscribed == 300 && result.report.later == 0)
+            #expect((1...20).contains(result.waits.count))
+            #expect(stage.simulator.topicSubscribers("news").count == 300)
+        }
+    }
+
+    @Test func `A provider that never recovers ends the rounds, and the rest is told`() async throws {
+        try await self.with { stage in
+            var faults = FaultPlan(seed: 3)
+            faults.fcm.unavailable = 1
+            let result = try await self.sync(stage, .instanceID, faults, count: 2_500) { _ in }
+            #expect(result.report.members == 2_500 && result.report.later == 2_500)
+            #expect(result.waits.count == Int(RetryRules.googleTopics.attemptsMax) - 1)
+            #expect(stage.simulator.topicSubscribers("news").isEmpty)
+        }
+    }
+
     @Test func `What the configuration lacks is said`() async throws {
         try await self.with { stage in
             let missing = "/nowhere/apus.yaml"

@@ -116,8 +116,8 @@ package struct ProviderAccess: Sendable {
     /// Changes who is in FCM's topics; what became of each app instance comes in the order given.
     package typealias TopicDesk = (FCMTopicChange, [String]) async throws -> [FCMTopicOutcome]
 
-    /// Runs `body` with a connection for changes of topics. App instances are named by token or, with
-    /// ``TopicInterface/subscriptions``, by installation id too.
+    /// Runs `body` with a connection for changes of topics, which is made anew for the next change when it has ended. App instances are
+    /// named by token or, with ``TopicInterface/subscriptions``, by installation id too.
     package func withTopics<Result>(
         by interface: TopicInterface,
         _ body: (TopicDesk) async throws -> Result,
@@ -137,25 +137,33 @@ package struct ProviderAccess: Sendable {
         // A stand-in for Google answers for both of its hosts.
         let isInstanceID = interface == .instanceID && base.host == "fcm.googleapis.com"
         let address = isInstanceID ? WebAddress(host: InstanceIDTopics.host) : base
-        return try await Self.connected(address, tls, eventLoop) { client in
-            try await body { change, instances in
-                guard let header = try await Self.header(credential, eventLoop) else {
-                    preconditionFailure("an account makes headers")
+        var client = try await Self.connect(address, tls, eventLoop)
+        defer { client.close() }
+        return try await body { change, instances in
+            if await !client.isOpen {
+                client.close()
+                guard let next = try? await Self.connect(address, tls, eventLoop) else {
+                    return Array(repeating: .later, count: instances.count)
                 }
-                switch interface {
-                case .instanceID: return try await Self.batches(change, instances, address, header, client)
-                case .subscriptions:
-                    return try await Self.oneByOne(instances) { instance in
-                        let request = try TopicSubscriptions.request(
-                            change,
-                            instance: instance,
-                            project: fcm.projectID,
-                            authority: address.authority,
-                            authorization: header,
-                        )
-                        let answer = await client.ask(request)
-                        return TopicSubscriptions.outcome(status: answer?.status ?? 503, body: answer?.body ?? [])
-                    }
+                client = next
+            }
+            let asked = client
+            guard let header = try await Self.header(credential, eventLoop) else {
+                preconditionFailure("an account makes headers")
+            }
+            switch interface {
+            case .instanceID: return try await Self.batches(change, instances, address, header, asked)
+            case .subscriptions:
+                return try await Self.oneByOne(instances) { instance in
+                    let request = try TopicSubscriptions.request(
+                        change,
+                        instance: instance,
+                        project: fcm.projectID,
+                        authority: address.authority,
+                        authorization: header,
+                    )
+                    let answer = await asked.ask(request)
+                    return TopicSubscriptions.outcome(status: answer?.status ?? 503, body: answer?.body ?? [])
                 }
             }
         }
@@ -240,13 +248,20 @@ package struct ProviderAccess: Sendable {
         _ eventLoop: any EventLoop,
         _ body: (PlainClient) async throws -> Result,
     ) async throws -> Result {
-        let client: PlainClient
+        let client = try await Self.connect(address, tls, eventLoop)
+        defer { client.close() }
+        return try await body(client)
+    }
+
+    private static func connect(
+        _ address: WebAddress,
+        _ tls: TLSContext,
+        _ eventLoop: any EventLoop,
+    ) async throws -> PlainClient {
         do {
-            client = try await PlainClient.connect(to: address, tls: tls, on: eventLoop)
+            return try await PlainClient.connect(to: address, tls: tls, on: eventLoop)
         } catch {
             throw CommandFailure("no connection to \(address.authority): \(error)")
         }
-        defer { client.close() }
-        return try await body(client)
     }
 }

@@ -9,6 +9,10 @@ internal import ApusStore
 ///
 /// Members are read partition by partition, so that the memory it takes does not grow with the topic. Who FCM says is gone is
 /// pruned, as after an answer to a message. Nobody is taken out of FCM's topic: FCM does not tell who is in it.
+///
+/// Who is to be tried again later is, after waits that grow, while nothing else is asked: a project may make 3,000 changes a second
+/// (https://firebase.google.com/docs/cloud-messaging/topic-messaging). When that has brought nobody into the topic for a number of
+/// rounds, the rest is asked once each and told.
 package struct TopicSync {
     /// What came of it.
     package struct Report: Hashable, Sendable {
@@ -57,6 +61,8 @@ package struct TopicSync {
     private let route: Route
     private let topic: TopicName
     private let interface: ProviderAccess.TopicInterface
+    /// Waits for that many milliseconds.
+    private let wait: (Int64) async throws -> Void
 
     /// The sync of a topic.
     package init(
@@ -65,12 +71,14 @@ package struct TopicSync {
         app: AppID,
         topic: TopicName,
         by interface: ProviderAccess.TopicInterface,
+        wait: @escaping (Int64) async throws -> Void = { try await Task.sleep(for: .milliseconds($0)) },
     ) {
         self.access = access
         self.installation = installation
         self.route = Route(app: app, provider: .fcm, environment: .production)
         self.topic = topic
         self.interface = interface
+        self.wait = wait
     }
 
     /// Does it. Safe to repeat.
@@ -79,6 +87,8 @@ package struct TopicSync {
         guard let number = try await store.topicNumber(self.route.app, self.topic) else { return Report() }
         return try await self.access.withTopics(by: self.interface) { desk in
             var report = Report()
+            // Rounds in a row that brought nothing.
+            var failures: UInt32 = 0
             var waiting: [Member] = []
             for partition in 0..<self.installation.keyspace.devicePartitions {
                 let chunks = try await store.chunkCount(self.route, partition)
@@ -87,11 +97,11 @@ package struct TopicSync {
                 for (chunk, set) in sets.enumerated() where !set.isEmpty {
                     waiting += try await self.members(partition, chunk, set.ordinals)
                     guard waiting.count >= InstanceIDTopics.tokensMax else { continue }
-                    try await self.hand(waiting, to: desk, &report)
+                    try await self.hand(waiting, to: desk, &report, &failures)
                     waiting = []
                 }
             }
-            try await self.hand(waiting, to: desk, &report)
+            try await self.hand(waiting, to: desk, &report, &failures)
             return report
         }
     }
@@ -126,12 +136,47 @@ package struct TopicSync {
         _ members: [Member],
         to desk: ProviderAccess.TopicDesk,
         _ report: inout Report,
+        _ failures: inout UInt32,
     ) async throws {
-        guard !members.isEmpty else { return }
+        var waiting = members
+        while !waiting.isEmpty {
+            let later = try await self.round(waiting, to: desk, &report)
+            failures = later.count < waiting.count ? 0 : failures + 1
+            waiting = later
+            guard !waiting.isEmpty else { return }
+            let now = CommandClock().now()
+            let decision = RetryRules.googleTopics.decide(
+                attempt: max(1, failures),
+                retryAfterMilliseconds: nil,
+                now: now,
+                expiresAt: nil,
+                draw: Double.random(in: 0..<1),
+            )
+            guard case .retry(let time) = decision else {
+                // Further rounds of nothing are not waited for, but what comes next is tried.
+                failures -= 1
+                for _ in waiting { report.add(.later) }
+                return
+            }
+            try await self.wait(time.milliseconds(since: now))
+        }
+    }
+
+    /// Asks for each once; those that are to be tried again later.
+    private func round(
+        _ members: [Member],
+        to desk: ProviderAccess.TopicDesk,
+        _ report: inout Report,
+    ) async throws -> [Member] {
         let asOf = CommandClock().now()
         let tokens = members.map { String(decoding: $0.token, as: UTF8.self) }
         let outcomes = try await desk(FCMTopicChange(.subscribe, self.topic), tokens)
+        var later: [Member] = []
         for (member, outcome) in zip(members, outcomes) {
+            guard outcome != .later else {
+                later.append(member)
+                continue
+            }
             report.add(outcome)
             guard outcome == .gone else { continue }
             _ = try await self.installation.store.prune(
@@ -141,5 +186,6 @@ package struct TopicSync {
                 asOf: asOf,
             )
         }
+        return later
     }
 }

@@ -49,6 +49,14 @@ package enum RetryRules {
         capMilliseconds: 900_000,
         attemptsMax: 16,
     )
+    /// Changes of Google's topics, of which a project may make 3,000 a second: exponential from Google's shortest wait on
+    /// (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
+    package static let googleTopics = RetryPolicy(
+        baseMilliseconds: 20_000,
+        floorMilliseconds: 10_000,
+        capMilliseconds: 120_000,
+        attemptsMax: 6,
+    )
     /// A new credential or connection is on its way: soon, and not often.
     package static let afterRenewal = RetryPolicy(
         baseMilliseconds: 2_000,

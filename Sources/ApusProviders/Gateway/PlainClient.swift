@@ -86,6 +86,14 @@ package final class PlainClient: Sendable {
         return (try? await answer.get()) ?? nil
     }
 
+    /// Whether questions can still be asked: the connection has neither ended nor said that it will.
+    package var isOpen: Bool {
+        get async {
+            let exchange = self.exchange
+            return (try? await self.eventLoop.submit { exchange.value.isOpen }.get()) ?? false
+        }
+    }
+
     /// Closes; what waits has no answer.
     package func close() {
         let exchange = self.exchange
@@ -113,6 +121,9 @@ private final class PlainExchange: HTTP2ClientDelegate {
     private var waiting: [(request: PlainRequest, promise: EventLoopPromise<PlainAnswer?>)] = []
     private var asked: [UInt64: EventLoopPromise<PlainAnswer?>] = [:]
     private var lastTag: UInt64 = 0
+    private var isEnding = false
+
+    var isOpen: Bool { self.handler != nil && !self.isEnding }
 
     init(timeout: TimeAmount) { self.timeout = timeout }
 
@@ -155,7 +166,8 @@ private final class PlainExchange: HTTP2ClientDelegate {
             self.asked.removeValue(forKey: answer.tag)?.succeed(said)
         case .refused(let tag), .reset(let tag, _), .timedOut(let tag):
             self.asked.removeValue(forKey: tag)?.succeed(nil)
-        case .goAway, .settingsChanged, .pingAcknowledged: break
+        case .goAway: self.isEnding = true
+        case .settingsChanged, .pingAcknowledged: break
         case .closed:
             self.handler = nil
             for promise in self.asked.values { promise.succeed(nil) }
