@@ -24,13 +24,19 @@ public struct SimulatorCredentials: Hashable, Sendable {
     public let portsFile: String
     /// Each app's files, in order.
     public var apps: [App]
+
+    /// Takes `ports.json` out of a folder, if it is there: who waits for it waits for the next simulator.
+    public static func withdraw(from folder: String) {
+        try? FileManager.default.removeItem(atPath: CredentialsFolder(folder: folder).path("ports.json"))
+    }
 }
 
 /// Writes the files.
 struct CredentialsFolder {
     let folder: String
 
-    /// The folder is made if need be; files with keys are readable by their owner only.
+    /// The folder is made if need be; files with keys are readable by their owner only. `ports.json` comes last, and all at once: when it
+    /// is there, so is everything else.
     func write(
         _ keys: SimulatorKeys,
         addresses: SimulatorAddresses,
@@ -77,16 +83,20 @@ struct CredentialsFolder {
                 )
             )
         }
-        let ports = try self.file(
-            "ports.json",
-            Self.ports(addresses, apps: apps, authority: authority),
-            isSecret: false,
-        )
+        let ports = self.path("ports.json")
+        do {
+            let bytes = Self.ports(addresses, apps: apps, authority: authority)
+            try Data(bytes).write(to: URL(filePath: ports), options: .atomic)
+        } catch {
+            throw SimulatorError(.folder, "\(ports) cannot be written: \(error)")
+        }
         return SimulatorCredentials(folder: self.folder, authorityFile: authority, portsFile: ports, apps: apps)
     }
 
+    fileprivate func path(_ name: String) -> String { self.folder + (self.folder.hasSuffix("/") ? "" : "/") + name }
+
     private func file(_ name: String, _ contents: [UInt8], isSecret: Bool) throws(SimulatorError) -> String {
-        let path = self.folder + (self.folder.hasSuffix("/") ? "" : "/") + name
+        let path = self.path(name)
         let isWritten = FileManager.default.createFile(
             atPath: path,
             contents: Data(contents),

@@ -46,7 +46,7 @@ public final class Simulator: Sendable {
             throw SimulatorError(.invalidFaultPlan, "a probability or delay is out of range")
         }
         precondition(configuration.eventLoops >= 1 && configuration.streamsMax >= 1, "something must run")
-        var keys = try other?.keys.withLock { $0 } ?? SimulatorKeys(now: clock.now())
+        var keys = try other?.keys.withLock { $0 } ?? SimulatorKeys(names: configuration.names, now: clock.now())
         try keys.register(configuration.apps)
         let world = World(
             rules: Self.rules(configuration, keys: keys, now: clock.now()),
@@ -254,6 +254,6 @@ public final class Simulator: Sendable {
         try await self.listeners.setListening(isListening, route)
     }
 
-    /// Forgets ledger, declared fates, broadcast channels, topics, faults and scripts. Connections stay.
+    /// Forgets ledger, fates by declaration and by lot, broadcast channels, topics, faults and scripts. Connections stay.
     public func reset() { self.world.reset() }
 }

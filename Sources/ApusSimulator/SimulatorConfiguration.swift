@@ -40,8 +40,12 @@ public struct SimulatorConfiguration: Sendable {
     public var apnsPort: Int? = 0
     /// Google's port, for messages and tokens: 0 takes a free one, nil none.
     public var fcmPort: Int? = 0
-    /// The control listener's port: 0 takes a free one, nil none. Always on loopback.
+    /// The control listener's port: 0 takes a free one, nil none.
     public var controlPort: Int? = 0
+    /// The address that the control listener listens on. Whoever reaches it can read and change everything.
+    public var controlHost = "127.0.0.1"
+    /// Names that clients reach it by, beside localhost; the first stands in what it hands out.
+    public var names: [String] = []
     /// Whether listeners speak TLS. Without, clients need HTTP/2 with prior knowledge.
     public var usesTLS = true
     /// Whether everything is accepted unseen, as fast as it comes; else everything is checked.

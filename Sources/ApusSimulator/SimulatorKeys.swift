@@ -5,6 +5,8 @@ internal import ApusTLS
 struct SimulatorKeys: Sendable {
     let authority: CertificateAuthority
     let identity: TLSIdentity
+    /// What its certificates are for.
+    private let names: [String]
     private(set) var apps: [SimulatedApp] = []
     /// By key id.
     private(set) var appleKeys: [String: PrivateKey] = [:]
@@ -14,7 +16,9 @@ struct SimulatorKeys: Sendable {
     /// Longest life of the authority, in days.
     private static let days: Int64 = 365
 
-    init(now: UnixMilliseconds) throws(SimulatorError) {
+    /// - Parameter names: that clients reach it by, beside localhost.
+    init(names: [String] = [], now: UnixMilliseconds) throws(SimulatorError) {
+        self.names = ["localhost"] + names
         do throws(TLSError) {
             let validity = CertificateValidity(days: Self.days, from: now)
             self.authority = try CertificateAuthority(name: "Apus Simulator", validity: validity)
@@ -22,7 +26,7 @@ struct SimulatorKeys: Sendable {
                 CertificateProfile(
                     .server,
                     commonName: "localhost",
-                    dnsNames: ["localhost"],
+                    dnsNames: self.names,
                     ipAddresses: ["127.0.0.1", "::1"],
                     validity: validity,
                 )
@@ -38,7 +42,7 @@ struct SimulatorKeys: Sendable {
         var profile = CertificateProfile(
             .server,
             commonName: "localhost",
-            dnsNames: ["localhost"],
+            dnsNames: self.names,
             ipAddresses: ["127.0.0.1", "::1"],
             validity: CertificateValidity(days: Self.days, from: now),
         )

@@ -69,12 +69,16 @@ package final class World: Sendable {
 }
 
 extension World {
-    /// Forgets ledger, declared fates, broadcast channels, topics, faults and scripts.
+    /// Forgets ledger, fates by declaration and by lot, broadcast channels, topics, faults and scripts.
     package func reset() {
         self.ledger.reset()
         self.faults.clear()
         self.channels.reset()
         self.topics.reset()
-        self.change { $0.fates.forgetDeclared() }
+        self.change { rules in
+            rules.fates.forgetDeclared()
+            rules.fates.deadShare = DeadShare(0, seed: 0)
+            rules.fates.deadSince = nil
+        }
     }
 }

@@ -22,8 +22,20 @@ struct Simulate: AsyncParsableCommand {
     var apnsPort = 0
     @Option(help: "Google's port; 0 takes a free one.")
     var fcmPort = 0
-    @Option(help: "The control listener's port, on loopback; 0 takes a free one.")
+    @Option(help: "The control listener's port; 0 takes a free one.")
     var controlPort = 0
+    @Option(
+        help: "The address that the control listener listens on: whoever reaches it can read and change everything."
+    )
+    var controlHost = "127.0.0.1"
+    @Option(
+        name: .customLong("name"),
+        help:
+            "A name that clients reach it by, beside localhost, for its certificate; may be repeated. The first stands in ports.json.",
+    )
+    var names: [String] = []
+    @Flag(help: "Be Apple's sandbox.")
+    var sandbox = false
     @Option(help: "Where ca.pem, keys, service accounts and ports.json are written.")
     var folder: String?
     @Option(
@@ -94,7 +106,19 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--script says what goes wrong: leave out --blind and the options for faults")
         }
         guard self.script != nil || !self.check else { throw ValidationError("--check needs --script") }
+        guard self.names.allSatisfy(Self.isName) else {
+            throw ValidationError("--name is a host name, such as push.test")
+        }
         _ = try self.parsedApps()
+    }
+
+    /// Whether it can stand in a certificate and in an address.
+    private static func isName(_ name: String) -> Bool {
+        (1...253).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                (0x61...0x7a).contains(byte) || (0x41...0x5a).contains(byte) || (0x30...0x39).contains(byte)
+                    || byte == 0x2d || byte == 0x2e
+            }
     }
 
     func run() async throws {
@@ -113,6 +137,9 @@ struct Simulate: AsyncParsableCommand {
         configuration.apnsPort = self.apnsPort
         configuration.fcmPort = self.fcmPort
         configuration.controlPort = self.controlPort
+        configuration.controlHost = self.controlHost
+        configuration.names = self.names
+        configuration.environment = self.sandbox ? .sandbox : .production
         configuration.isBlind = self.blind
         configuration.streamsMax = self.streams
         configuration.connectionWindow = self.window
@@ -122,6 +149,8 @@ struct Simulate: AsyncParsableCommand {
         configuration.script = script
         configuration.keepsLongTokens = !self.digests
         configuration.apps = try self.parsedApps()
+        // Of the last one, perhaps: who waits for it must not read that.
+        if let folder { SimulatorCredentials.withdraw(from: folder) }
         let simulator = try await Simulator.start(configuration)
         do {
             let credentials = try self.folder.map { try simulator.writeCredentials(to: $0) }

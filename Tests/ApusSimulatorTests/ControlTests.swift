@@ -127,7 +127,7 @@ enum ControlClient {
             try await client.close()
 
             #expect(try await self.ask(simulator, "POST", "/reset").status == 200)
-            #expect(!simulator.isDead("d", provider: .fcm) || DeadShare(1, seed: 3).contains("d", provider: .fcm))
+            #expect(["d", "b", "f", "x"].allSatisfy { !simulator.isDead($0, provider: .fcm) }, "the lots, too")
         }
     }
 

@@ -45,6 +45,12 @@ package enum APNsRejection: String, CaseIterable, Sendable {
     case missingPushType = "MissingPushType"
     case cannotCreateChannel = "CannotCreateChannelConfig"
     case topicMismatch = "TopicMismatch"
+    /// As ``badEnvironmentKeyID``; in no list of Apple's, but seen on the wire.
+    case badEnvironmentKey = "BadEnvironmentKeyInToken"
+    /// As the page on broadcasts spells ``serviceUnavailable``.
+    case broadcastUnavailable = "Service Unavailable"
+    /// Seen for a storage policy that is none.
+    case missingChannelQueueSize = "MissingChannelQueueSize"
 
     /// The status that goes with it.
     package var status: Int {
@@ -52,10 +58,12 @@ package enum APNsRejection: String, CaseIterable, Sendable {
         case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
             .deviceTokenNotForTopic, .duplicateHeaders, .invalidPushType, .missingDeviceToken, .missingTopic,
             .payloadEmpty, .topicDisallowed, .idleTimeout, .featureNotEnabled, .missingChannelID, .badChannelID,
-            .channelNotRegistered, .badRequestParameters, .badRequestPayload, .missingPushType, .cannotCreateChannel:
+            .channelNotRegistered, .badRequestParameters, .badRequestPayload, .missingPushType, .cannotCreateChannel,
+            .missingChannelQueueSize:
             400
         case .expiredProviderToken, .invalidProviderToken, .missingProviderToken, .unrelatedKeyID,
-            .badEnvironmentKeyID, .badCertificate, .badCertificateEnvironment, .forbidden, .topicMismatch:
+            .badEnvironmentKeyID, .badEnvironmentKey, .badCertificate, .badCertificateEnvironment, .forbidden,
+            .topicMismatch:
             403
         case .badPath: 404
         case .methodNotAllowed: 405
@@ -63,7 +71,7 @@ package enum APNsRejection: String, CaseIterable, Sendable {
         case .payloadTooLarge: 413
         case .tooManyProviderTokenUpdates, .tooManyRequests: 429
         case .internalServerError: 500
-        case .serviceUnavailable, .shutdown: 503
+        case .serviceUnavailable, .broadcastUnavailable, .shutdown: 503
         }
     }
 

@@ -15,7 +15,7 @@ internal import ApusMetrics
 ///                 "foreign": [], "alive": [], "share": 0.02, "seed": 7}
 /// POST /faults   see FaultOrder
 /// POST /listeners  {"fcm": false}: closes a provider's listener and connections; true: opens it again
-/// POST /reset    forgets ledger, declared fates and faults
+/// POST /reset    forgets ledger, fates and faults
 /// ```
 struct ControlRoutes: Sendable {
     private let world: World

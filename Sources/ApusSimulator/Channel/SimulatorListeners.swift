@@ -61,13 +61,13 @@ final class SimulatorListeners: Sendable {
                     try await self.setListening(isListening, route)
                 },
             )
-            controlPort = try await self.listen("127.0.0.1", port, of: nil) { channel in
+            controlPort = try await self.listen(self.configuration.controlHost, port, of: nil) { channel in
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                 try channel.pipeline.syncOperations.addHandler(ControlHandler(control))
             }
         }
         return SimulatorAddresses(
-            host: "localhost",
+            host: self.configuration.names.first ?? "localhost",
             scheme: self.configuration.usesTLS ? "https" : "http",
             apnsPort: ports[.apns],
             fcmPort: ports[.fcm],

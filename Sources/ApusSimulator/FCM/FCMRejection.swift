@@ -11,12 +11,15 @@ package enum FCMErrorCode: String, CaseIterable, Sendable {
     case unavailable = "UNAVAILABLE"
     case internalError = "INTERNAL"
     case thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR"
+    /// The older name of ``thirdPartyAuthError``.
+    case apnsAuthError = "APNS_AUTH_ERROR"
+    case unspecified = "UNSPECIFIED_ERROR"
 
     /// The HTTP status.
     package var status: Int {
         switch self {
-        case .invalidArgument: 400
-        case .thirdPartyAuthError: 401
+        case .invalidArgument, .unspecified: 400
+        case .thirdPartyAuthError, .apnsAuthError: 401
         case .senderIDMismatch: 403
         case .unregistered: 404
         case .quotaExceeded: 429

@@ -40,7 +40,8 @@ enum FaultReasons {
             FCMRefusal(429, "Quota exceeded for quota metric 'Send requests'.", code: code, quota: "project")
         case .unavailable: FCMRefusal(code, "The service is currently unavailable.")
         case .internalError: FCMRefusal(code, "Internal error encountered.")
-        case .thirdPartyAuthError:
+        case .unspecified: FCMRefusal(code, "No more information is available about this error.")
+        case .thirdPartyAuthError, .apnsAuthError:
             FCMRefusal(
                 401,
                 "Auth error from APNS or Web Push Service",
@@ -50,11 +51,49 @@ enum FaultReasons {
         }
     }
 
-    /// Answers of Google's that carry no FcmError.
+    /// Answers of Google's that carry no FcmError, and those of its codes that have been seen in several forms: INVALID_ARGUMENT for a bad
+    /// payload and for what Apple says of a token, QUOTA_EXCEEDED of one device or topic
+    /// (https://firebase.google.com/docs/cloud-messaging/error-codes).
     private static let google: [String: ProviderAnswer] = [
         "UNAUTHENTICATED": FCMRefusal(401, "Request had invalid authentication credentials.").answer,
         "PERMISSION_DENIED": FCMRefusal(403, "Permission 'cloudmessaging.messages.create' denied.").answer,
         "NOT_FOUND": FCMRefusal(404, "Requested entity was not found.").answer,
+        "INVALID_ARGUMENT_PAYLOAD": FCMRefusal(
+            400,
+            "Invalid value at 'message.data[0].value' (TYPE_STRING), 12",
+            violations: [FCMViolation(field: "message.data[0].value", description: "Invalid value (TYPE_STRING), 12")],
+        ).answer,
+        "INVALID_ARGUMENT_APNS_UNREGISTERED": FCMRefusal(
+            400,
+            "APNs device token is disabled.",
+            code: .invalidArgument,
+            apns: (410, APNsRejection.unregistered.rawValue),
+        ).answer,
+        "INVALID_ARGUMENT_APNS_BAD_TOKEN": FCMRefusal(
+            400,
+            "Request contains an invalid argument.",
+            code: .invalidArgument,
+            violations: [FCMViolation(field: "message.token", description: "Invalid registration token")],
+            apns: (400, APNsRejection.badDeviceToken.rawValue),
+        ).answer,
+        "UNREGISTERED_APNS": FCMRefusal(
+            404,
+            "Requested entity was not found.",
+            code: .unregistered,
+            apns: (410, APNsRejection.unregistered.rawValue),
+        ).answer,
+        "QUOTA_EXCEEDED_DEVICE": FCMRefusal(
+            429,
+            "Message rate exceeded for the device.",
+            code: .quotaExceeded,
+            quota: "device",
+        ).answer,
+        "QUOTA_EXCEEDED_TOPIC": FCMRefusal(
+            429,
+            "Message rate exceeded for the topic.",
+            code: .quotaExceeded,
+            quota: "topic",
+        ).answer,
         "BAD_GATEWAY": Self.page(502),
         "GATEWAY_TIMEOUT": Self.page(504),
     ]

@@ -1,0 +1,32 @@
+import ApusSimulator
+import ApusTestKit
+import Foundation
+import Testing
+
+/// What the simulator hands out to clients in a folder.
+@Suite struct FolderTests {
+    @Test func `The file of ports is the last to come and the first to go`() async throws {
+        let folder = try TemporaryDirectory.make("apus-simulator-folder")
+        defer { TemporaryDirectory.remove(folder) }
+        var configuration = SimulatorConfiguration()
+        configuration.names = ["push.test"]
+        let simulator = try await Simulator.start(configuration)
+        let written = try simulator.writeCredentials(to: folder)
+        func age(_ path: String) throws -> Date {
+            let attributes = try FileManager.default.attributesOfItem(atPath: path)
+            return try #require(attributes[.modificationDate] as? Date)
+        }
+        for file in written.apps.compactMap(\.serviceAccountFile) + [written.authorityFile] {
+            #expect(try age(file) <= age(written.portsFile))
+        }
+        let text = try String(contentsOfFile: written.portsFile, encoding: .utf8)
+        let port = try #require(simulator.addresses.fcmPort)
+        #expect(text.contains(#""host":"push.test""#) && text.contains("https://push.test:\(port)/token"))
+        SimulatorCredentials.withdraw(from: folder)
+        #expect(!FileManager.default.fileExists(atPath: written.portsFile))
+        #expect(FileManager.default.fileExists(atPath: written.authorityFile))
+        // There is nothing to take away a second time.
+        SimulatorCredentials.withdraw(from: folder)
+        await simulator.stop()
+    }
+}
