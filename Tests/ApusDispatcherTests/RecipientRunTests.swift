@@ -82,6 +82,20 @@ import Testing
         #expect(run.isFinished)
     }
 
+    @Test func `D20 a token that is dead since nobody says when is dead since the request began`() {
+        var run = self.run(3)
+        while run.takeNext() != nil {}
+        let began = self.now.advanced(byMilliseconds: -5_000)
+        let detail = RecipientRun.Detail(reason: "Unregistered", status: 410, tokenDigest: 7, startedAt: began)
+        let times = [nil, began.advanced(byMilliseconds: -1), self.now.advanced(byMilliseconds: 86_400_000 * 365)]
+        for (index, asOf) in times.enumerated() {
+            _ = run.answered(index, .unregistered(.unregistered, asOf: asOf), detail: detail, now: self.now, draw: 0.5)
+        }
+        let verdicts = run.takeReport(now: self.now).report.unregistered
+        // A time that cannot be is none.
+        #expect(verdicts.map(\.asOf) == [began, began.advanced(byMilliseconds: -1), began])
+    }
+
     @Test func `What was refused unseen goes out again at once and counts as no attempt`() {
         var run = self.run(1)
         #expect(run.takeNext() == 0)

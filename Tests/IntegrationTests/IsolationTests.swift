@@ -14,7 +14,14 @@ import Testing
         async throws
     {
         let shop = SimulatedApp(name: "shop", bundleID: "example.shop", keyID: "SHOPKEY001", projectID: "shop-push")
-        let news = SimulatedApp(name: "news", bundleID: "example.news", keyID: "NEWSKEY001", projectID: "news-push")
+        // Of another team, too: a token of one team on a connection of the other is refused (D35).
+        let news = SimulatedApp(
+            name: "news",
+            bundleID: "example.news",
+            teamID: "NEWSTEAM01",
+            keyID: "NEWSKEY001",
+            projectID: "news-push",
+        )
         try await Fleet.with(apps: [shop, news]) { fleet in
             let perApp = 25_000
             // The same device ids and topics in both: only the app tells them apart.
@@ -48,6 +55,7 @@ import Testing
                     )
                 }
             }
+            #expect(fleet.simulator.ledger.snapshot.summary.count(.apns, status: 403) == 0)
             let check = try await StoreCheck.run(fleet.installation.store, try AppID("shop"))
             #expect(check.problems.isEmpty)
             try await one.terminate()

@@ -28,7 +28,8 @@ public struct APNsSettings: Hashable, Sendable {
     public var topic: String
     /// Which of Apple's worlds the app uses.
     public var environments: [ProviderEnvironment]
-    /// Stands in for Apple's host: a simulator.
+    /// Stands in for Apple's host: a simulator; or, for an app that does nothing but broadcast, the host that Apple's examples name for that,
+    /// `api-broadcast.push.apple.com`, while its table of hosts names the usual one.
     public var host: String?
     /// Stands in for port 443.
     public var port: Int
