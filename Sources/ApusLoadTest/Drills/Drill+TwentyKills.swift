@@ -69,9 +69,13 @@ extension Drill {
                 let end = index + 1 < killedAt.count ? killedAt[index + 1] : .max
                 return times.count { $0 >= killedAt[index] && $0 < end }
             }
-            // What a kill repeats may come after the next kill, and no later: each is followed by a takeover.
+            // What a kill repeats may come after the next ones: what was taken over waits for its turn, and may be handed on. So repeats
+            // are held against the bounds of all kills until then.
+            var repeated = 0
+            var bound = 0
             for index in repeats.indices {
-                let (repeated, bound) = (repeats[index], bounds[index] + (index > 0 ? bounds[index - 1] : 0))
+                repeated += repeats[index]
+                bound += bounds[index]
                 stage.report.worstShareOfBound = max(stage.report.worstShareOfBound, Double(repeated) / Double(bound))
                 guard repeated > bound else { continue }
                 stage.report.complaints.append("after kill \(index + 1): \(repeated) repeated, at most \(bound) may be")
