@@ -56,22 +56,16 @@ struct Panel {
         _ expression: String,
         bounds: PanelBounds? = nil,
     ) -> Panel {
-        Panel(
-            kind: .stat(bounds),
-            title: title,
-            description: description,
-            unit: unit,
-            width: 4,
-            queries: [PanelQuery(expression)],
-        )
+        .stats(title, description, unit, PanelQuery(expression), width: 4, bounds: bounds)
     }
 
-    /// Numbers side by side, over the whole width.
+    /// Numbers side by side, over the whole width unless another is given.
     static func stats(
         _ title: String,
         _ description: String,
         _ unit: PanelUnit,
         _ query: PanelQuery,
+        width: Int = 24,
         bounds: PanelBounds? = nil,
     ) -> Panel {
         Panel(
@@ -79,7 +73,7 @@ struct Panel {
             title: title,
             description: description,
             unit: unit,
-            width: 24,
+            width: width,
             queries: [query],
         )
     }
