@@ -69,6 +69,8 @@ public enum Misconfiguration: Hashable, Sendable {
     case credential
     /// The topic, project or environment of the route is wrong: pause the route.
     case route
+    /// What was asked for is not allowed, and must not be asked for again: refuses the message, and pauses the route.
+    case forbidden
     /// The project, the route or its rights may be wrong, or this request alone: refuses the message, and pauses the route
     /// when it goes on.
     case unclear

@@ -77,10 +77,19 @@ package struct Dispatcher: Service {
         self.context.registry.addCollector {
             for worker in workers.all { _ = try? await worker.onLoop { $0.collect() } }
         }
+        let watch = FaultWatch(
+            factory: gateways,
+            routes: routes,
+            streams: bulkInstallation.streams,
+            eventLoop: workers.bulk[0].eventLoop,
+            clock: clock,
+            logger: logger,
+        )
         let reloader = CredentialReloader(
             factory: gateways,
             routes: routes,
             workers: workers.all,
+            watch: watch,
             metrics: self.context.metrics,
             common: self.context.commonMetrics,
             shared: self.context.registry.shared,
@@ -149,6 +158,7 @@ package struct Dispatcher: Service {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
                 group.addTask { await cancelWhenGracefulShutdown { await reloader.follow(updates) } }
+                group.addTask { await cancelWhenGracefulShutdown { await watch.run() } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {

@@ -33,6 +33,28 @@ package struct Limiter: Hashable, Sendable {
     }
 }
 
+/// What a provider calls wrong with our set-up: nobody on the route can be reached before it is mended.
+package struct RouteFault: Hashable, Sendable {
+    /// Who finds out that it is mended.
+    package enum Kind: String, Sendable {
+        /// The topic, the project, or what was asked for: an operator, or whoever starts with another configuration.
+        case setUp = "fault"
+        /// The credential or its rights: dispatchers do, too. They ask the provider from time to time, without reaching a device.
+        case credential
+    }
+
+    /// The provider's word.
+    package var word: String
+    /// Who finds out that it is mended.
+    package var kind: Kind
+
+    /// A fault; an empty word becomes "unknown".
+    package init(_ kind: Kind, _ word: String) {
+        self.word = word.isEmpty ? "unknown" : word
+        self.kind = kind
+    }
+}
+
 /// What a member of a limiter tells and asks.
 package struct LeaseRequest: Hashable, Sendable {
     /// Permits that would be used now.
@@ -47,8 +69,8 @@ package struct LeaseRequest: Hashable, Sendable {
     package var refusals = 0
     /// How long everybody is to stop for; 0: go on.
     package var cutMilliseconds: Int64 = 0
-    /// What the provider calls wrong with our set-up, in its word: stops the route until an operator lets it go on; empty: nothing.
-    package var fault = ""
+    /// What the provider calls wrong with our set-up: stops the route; nil: nothing.
+    package var fault: RouteFault?
     /// What the provider's own partner calls wrong, in its word: only noted, for operators; `partnerMended`: nothing any more; empty: no
     /// news.
     package var partnerFault = ""
@@ -108,7 +130,8 @@ extension SendStreams {
                 .integer(request.use), .integer(request.ahead), .integer(request.held), .integer(request.used),
                 .integer(request.refusals), .integer(request.cutMilliseconds),
                 .integer(limiter.forgetMilliseconds ?? 0), .text(microseconds.map { String($0) } ?? ""),
-                .text(request.fault), .text(request.partnerFault),
+                .text(request.fault?.word ?? ""), .text(request.partnerFault),
+                .text(request.fault?.kind.rawValue ?? ""),
             ],
         )
         let options = RedisClient.Options(patience: .zero)
@@ -153,6 +176,20 @@ extension SendStreams {
         )
     }
 
+    /// Lets a route go on that a dispatcher stopped because of our set-up: that is mended. Nobody else's word is touched.
+    ///
+    /// - Returns: whether it was stopped for that.
+    package func mended(_ route: RouteNumber) async throws -> Bool {
+        let keys = self.keys(ofRoute: route)
+        let answer = try await self.client.call(
+            "apus1_govern",
+            on: keys.tag,
+            keys: [keys.route(route)],
+            arguments: [.text("mended")],
+        ).root
+        return answer.number == 1
+    }
+
     /// How a route stands for the whole fleet.
     package struct RouteState: Hashable, Sendable {
         /// Who has stopped a route.
@@ -161,8 +198,8 @@ extension SendStreams {
             case byOperator
             /// The mass-failure guard.
             case byGuard
-            /// A dispatcher, because the provider calls our set-up wrong: in its word.
-            case byFault(String)
+            /// A dispatcher, because the provider calls our set-up wrong.
+            case byFault(RouteFault)
         }
 
         /// Who has stopped it; nil: it goes on.
@@ -195,7 +232,8 @@ extension SendStreams {
         switch answer[0].number {
         case 0: break
         case 2: state.stop = .byGuard
-        case 3: state.stop = .byFault(answer[5].text)
+        case 3: state.stop = .byFault(RouteFault(.setUp, answer[5].text))
+        case 4: state.stop = .byFault(RouteFault(.credential, answer[5].text))
         default: state.stop = .byOperator
         }
         if !answer[6].text.isEmpty { state.partnerFault = answer[6].text }

@@ -107,18 +107,22 @@ import Testing
         #expect(run.isFinished)
     }
 
-    @Test func `D7 Who meets a fault of the route waits in the unit, and that is no attempt`() {
+    @Test(arguments: [Misconfiguration.route, .credential])
+    func `D7 D12 D14 D60 Who meets a fault of the set-up waits in the unit, and that is no attempt`(
+        fault: Misconfiguration
+    ) {
         var run = self.run(3)
         while run.takeNext() != nil {}
-        #expect(self.answer(&run, 0, .misconfigured(.route), status: 400) == .sendAgain)
+        #expect(self.answer(&run, 0, .misconfigured(fault), status: 403) == .sendAgain)
         run.accepted(1, now: self.now)
         #expect(run.hasNext && !run.isFinished)
         // Stopped, as when the process ends: it stays open for whoever takes the unit next.
         run.stop()
-        #expect(self.answer(&run, 2, .misconfigured(.route), status: 400) == .sendAgain)
+        #expect(self.answer(&run, 2, .misconfigured(fault), status: 403) == .sendAgain)
         #expect(run.isFinished && !run.hasNext)
         let taken = run.takeReport(now: self.now)
         #expect(taken.bitmap == [0b010] && taken.retries.isEmpty && self.counts(taken) == ["accepted none 1"])
+        #expect(taken.report.unregistered.isEmpty && taken.report.suspects.isEmpty)
     }
 
     @Test func `D7 Who meets a fault of the route after the send was cancelled is cancelled`() {
@@ -167,11 +171,17 @@ import Testing
         #expect(self.counts(late.takeReport(now: self.now)) == ["expired ttl 3"])
     }
 
-    @Test func `D44 D47 What may be about this message alone is refused`() {
+    @Test(arguments: [Misconfiguration.unclear, .forbidden])
+    func `D15 D44 D47 What is forbidden, or may be about this message alone, is refused and never tried again`(
+        fault: Misconfiguration
+    ) {
         var run = self.run(1)
         while run.takeNext() != nil {}
-        #expect(self.answer(&run, 0, .misconfigured(.unclear), status: 404) == .settled)
-        #expect(self.counts(run.takeReport(now: self.now)) == ["rejected credentials 1"])
+        #expect(self.answer(&run, 0, .misconfigured(fault), status: 403) == .settled)
+        let taken = run.takeReport(now: self.now)
+        #expect(run.isFinished && !run.hasNext && taken.retries.isEmpty)
+        #expect(self.counts(taken) == ["rejected credentials 1"])
+        #expect(taken.report.unregistered.isEmpty && taken.report.suspects.isEmpty)
     }
 
     @Test func `Retries are held for company and grouped by their second`() {
@@ -301,15 +311,6 @@ import Testing
         #expect(taken.report.count == (hasOther ? 1 : 2))
     }
 
-    @Test func `Our own mistake never touches a token: it waits for an operator`() {
-        var run = self.run(1)
-        _ = run.takeNext()
-        self.answer(&run, 0, .misconfigured(.credential))
-        let taken = run.takeReport(now: self.now)
-        #expect(taken.report.unregistered.isEmpty && taken.report.suspects.isEmpty && taken.report.count == 0)
-        #expect(taken.retries.count == 1)
-    }
-
     @Test func `Closing the rest leaves what is on the wire to its answer`() {
         var run = self.run(4)
         #expect(run.takeNext() == 0)
@@ -424,7 +425,7 @@ import Testing
             (.deferred(Deferral(.providerUnavailable, scope: .route)), 502, "failed provider_unavailable 1"),
             (.deferred(Deferral(.providerUnavailable, scope: .route)), 503, nil),
             (.deferred(Deferral(.rateLimited, scope: .device)), 429, nil),
-            (.misconfigured(.credential), 403, nil),
+            (.misconfigured(.staleCredential), 403, nil),
         ] as [(DeliveryOutcome, Int, String?)]
     )
     func `Only what the provider surely did not take is tried again`(

@@ -57,14 +57,19 @@ struct APNsAnswerTests {
     }
 
     @Test(
-        "D12 D14 D15 a wrong credential pauses it",
+        "D12 D14 a wrong credential pauses it",
         arguments: [
-            "InvalidProviderToken", "MissingProviderToken", "BadCertificate", "BadCertificateEnvironment", "Forbidden",
+            "InvalidProviderToken", "MissingProviderToken", "BadCertificate", "BadCertificateEnvironment",
             "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
         ]
     )
     func credential(reason: String) {
         #expect(self.outcome(403, reason: reason) == .misconfigured(.credential))
+    }
+
+    @Test("D15 Forbidden ends the message, and stops the route")
+    func forbidden() {
+        #expect(self.outcome(403, reason: "Forbidden") == .misconfigured(.forbidden))
     }
 
     @Test("D13 UnrelatedKeyIdInToken needs a connection of that key")

@@ -116,7 +116,8 @@ struct RetryRulesTests {
     func final() {
         let outcomes: [DeliveryOutcome] = [
             .accepted, .unregistered(.unregistered, asOf: nil), .suspect(.badToken), .rejected(.payload),
-            .misconfigured(.credential), .misconfigured(.route), .misconfigured(.partnerCredential),
+            .misconfigured(.credential), .misconfigured(.route), .misconfigured(.forbidden),
+            .misconfigured(.partnerCredential),
         ]
         for outcome in outcomes {
             for provider in Provider.allCases {

@@ -300,10 +300,10 @@ private final class LeaseStage {
             let (streams, route) = (fixture.streams, RouteNumber(7))
             let stage = LeaseStage(fixture, rate: nil)
             #expect(try await stage.ask("one").permits == nil)
-            let told = try await stage.ask("one") { $0.fault = "BadTopic" }
+            let told = try await stage.ask("one") { $0.fault = RouteFault(.setUp, "BadTopic") }
             #expect(told.isPaused && told.permits == 0)
-            #expect(try await stage.ask("two") { $0.fault = "TopicDisallowed" }.isPaused)
-            #expect(try await streams.state(of: route).stop == .byFault("BadTopic"))
+            #expect(try await stage.ask("two") { $0.fault = RouteFault(.credential, "TopicDisallowed") }.isPaused)
+            #expect(try await streams.state(of: route).stop == .byFault(RouteFault(.setUp, "BadTopic")))
             #expect(try await streams.guardState(of: route).fault == "BadTopic")
             try await streams.govern(route, .resume)
             #expect(try await streams.state(of: route).stop == nil)
@@ -317,11 +317,11 @@ private final class LeaseStage {
             #expect(try await streams.state(of: route).partnerFault == nil)
             // An operator's word stands, whatever a provider says.
             try await streams.govern(route, .pause)
-            #expect(try await stage.ask("one") { $0.fault = "BadTopic" }.isPaused)
+            #expect(try await stage.ask("one") { $0.fault = RouteFault(.setUp, "BadTopic") }.isPaused)
             #expect(try await streams.state(of: route).stop == .byOperator)
             // An operator who pauses a route that is stopped already holds it himself.
             try await streams.govern(route, .resume)
-            _ = try await stage.ask("one") { $0.fault = "BadTopic" }
+            _ = try await stage.ask("one") { $0.fault = RouteFault(.setUp, "BadTopic") }
             try await streams.govern(route, .pause)
             #expect(try await streams.state(of: route).stop == .byOperator)
         }

@@ -14,8 +14,9 @@ import Testing
         /// The provider's word, and the route's as it stands in `apus lag`.
         let word: String
         var stands: String?
-        /// Whether it is certain with the first answer; else so many are refused first, on each of the dispatcher's event loops.
+        /// Whether nobody is refused for it: it is certain with the first answer, and may be asked for again.
         var isNamed = false
+        var kind = RouteFault.Kind.setUp
 
         func strike(_ simulator: Simulator) {
             guard self.word != "" else {
@@ -39,12 +40,18 @@ import Testing
         Case(provider: .apns, word: "MissingTopic", isNamed: true),
         Case(provider: .apns, word: "", stands: "status 403"),
         Case(provider: .fcm, word: "NOT_FOUND"),
+        Case(provider: .apns, word: "InvalidProviderToken", isNamed: true, kind: .credential),
+        Case(provider: .apns, word: "BadEnvironmentKeyIdInToken", isNamed: true, kind: .credential),
+        Case(provider: .apns, word: "Forbidden"),
+        Case(provider: .fcm, word: "PERMISSION_DENIED", isNamed: true, kind: .credential),
     ]
 
     @Test(arguments: Self.cases.indices)
-    func `D7 D44 D47 A wrong set-up stops its route alone; mended and resumed, everybody gets it who was not refused`(
-        index: Int
-    ) async throws {
+    func
+        `D7 D12 D14 D15 D44 D47 D60 A wrong set-up stops its route alone; mended and resumed, everybody gets it who was not refused`(
+            index: Int
+        ) async throws
+    {
         let fault = Self.cases[index]
         try await Fleet.with { fleet in
             let everybody = try await fleet.register(10_000, providers: [.apns, .fcm], topics: { _ in ["news"] })
@@ -59,7 +66,7 @@ import Testing
             try await fleet.send(.topic("news"), id: "wrong")
             let word = fault.stands ?? fault.word
             try await eventually("the route is stopped", timeout: .seconds(60)) {
-                try await streams.state(of: number).stop == .byFault(word)
+                try await streams.state(of: number).stop == .byFault(RouteFault(fault.kind, word))
             }
             try await eventually("the other provider's go on", timeout: .seconds(60)) {
                 fleet.accepted(of: "wrong").count == others
@@ -69,7 +76,7 @@ import Testing
             // Whoever asks hears why.
             let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
             let row = routes?.first { $0["route"] as? String == "\(route)" }
-            #expect(row?["paused_by"] as? String == "fault" && row?["paused_for"] as? String == word)
+            #expect(row?["paused_by"] as? String == fault.kind.rawValue && row?["paused_for"] as? String == word)
             // What comes meanwhile waits as well.
             try await fleet.send(.devices([devices[0].id]), id: "late", lane: .express)
             // What was on the wire when the first answer came, and not the audience.
@@ -97,6 +104,38 @@ import Testing
             try await eventually("the metric falls", timeout: .seconds(60)) { try await feedback.metric(gauge) == 0 }
             try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
             try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `D12 A dispatcher that starts with everything mended lets the route go on, and nobody is sent to twice`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(2_000, providers: [.apns], topics: { _ in ["news"] })
+            let streams = fleet.installation.streams
+            let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
+            let number = try await streams.number(of: route)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            var plan = FaultPlan()
+            plan.apns.reasons = [ReasonRate("InvalidProviderToken", 1)]
+            fleet.simulator.setFaults(plan)
+            try await fleet.send(.topic("news"), id: "wrong")
+            try await eventually("the route is stopped", timeout: .seconds(60)) {
+                try await streams.state(of: number).stop == .byFault(RouteFault(.credential, "InvalidProviderToken"))
+            }
+            try await dispatcher.terminate()
+            fleet.simulator.clearFaults()
+            let next = try await fleet.startDispatcher()
+            let ledger = try await fleet.completion(of: "wrong")
+            let accepted = fleet.accepted(of: "wrong")
+            #expect(ledger.planned == 2_000 && ledger.total(.accepted) == 2_000)
+            #expect(accepted.count == 2_000 && accepted.values.allSatisfy { $0 == 1 })
+            #expect(try await streams.state(of: number).stop == nil)
+            #expect(try await fleet.deleted(devices) == 0)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await next.terminate()
             try await feedback.terminate()
         }
     }

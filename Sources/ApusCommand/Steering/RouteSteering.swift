@@ -28,9 +28,9 @@ package struct RouteSteering: Sendable {
             case nil: break
             case .byOperator: object["paused_by"] = "operator"
             case .byGuard: object["paused_by"] = "guard"
-            case .byFault(let word):
-                object["paused_by"] = "fault"
-                object["paused_for"] = .string(word)
+            case .byFault(let fault):
+                object["paused_by"] = .string(fault.kind.rawValue)
+                object["paused_for"] = .string(fault.word)
             }
             if let word = self.state.partnerFault { object["partner_fault"] = .string(word) }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = DemoReport.number(rate, 3) }
@@ -44,7 +44,14 @@ package struct RouteSteering: Sendable {
             case nil: break
             case .byOperator: words.append("paused")
             case .byGuard: words.append("paused by the mass-failure guard")
-            case .byFault(let word): words.append("paused: the provider answers \(word); mend the set-up, then resume")
+            case .byFault(let fault):
+                switch fault.kind {
+                case .setUp: words.append("paused: the provider answers \(fault.word); mend the set-up, then resume")
+                case .credential:
+                    words.append(
+                        "paused: the provider refuses the credential (\(fault.word)); it goes on by itself when it is mended"
+                    )
+                }
             }
             if let word = self.state.partnerFault {
                 words.append("Apple's devices wait: the provider's key for Apple is wrong (\(word))")

@@ -97,8 +97,8 @@ extension Alert {
             probes: ["max by (job, provider) (\(W.feedback[\.faultyRoutes].series()))"],
             summary: "A route to {{ $labels.provider }} is stopped: the provider calls our set-up wrong.",
             description:
-                "Its topic, project or rights are wrong for everybody, so nobody is sent to; the recipients wait. Which route, "
-                + "and the provider's word: apus lag.",
+                "Its topic, project or credential is wrong for everybody, so nobody is sent to; the recipients wait. Which "
+                + "route, and the provider's word: apus lag.",
         ),
         Alert(
             name: "ApusUnregisteredSurge",

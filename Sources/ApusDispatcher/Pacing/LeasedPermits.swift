@@ -37,7 +37,7 @@ struct LeasedPermits: Sendable {
     private var refusals = 0
     private var cutMilliseconds: Int64 = 0
     /// What the provider calls wrong with our set-up, until Redis is told.
-    private var fault: String?
+    private var fault: RouteFault?
     /// What the provider's partner calls wrong, or that it calls nothing wrong any more, until Redis is told.
     private var partnerFault = ""
     /// Whether it was heard, and no lease since says whether the route is stopped for it.
@@ -65,7 +65,8 @@ struct LeasedPermits: Sendable {
         now < self.cutUntil || self.isFaulty || now < self.goodUntil && self.lease.isPaused
     }
 
-    private var isPaused: Bool { self.lease.isPaused || self.isFaulty }
+    /// Whether somebody has stopped the route, as far as is known.
+    var isPaused: Bool { self.lease.isPaused || self.isFaulty }
 
     /// So many were sent.
     mutating func use(_ count: Int) {
@@ -89,7 +90,7 @@ struct LeasedPermits: Sendable {
         request.used = self.used
         request.refusals = self.refusals
         request.cutMilliseconds = self.cutMilliseconds
-        request.fault = self.fault ?? ""
+        request.fault = self.fault
         request.partnerFault = self.partnerFault
         (self.used, self.refusals, self.cutMilliseconds, self.fault) = (0, 0, 0, nil)
         self.partnerFault = ""
@@ -104,7 +105,7 @@ struct LeasedPermits: Sendable {
         if permits > 0 { self.reserve = min(self.held, max(self.reserve, permits / Self.reserveParts)) }
         if lease.permits == nil { (self.held, self.reserve) = (0, 0) }
         self.lease = lease
-        // Redis knows, and has said since whether the route is stopped: perhaps an operator has let it go on.
+        // Redis knows, and has said since whether the route is stopped: perhaps it goes on already.
         if self.fault == nil { self.isFaulty = false }
         let lifetime = lease.permits == nil ? Self.freedomNanoseconds : Self.permitNanoseconds
         self.goodUntil = max(self.goodUntil, askedAt + lifetime)
@@ -121,7 +122,7 @@ struct LeasedPermits: Sendable {
         self.used += request.used
         self.refusals += request.refusals
         self.cutMilliseconds = max(self.cutMilliseconds, request.cutMilliseconds)
-        if self.fault == nil, !request.fault.isEmpty { self.fault = request.fault }
+        self.fault = self.fault ?? request.fault
         if self.partnerFault.isEmpty { self.partnerFault = request.partnerFault }
     }
 
@@ -137,9 +138,9 @@ struct LeasedPermits: Sendable {
     /// `Retry-After` below this counts as this, above the other as that.
     static let cutMillisecondsRange: ClosedRange<Int64> = 1_000...3_600_000
 
-    /// The provider calls our set-up wrong, in that word: nothing more goes out before an operator has let the route go on.
-    mutating func heard(fault: String) {
-        self.fault = fault.isEmpty ? "unknown" : fault
+    /// The provider calls our set-up wrong: nothing more goes out before the route is let go on.
+    mutating func heard(_ fault: RouteFault) {
+        self.fault = fault
         self.isFaulty = true
     }
 

@@ -9,11 +9,12 @@ internal import NIOCore
 /// Takes new keys and accounts into use while the dispatcher sends.
 ///
 /// A file is read, its key signs, and the provider is asked whether it takes it: only then do new connections take the place of the
-/// old ones, which end when they owe no answer any more. A key that fails any of this changes nothing but the log and a metric.
+/// old ones, which end when they owe no answer any more, and a route that was stopped for the old ones goes on. A key that fails any of this changes nothing but the log and a metric.
 struct CredentialReloader: Sendable {
     let factory: GatewayFactory
     let routes: RouteBook
     let workers: [WorkerHandle]
+    let watch: FaultWatch
     let metrics: DispatcherMetrics
     let common: CommonMetrics
     let shared: SharedMetrics
@@ -84,6 +85,7 @@ struct CredentialReloader: Sendable {
             try await worker.onLoop { $0.exchange(factory.make(entry, recipe, on: eventLoop), for: entry.number) }
         }
         self.logger.notice("new credential in use", metadata: ["route": "\(entry.route)"])
+        try await self.watch.letGoOn(entry)
     }
 
     private func refuse(_ entry: RouteBook.Entry, _ reason: String) {

@@ -93,6 +93,19 @@ final class GatewayFactory: Sendable {
         }.get()
     }
 
+    /// Asks the provider whether it takes a route's credential now, whatever it has said before.
+    func probe(
+        _ entry: RouteBook.Entry,
+        now: UnixMilliseconds,
+        on eventLoop: any EventLoop,
+    ) async throws -> CredentialProbe.Verdict {
+        guard let recipe = self.recipes.withLock({ $0[entry.number] }) else {
+            preconditionFailure("a question about an unknown route")
+        }
+        recipe.credential.mended()
+        return try await self.probe(entry, recipe, now: now, on: eventLoop)
+    }
+
     /// When the first credential of each kind expires.
     func expiries() -> [CredentialKind: UnixMilliseconds] {
         var expiries: [CredentialKind: UnixMilliseconds] = [:]

@@ -256,7 +256,7 @@ struct RecipientRun: Sendable {
                 break
             }
             self.retry(index, outcome, deferral.reason, now, draw, said)
-        case .misconfigured(.route):
+        case .misconfigured(.route), .misconfigured(.credential):
             // Nothing is wrong with the recipient: it waits in its unit until the route goes on, and that is no attempt.
             if let ending = self.ending {
                 self.close(index, ending.outcome, ending.reason, now: now)
@@ -264,11 +264,11 @@ struct RecipientRun: Sendable {
             }
             if !self.isStopped { self.again.append(UInt32(index)) }
             return .sendAgain
-        case .misconfigured(.unclear):
+        case .misconfigured(.forbidden), .misconfigured(.unclear):
             self.close(index, .rejected, .credentials, now: now, detail: detail())
         case .misconfigured(.partnerCredential):
             self.waitForPartner(index, now, draw)
-        case .misconfigured:
+        case .misconfigured(.staleCredential), .misconfigured(.renewedTooOften), .misconfigured(.wrongConnection):
             self.retry(index, outcome, .credentials, now, draw, detail())
         case .lost(let loss):
             let reason: Reason = loss == .timeout ? .timeout : .connection
@@ -396,14 +396,6 @@ struct RecipientRun: Sendable {
         self.report.recipients.append(ended)
     }
 
-    /// How long a recipient waits when somebody must mend the set-up first.
-    private static let heldPolicy = RetryPolicy(
-        baseMilliseconds: 60_000,
-        floorMilliseconds: 30_000,
-        capMilliseconds: 900_000,
-        attemptsMax: 16,
-    )
-
     private mutating func retry(
         _ index: Int,
         _ outcome: DeliveryOutcome,
@@ -412,7 +404,7 @@ struct RecipientRun: Sendable {
         _ draw: Double,
         _ said: Detail,
     ) {
-        let ruled = RetryRules.decide(
+        let decision = RetryRules.decide(
             outcome,
             at: self.terms.provider,
             attempt: self.terms.attempt,
@@ -421,20 +413,11 @@ struct RecipientRun: Sendable {
             expiresAt: self.terms.expiresAt,
             draw: draw,
         )
-        let decision =
-            ruled
-            ?? Self.heldPolicy.decide(
-                attempt: self.terms.attempt,
-                retryAfterMilliseconds: nil,
-                now: now,
-                expiresAt: self.terms.expiresAt,
-                draw: draw,
-            )
         switch decision {
         case .retry(let notBefore):
             self.deferred.append(Deferred(index: index, due: notBefore, reason: reason))
             if self.deferredSince == nil { self.deferredSince = now }
-        case .giveUp: self.close(index, .failed, reason, now: now, detail: said)
+        case .giveUp, nil: self.close(index, .failed, reason, now: now, detail: said)
         case .expire: self.close(index, .expired, .ttl, now: now, detail: said)
         }
     }

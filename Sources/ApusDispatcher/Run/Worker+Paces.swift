@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusProviders
 internal import ApusStreams
 internal import NIOCore
 
@@ -52,6 +53,13 @@ extension Worker {
 }
 
 extension Worker: LeaseBeatUser {
+    func gateway(_ gateway: ProviderGateway, heldFor word: String) {
+        // One that leaves, or has yet to take over, says nothing of the credential in use.
+        guard let route = self.routes.values.first(where: { $0.gateway === gateway }) else { return }
+        route.beat.permits.heard(RouteFault(.credential, word))
+        route.beat.need(hurry: false)
+    }
+
     func waiting(for beat: LeaseBeat) -> Int {
         let now = NIODeadline.now().uptimeNanoseconds
         if let pace = self.paces.values.first(where: { $0.beat === beat }) {
@@ -72,6 +80,8 @@ extension Worker: LeaseBeatUser {
                 if let route = active.route { self.feed(route, active.plan.lane) }
             }
         } else if let route = self.routes.values.first(where: { $0.beat === beat }) {
+            // What it was held for stopped the route as well: whoever lets that go on wants to see whether the provider does.
+            if !beat.permits.isPaused { route.gateway.mended() }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }

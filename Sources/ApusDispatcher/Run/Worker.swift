@@ -385,7 +385,7 @@ extension Worker: ProviderGatewayDelegate {
             active.answered += 1
             self.countAccepted(active, provider, at: time)
         } else {
-            let meaning = self.learn(outcome, answer, route)
+            let meaning = self.learn(outcome, answer, route, gateway)
             self.settle(active, index, meaning, answer, route, gateway, now: now)
         }
         if active.plan.waitsForPartner { self.goOn(active, route, outcome) }
@@ -393,13 +393,22 @@ extension Worker: ProviderGatewayDelegate {
     }
 
     /// What an answer says of the route as a whole; what it means after all that was heard before.
-    private func learn(_ outcome: DeliveryOutcome, _ answer: ProviderAnswer, _ route: RouteSender) -> DeliveryOutcome {
+    private func learn(
+        _ outcome: DeliveryOutcome,
+        _ answer: ProviderAnswer,
+        _ route: RouteSender,
+        _ gateway: ProviderGateway,
+    ) -> DeliveryOutcome {
+        // Of a gateway that leaves: what it is told about our set-up is about the one before.
+        if case .misconfigured = outcome, gateway !== route.gateway { return outcome }
         let now = NIODeadline.now().uptimeNanoseconds
         let draw = Double.random(in: 0..<1, using: &self.generator)
         let meaning = route.faults.heard(outcome, now: now)
-        if case .misconfigured(.route) = meaning { route.beat.permits.heard(fault: answer.reason()) }
-        if case .misconfigured(.partnerCredential) = meaning {
-            route.beat.permits.heard(partnerFault: answer.reason())
+        switch meaning {
+        case .misconfigured(.route), .misconfigured(.forbidden):
+            route.beat.permits.heard(RouteFault(.setUp, answer.reason()))
+        case .misconfigured(.partnerCredential): route.beat.permits.heard(partnerFault: answer.reason())
+        default: break
         }
         route.circuit.heard(RouteCircuit.Answer(meaning), now: now, draw: draw)
         route.beat.permits.heard(meaning, now: now, draw: draw)

@@ -142,9 +142,10 @@ package enum APNsReason: String, CaseIterable, Sendable {
         case .deviceTokenNotForTopic: .suspect(.wrongTopic)
         case .badTopic, .missingTopic, .topicDisallowed, .topicMismatch: .misconfigured(.route)
         case .idleTimeout: .deferred(Deferral(.connection, needsNewConnection: true))
-        case .badCertificate, .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
+        case .badCertificate, .badCertificateEnvironment, .invalidProviderToken, .missingProviderToken,
             .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken:
             .misconfigured(.credential)
+        case .forbidden: .misconfigured(.forbidden)
         case .expiredProviderToken: .misconfigured(.staleCredential)
         case .unrelatedKeyIDInToken: .misconfigured(.wrongConnection)
         case .expiredToken, .unregistered: .unregistered(.unregistered, asOf: asOf)

@@ -80,7 +80,7 @@ package enum RetryRules {
         case .lost: provider == .apns ? Self.appleConnection : Self.googleUnavailable
         case .misconfigured(.staleCredential), .misconfigured(.wrongConnection): Self.afterRenewal
         case .misconfigured(.renewedTooOften): Self.afterTooManyRenewals
-        case .misconfigured(.credential), .misconfigured(.route), .misconfigured(.unclear),
+        case .misconfigured(.credential), .misconfigured(.route), .misconfigured(.forbidden), .misconfigured(.unclear),
             .misconfigured(.partnerCredential):
             nil
         }

@@ -29,5 +29,8 @@ package final class APNsCertificateCredential: ProviderCredential {
     /// Nothing is ever renewed.
     package func renewedTooOften() {}
 
+    /// The next question looks at the certificate anyway.
+    package func mended() {}
+
     package var expiresAt: UnixMilliseconds? { self.certificate.expiresAt }
 }

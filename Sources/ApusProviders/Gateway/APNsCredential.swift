@@ -25,7 +25,6 @@ package final class APNsCredential: ProviderCredential {
         var header: HeaderValue?
         /// The token that Apple called expired, until another one takes its place.
         var staleIssuedAt: UnixMilliseconds?
-        var pausedAt: UnixMilliseconds?
         var isRenewing = false
         var waiters: [EventLoopPromise<CredentialGrant>] = []
     }
@@ -52,8 +51,6 @@ package final class APNsCredential: ProviderCredential {
     private let minted: @Sendable (Bool) -> Void
     private let state = Mutex(State())
 
-    /// How long a refused key or a wrong clock is left alone before one more try: as long as between two tokens.
-    package static let pauseMilliseconds = APNsTokenPolicy.intervalMillisecondsMin
     /// How soon a question is asked again that cannot be answered now.
     static let askAgainMillisecondsMin: Int64 = 1_000
 
@@ -79,11 +76,7 @@ package final class APNsCredential: ProviderCredential {
         let promise = eventLoop.makePromise(of: CredentialGrant.self)
         let now = self.clock.now()
         let known: CredentialGrant? = self.state.withLock { state in
-            if let pausedAt = state.pausedAt {
-                if now.milliseconds(since: pausedAt) < Self.pauseMilliseconds { return Self.paused(state.policy) }
-                state.policy.mended()
-                state.pausedAt = nil
-            }
+            if let alarm = state.policy.alarm { return Self.paused(alarm) }
             if let header = state.header, let issuedAt = state.token?.issuedAt, issuedAt != state.staleIssuedAt,
                 now.milliseconds(since: issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds
             {
@@ -115,13 +108,7 @@ package final class APNsCredential: ProviderCredential {
         }
     }
 
-    /// An operator has mended the key or the clock.
-    package func mended() {
-        self.state.withLock { state in
-            state.policy.mended()
-            state.pausedAt = nil
-        }
-    }
+    package func mended() { self.state.withLock { $0.policy.mended() } }
 
     private func renew() {
         let isFirst = self.state.withLock { state in
@@ -242,13 +229,10 @@ package final class APNsCredential: ProviderCredential {
                 self.minted(false)
                 self.logger.error("no provider token", metadata: ["key": "\(self.key.keyID)", "error": "\(error)"])
                 state.policy.keyRefused()
-                state.pausedAt = now
-                return (Self.paused(state.policy), nil)
+                return (Self.paused(.refused), nil)
             }
         case .wait(let until): return (.unavailable(askAgainAt: until), nil)
-        case .pause:
-            state.pausedAt = state.pausedAt ?? now
-            return (Self.paused(state.policy), nil)
+        case .pause(let alarm): return (Self.paused(alarm), nil)
         }
     }
 
@@ -261,10 +245,10 @@ package final class APNsCredential: ProviderCredential {
         return .usable(header, askAgainAt: max(due, now.advanced(byMilliseconds: Self.askAgainMillisecondsMin)))
     }
 
-    private static func paused(_ policy: APNsTokenPolicy) -> CredentialGrant {
-        switch policy.alarm {
+    private static func paused(_ alarm: APNsTokenPolicy.Alarm) -> CredentialGrant {
+        switch alarm {
         case .clock: .paused(detail: "a token just signed was called expired: the clock is wrong")
-        case .refused, nil: .paused(detail: "the key cannot be used")
+        case .refused: .paused(detail: "the key cannot be used")
         }
     }
 }

@@ -277,9 +277,6 @@ package struct ConnectionPool: Sendable {
         self.attemptNotBefore = now + self.limits.backoff.wait(failures: self.failures, draw: draw)
     }
 
-    /// No attempt before then: it would end the same way.
-    package mutating func hold(until time: UInt64) { self.attemptNotBefore = max(self.attemptNotBefore, time) }
-
     /// A bulk connection too many, idle for long; it counts as retired from now on.
     package mutating func takeIdle(now: UInt64) -> Place? {
         guard self.bulkTarget > self.limits.bulkMin, now >= self.limits.idleAfter else { return nil }

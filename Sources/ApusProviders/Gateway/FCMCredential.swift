@@ -16,7 +16,6 @@ package final class FCMCredential: ProviderCredential {
         var policy = FCMTokenPolicy()
         var token: FCMAccessToken?
         var header: HeaderValue?
-        var pausedAt: UnixMilliseconds?
         var waiters: [EventLoopPromise<CredentialGrant>] = []
     }
 
@@ -35,8 +34,6 @@ package final class FCMCredential: ProviderCredential {
     private let minted: @Sendable (Bool) -> Void
     private let state = Mutex(State())
 
-    /// How long a refused account is left alone before one more try.
-    package static let pauseMilliseconds: Int64 = 600_000
     /// How soon to look for a token that is being asked for.
     private static let askAgainMilliseconds: Int64 = 5_000
 
@@ -57,11 +54,7 @@ package final class FCMCredential: ProviderCredential {
 
     package func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
         self.answer(on: eventLoop) { state, now in
-            if let pausedAt = state.pausedAt, now.milliseconds(since: pausedAt) >= Self.pauseMilliseconds {
-                state.policy.mended()
-                state.pausedAt = nil
-            }
-            return self.step(state.policy.tokenNeeded(now: now), now: now, &state)
+            self.step(state.policy.tokenNeeded(now: now), now: now, &state)
         }
     }
 
@@ -79,13 +72,7 @@ package final class FCMCredential: ProviderCredential {
     /// Google has no such complaint.
     package func renewedTooOften() {}
 
-    /// An operator has mended the account.
-    package func mended() {
-        self.state.withLock { state in
-            state.policy.mended()
-            state.pausedAt = nil
-        }
-    }
+    package func mended() { self.state.withLock { $0.policy.mended() } }
 
     private func answer(
         on eventLoop: any EventLoop,
@@ -110,9 +97,7 @@ package final class FCMCredential: ProviderCredential {
         case .fetch: return Step(fetches: true)
         case .wait: return Step()
         case .waitAndFetch(let time): return Step(grant: .unavailable(askAgainAt: time))
-        case .pause(let alarm):
-            state.pausedAt = state.pausedAt ?? now
-            return Step(grant: .paused(detail: Self.text(alarm)))
+        case .pause(let alarm): return Step(grant: .paused(detail: Self.text(alarm)))
         }
     }
 

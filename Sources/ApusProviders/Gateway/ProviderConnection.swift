@@ -10,10 +10,8 @@ final class ProviderConnection: HTTP2ClientDelegate {
     private let gateway: ProviderGateway
     private(set) var handler: HTTP2ClientHandler?
     private var slots: RequestSlots
-    /// What the peer's GOAWAY says is wrong with us; what it refused is told so.
-    var verdict: Misconfiguration?
-    /// The peer's word for that.
-    var verdictWord = ""
+    /// What the peer's GOAWAY says is wrong with us, in its word; what it refused is told so.
+    var verdict: String?
     /// Whether anything was heard since the gateway last looked.
     var wasHeard = true
     /// When the gateway found last that something had been heard.

@@ -10,6 +10,8 @@ package protocol ProviderCredential: AnyObject, Sendable {
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
     /// The provider says that there are too many new ones: none for a while.
     func renewedTooOften()
+    /// The account, key or clock may have been mended: the next question is answered as if nothing had been refused.
+    func mended()
     /// When what is sent with now expires; nil: there is nothing, or it does not.
     var expiresAt: UnixMilliseconds? { get }
 }

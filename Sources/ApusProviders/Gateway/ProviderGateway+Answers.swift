@@ -77,10 +77,10 @@ extension ProviderGateway {
         case .staleCredential:
             // After ExpiredProviderToken a connection to APNs stays unusable.
             if self.configuration.provider == .apns { self.retire(connection) }
-            guard self.heldUntil == nil else { return .misconfigured(.credential) }
+            guard !self.isHeld else { return .misconfigured(.credential) }
             // A certificate cannot be renewed by us.
             guard !self.isCertified else {
-                self.holdOff(because: word)
+                self.hold(for: word)
                 return .misconfigured(.credential)
             }
             if request.credential == self.authorizationNumber { self.renew() }
@@ -91,11 +91,11 @@ extension ProviderGateway {
             if self.configuration.provider == .apns { self.retire(connection) }
         case .wrongConnection: self.retire(connection)
         case .credential:
+            self.hold(for: word)
             if self.configuration.provider == .apns { self.retire(connection) }
-            self.holdOff(because: word)
         // A connection knows the team's apps as they were when it was made.
         case .route: self.retireIfOld(connection)
-        case .unclear, .partnerCredential: break
+        case .forbidden, .unclear, .partnerCredential: break
         }
         return .misconfigured(what)
     }
@@ -106,12 +106,12 @@ extension ProviderGateway {
         self.counts.turnedAway += 1
         self.turnedAwayInARow += 1
         let outcome: DeliveryOutcome =
-            if let verdict = connection.verdict {
-                .misconfigured(verdict)
+            if connection.verdict != nil {
+                .misconfigured(.credential)
             } else {
                 .deferred(Deferral(.connection, isFree: true))
             }
-        let reason = connection.verdict == nil ? "refused stream" : connection.verdictWord
+        let reason = connection.verdict ?? "refused stream"
         self.tell(request.tag, outcome, ProviderAnswer(startedAt: request.startedAt, reason: reason))
         if self.turnedAwayInARow >= Self.turnedAwayMax {
             self.turnedAwayInARow = 0
@@ -150,14 +150,12 @@ extension ProviderGateway {
                 metadata: ["host": "\(self.configuration.host)", "code": "\(code)", "reason": "\(word ?? "-")"],
             )
         // Of a token that was replaced since, nothing is to be done but to connect anew.
-        case .misconfigured(.staleCredential, _) where !self.isCertified && self.heldUntil == nil:
+        case .misconfigured(.staleCredential, _) where !self.isCertified && !self.isHeld:
             if connection.openedWith == self.authorizationNumber { self.renew() }
         case .misconfigured(.renewedTooOften, _): self.credential.renewedTooOften()
-        case .misconfigured(let what, let word):
-            connection.verdict = what
-            connection.verdictWord = word
-            self.holdOff(because: word)
-            self.pool.hold(until: Self.now() &+ UInt64(self.configuration.holdOff.nanoseconds))
+        case .misconfigured(_, let word):
+            connection.verdict = word
+            self.hold(for: word)
         }
         self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
         self.openConnections()

@@ -46,7 +46,7 @@ extension ProviderGateway {
             connections: self.pool.census,
             isBackingOff: self.phase == .running && self.attemptTimerAt != .max,
             hasCredential: self.hasCredential,
-            isHeldOff: self.heldUntil != nil,
+            isHeld: self.isHeld,
             counts: self.countsSoFar,
         )
     }
@@ -63,7 +63,7 @@ extension ProviderGateway {
     // MARK: Opening
 
     func openConnections() {
-        guard self.phase == .running else { return }
+        guard self.phase == .running, !self.isHeld else { return }
         switch self.pool.nextStep(now: Self.now()) {
         case .rest: break
         case .wait(let time):
@@ -200,8 +200,7 @@ extension ProviderGateway {
             if now &- connection.heardAt >= UInt64(silence.nanoseconds) { self.ping(connection) }
         }
         if let place = self.pool.takeIdle(now: now) { self.connections[place]?.handler?.startDraining() }
-        if let heldUntil, now >= heldUntil { self.endHoldOff() }
-        if let askAgainAt, self.clock.now() >= askAgainAt { self.askForCredential() }
+        if !self.isHeld, let askAgainAt, self.clock.now() >= askAgainAt { self.askForCredential() }
         self.openConnections()
     }
 

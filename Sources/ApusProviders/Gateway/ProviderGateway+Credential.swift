@@ -39,7 +39,7 @@ extension ProviderGateway {
             case .success(.paused(let detail)):
                 self.authorization = nil
                 self.isCertified = false
-                self.holdOff(because: detail)
+                self.hold(for: detail)
             case .failure(let error):
                 self.logger.error("no credential", metadata: ["error": "\(error)"])
                 self.askAgainAt = self.clock.now().advanced(byMilliseconds: 1_000)
@@ -56,24 +56,26 @@ extension ProviderGateway {
         self.roomMayHaveChanged()
     }
 
-    /// The provider does not take our credential: answers everything here for a while instead of storming it.
-    func holdOff(because reason: String) {
-        guard self.phase == .running else { return }
-        if self.heldUntil == nil {
-            self.logger.error(
-                "the provider refuses our credential",
-                metadata: ["host": "\(self.configuration.host)", "reason": "\(reason)"],
-            )
-        }
-        self.heldUntil = Self.now() &+ UInt64(self.configuration.holdOff.nanoseconds)
+    /// The provider does not take our credential: nothing more goes out, and no connection is made that would end the same way.
+    func hold(for word: String) {
+        guard self.phase == .running, !self.isHeld else { return }
+        self.logger.error(
+            "the provider refuses our credential",
+            metadata: ["host": "\(self.configuration.host)", "reason": "\(word)"],
+        )
+        self.isHeld = true
         self.pool.doubt()
-        self.roomMayHaveChanged()
+        self.delegate?.gateway(self, heldFor: word)
     }
 
-    func endHoldOff() {
-        self.heldUntil = nil
-        self.pool.doubt()
+    /// Somebody has mended what the provider refused, or wants to know whether it is mended: requests go out again, one at first.
+    package func mended() {
+        self.eventLoop.preconditionInEventLoop()
+        guard self.isHeld else { return }
+        self.isHeld = false
+        self.credential.mended()
         if !self.hasCredential { self.askForCredential() }
+        self.openConnections()
         self.roomMayHaveChanged()
     }
 }

@@ -15,6 +15,8 @@ package protocol ProviderGatewayDelegate: AnyObject {
     )
     /// There is room after it was denied, or after a request was handed back that may go again at once.
     func gatewayHasRoom(_ gateway: ProviderGateway)
+    /// The provider does not take our credential, in that word: nothing goes out before ``ProviderGateway/mended()``.
+    func gateway(_ gateway: ProviderGateway, heldFor word: String)
     /// A connection was made: how long name look-up, TCP and TLS took together, and TLS alone, in nanoseconds.
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64)
     /// The provider answered a PING: after how long, in nanoseconds.
@@ -67,8 +69,8 @@ package final class ProviderGateway {
     var authorizationNumber: UInt32 = 0
     var isAsking = false
     var askAgainAt: UnixMilliseconds?
-    /// Until then everything is answered with `misconfigured`.
-    var heldUntil: UInt64?
+    /// Whether nothing goes out before somebody says that our set-up is mended.
+    var isHeld = false
 
     private let requestNanoseconds: UInt64
     private var localAnswers: [LocalAnswer] = []
@@ -131,16 +133,16 @@ package final class ProviderGateway {
     @inline(__always)
     var hasCredential: Bool { self.authorization != nil || self.isCertified }
 
+    @inline(__always)
+    private var canSend: Bool { !self.isHeld && self.hasCredential && self.phase == .running }
+
     /// Requests on the wire.
     package var inFlight: Int { self.pool.census.inFlight }
 
     /// Whether a request of that lane would be taken now. After a no, the delegate hears when there is room.
     @inline(__always)
     package func hasRoom(_ lane: Lane) -> Bool {
-        if self.heldUntil == nil, self.hasCredential, self.phase == .running, self.pool.choose(lane) != nil {
-            return true
-        }
-        if self.takesLocally { return true }
+        if self.canSend, self.pool.choose(lane) != nil { return true }
         self.deny(lane)
         return false
     }
@@ -162,11 +164,7 @@ package final class ProviderGateway {
         lane: Lane,
         now: UInt64 = NIODeadline.now().uptimeNanoseconds,
     ) -> Bool {
-        if self.takesLocally {
-            self.answerLocally(tag, .misconfigured(.credential), "the provider refuses the credential", now)
-            return true
-        }
-        guard self.heldUntil == nil, self.hasCredential, self.phase == .running else {
+        guard self.canSend else {
             self.deny(lane)
             return false
         }
@@ -234,11 +232,9 @@ package final class ProviderGateway {
         self.isRoomScheduled = true
         self.eventLoop.assumeIsolated().execute {
             self.isRoomScheduled = false
-            guard self.phase == .running else { return }
-            let isAble = self.takesLocally || self.heldUntil == nil && self.hasCredential
-            guard isAble else { return }
-            let express = self.deniedExpress && (self.takesLocally || self.pool.choose(.express) != nil)
-            let bulk = self.deniedBulk && (self.takesLocally || self.pool.choose(.bulk) != nil)
+            guard self.canSend else { return }
+            let express = self.deniedExpress && self.pool.choose(.express) != nil
+            let bulk = self.deniedBulk && self.pool.choose(.bulk) != nil
             guard express || bulk else { return }
             if express { self.deniedExpress = false }
             if bulk { self.deniedBulk = false }
@@ -247,11 +243,6 @@ package final class ProviderGateway {
     }
 
     // MARK: Answers
-
-    /// Whether requests are answered here.
-    private var takesLocally: Bool {
-        self.heldUntil != nil && self.phase == .running && self.localAnswers.count < Self.localAnswersMax
-    }
 
     private func answerLocally(_ tag: UInt64, _ outcome: DeliveryOutcome, _ reason: StaticString, _ now: UInt64) {
         self.counts.answeredLocally += 1

@@ -33,8 +33,6 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var backoff: ConnectBackoff
     /// One request at a time on a new connection until the first was answered (APNs).
     package var startsWithOneStream: Bool
-    /// How long everything is answered with `misconfigured` after the provider refused our credential.
-    package var holdOff: TimeAmount
     /// How often connections are looked after.
     package var housekeeping: TimeAmount
     /// Requests in a row without an answer after which a connection is closed.
@@ -64,7 +62,6 @@ package struct ProviderGatewayConfiguration: Sendable {
         self.idleClose = .minutes(5)
         self.backoff = ConnectBackoff()
         self.startsWithOneStream = provider == .apns
-        self.holdOff = .seconds(10)
         self.housekeeping = .seconds(1)
         self.timeoutsMax = 10
         self.mappingAge = .minutes(1)
@@ -90,13 +87,13 @@ package struct ProviderGatewayStatus: Hashable, Sendable {
     package var isBackingOff = false
     /// Whether there is a credential to send with.
     package var hasCredential = false
-    /// Whether everything is answered with `misconfigured` now.
-    package var isHeldOff = false
+    /// Whether nothing goes out because the provider refuses the credential.
+    package var isHeld = false
     /// What has happened so far.
     package var counts = ProviderGatewayCounts()
 
     /// Whether a request would go out at once.
-    package var isReady: Bool { self.hasCredential && !self.isHeldOff && self.connections.open > 0 }
+    package var isReady: Bool { self.hasCredential && !self.isHeld && self.connections.open > 0 }
 }
 
 /// What has happened at a gateway since its start.

@@ -18,6 +18,7 @@ package final class SingleRequest: ProviderGatewayDelegate {
     private let token: [UInt8]
     private let promise: EventLoopPromise<Answer>
     private var isAnswered = false
+    private var isUnderWay = false
 
     private init(
         _ gateway: ProviderGateway,
@@ -60,9 +61,9 @@ package final class SingleRequest: ProviderGatewayDelegate {
     }
 
     private func submit() {
-        guard !self.isAnswered, self.gateway.hasRoom(.express) else { return }
+        guard !self.isAnswered, !self.isUnderWay, self.gateway.hasRoom(.express) else { return }
         let token = self.token
-        _ = self.gateway.submit(self.message, token: token.span, id: nil, tag: 0, lane: .express)
+        self.isUnderWay = self.gateway.submit(self.message, token: token.span, id: nil, tag: 0, lane: .express)
     }
 
     private func end(_ outcome: DeliveryOutcome, _ reason: String, status: Int = 0) {
@@ -73,12 +74,18 @@ package final class SingleRequest: ProviderGatewayDelegate {
 
     package func gatewayHasRoom(_ gateway: ProviderGateway) { self.submit() }
 
+    package func gateway(_ gateway: ProviderGateway, heldFor word: String) {
+        // What is on the wire has an answer of its own.
+        if !self.isUnderWay { self.end(.misconfigured(.credential), word) }
+    }
+
     package func gateway(
         _ gateway: ProviderGateway,
         answered tag: UInt64,
         _ outcome: DeliveryOutcome,
         _ answer: ProviderAnswer,
     ) {
+        self.isUnderWay = false
         if case .deferred(let deferral) = outcome, deferral.isFree { return self.submit() }
         self.end(outcome, answer.reason(), status: answer.status)
     }

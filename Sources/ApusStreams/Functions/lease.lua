@@ -14,8 +14,8 @@
 --       now, 5 permits for the time until the next call, 6 permits in hand, 7 permits used since the last call,
 --       8 refusals that meant the whole project since the last call, 9 ms to stop for ('0' go on), 10 ms after which the limiter is
 --       forgotten ('0' never), 11 the time in microseconds ('' this server's), 12 what the provider calls wrong with our set-up: stops
---       the route until an operator lets it go on ('' nothing), 13 what the provider's own partner calls wrong: only noted ('-' nothing
---       any more, '' no news)
+--       the route until it is mended ('' nothing), 13 what the provider's own partner calls wrong: only noted ('-' nothing
+--       any more, '' no news), 14 of what kind 12 is: 'fault' or 'credential'
 -- Returns: {permits (-1 no limit), 1 paused or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
 --           level in millionths}
 local LEASE_BURST_US = 40000 -- what the bucket holds, beside the permits in hand
@@ -190,7 +190,7 @@ redis.register_function{function_name = 'apus1_lease', flags = {'allow-oom'}, ca
         local time = redis.call('TIME')
         now = tonumber(time[1]) * 1000000 + tonumber(time[2])
     end
-    if (args[12] or '') ~= '' and redis.call('HSETNX', key, 'paused', 'fault') == 1 then
+    if (args[12] or '') ~= '' and redis.call('HSETNX', key, 'paused', args[14]) == 1 then
         redis.call('HSET', key, 'paused_for', args[12])
     end
     if args[13] == '-' then

@@ -40,23 +40,24 @@ import Testing
     @Test func `A fault of the route holds everything until Redis knows of it, and a lease says how the route stands`()
     {
         var permits = self.leased(nil)
-        permits.heard(fault: "BadTopic")
+        let fault = RouteFault(.setUp, "BadTopic")
+        permits.heard(fault)
         #expect(permits.available(.express, now: 0) == 0 && permits.hold(.bulk, now: 0) == .paused)
         #expect(permits.isClosed(now: 0) && permits.hasNews)
         // A lease that was asked for before knows nothing of it.
         permits.granted(Lease(permits: nil), askedAt: 0, now: Self.beat)
         #expect(permits.available(.bulk, now: Self.beat) == 0)
         let lost = permits.request(waiting: 5, now: Self.beat)
-        #expect(lost.fault == "BadTopic" && !permits.hasNews)
+        #expect(lost.fault == fault && !permits.hasNews)
         permits.failed(lost)
         #expect(permits.hasNews && permits.isClosed(now: 5 * Self.second))
         let told = permits.request(waiting: 5, now: 2 * Self.beat)
-        #expect(told.fault == "BadTopic")
+        #expect(told.fault == fault)
         var paused = Lease(permits: nil)
         paused.isPaused = true
         permits.granted(paused, askedAt: 2 * Self.beat, now: 2 * Self.beat)
         #expect(permits.available(.bulk, now: 2 * Self.beat) == 0 && !permits.hasNews)
-        #expect(permits.request(waiting: 5, now: 3 * Self.beat).fault == "")
+        #expect(permits.request(waiting: 5, now: 3 * Self.beat).fault == nil)
         // An operator has let it go on.
         permits.granted(Lease(permits: nil), askedAt: 3 * Self.beat, now: 3 * Self.beat)
         #expect(permits.available(.bulk, now: 3 * Self.beat) == .max)

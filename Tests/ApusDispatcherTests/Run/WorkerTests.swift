@@ -105,21 +105,24 @@ import Testing
         }
     }
 
-    @Test func `D7 A topic that is wrong for everybody stops the route; everybody gets it when the route goes on`()
-        async throws
-    {
-        let told = Mutex<[String]>([])
+    @Test(arguments: [("BadTopic", 400, RouteFault.Kind.setUp), ("InvalidProviderToken", 403, .credential)])
+    func `D7 D12 What is wrong for everybody stops the route; everybody gets it when the route goes on`(
+        word: String,
+        status: Int,
+        kind: RouteFault.Kind,
+    ) async throws {
+        let told = Mutex<[RouteFault]>([])
         let leases = ScriptedLeases { request, _ in
             var lease = Lease(permits: nil)
             lease.isPaused = told.withLock { told in
-                if !request.fault.isEmpty { told.append(request.fault) }
+                if let fault = request.fault { told.append(fault) }
                 return !told.isEmpty
             }
             return lease
         }
         try await WorkerStage.with(leases) { stage in
             var plan = FaultPlan()
-            plan.apns.reasons = [ReasonRate("BadTopic", 1)]
+            plan.apns.reasons = [ReasonRate(word, 1)]
             stage.simulator.setFaults(plan)
             let token = try await stage.worker.start(try stage.plan(1_000))
             try await eventually("Redis is told", timeout: .seconds(60)) { told.withLock { !$0.isEmpty } }
@@ -129,9 +132,9 @@ import Testing
             let update = try await stage.worker.update(late)
             #expect(update.unsent == [0, 1, 2, 3, 4] && update.isFinished)
             try await stage.worker.remove(late)
-            let refused = stage.simulator.ledger.snapshot.summary.count(.apns, status: 400)
+            let refused = stage.simulator.ledger.snapshot.summary.count(.apns, status: status)
             // Until the first answer a connection to Apple has one request on the wire.
-            #expect((1...8).contains(refused) && Set(told.withLock { $0 }) == ["BadTopic"])
+            #expect((1...8).contains(refused) && Set(told.withLock { $0 }) == [RouteFault(kind, word)])
             stage.simulator.clearFaults()
             leases.answer { _, _ in Lease(permits: nil) }
             #expect(try await stage.follow(token) == [.accepted: 1_000])

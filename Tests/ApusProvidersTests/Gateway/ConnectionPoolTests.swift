@@ -260,11 +260,9 @@ import Testing
         }
     }
 
-    @Test("a held pool waits, and a draining one opens nothing")
-    func holdAndDrain() {
+    @Test("a draining pool opens nothing")
+    func drain() {
         var pool = self.pool()
-        pool.hold(until: 500)
-        #expect(pool.nextStep(now: 0) == .wait(until: 500))
         #expect(pool.nextStep(now: 500) == .connect(0))
         pool.connected(0, streamsMax: 1, now: 500)
         pool.drain()

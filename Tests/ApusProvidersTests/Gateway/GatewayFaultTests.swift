@@ -109,14 +109,15 @@ import Testing
             )
         }
         let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 2_000)
-        try await gateway.finished.get()
+        try await gateway.until { $0.gateway.status.isHeld && $0.isExact }
         try await gateway.look { traffic in
-            #expect(traffic.count(.misconfigured(.credential)) == 2_000)
-            #expect(traffic.isExact)
-            #expect(traffic.gateway.status.isHeldOff)
-            #expect(traffic.gateway.status.counts.attempts <= 3)
-            #expect(traffic.gateway.status.counts.submitted <= 3)
+            #expect(traffic.holds == ["BadCertificateEnvironment"] && traffic.submissions < 4)
+            #expect(traffic.count(.misconfigured(.credential)) == traffic.submissions)
+            #expect(!traffic.gateway.hasRoom(.express) && !traffic.submit(3_000))
         }
+        // No further attempt is planned.
+        try await gateway.until { !$0.gateway.status.isBackingOff }
+        #expect(try await gateway.look { $0.gateway.status.counts.attempts } <= 3)
         try await gateway.drain()
         try await provider.stop()
     }

@@ -86,7 +86,7 @@ import Testing
         try await gateway.finished.get()
         try await gateway.look { traffic in
             #expect(traffic.count(.accepted) == 100 && traffic.isExact)
-            #expect(!traffic.gateway.status.isHeldOff)
+            #expect(!traffic.gateway.status.isHeld)
         }
         #expect(store.writes.count == 1)
         #expect(seen.withLock { $0.count } == 2)
@@ -109,7 +109,7 @@ import Testing
         try await gateway.finished.get()
         try await gateway.look { traffic in
             #expect(traffic.count(.accepted) == 100 && traffic.isExact)
-            #expect(!traffic.gateway.status.isHeldOff)
+            #expect(!traffic.gateway.status.isHeld)
         }
         #expect(credential.rejections.count == 0)
         try await gateway.drain()

@@ -28,6 +28,8 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var answers = 0
     private(set) var freeDeferrals = 0
     private(set) var inFlightMax = 0
+    /// Why nothing goes out any more, each time that it was told.
+    private(set) var holds: [String] = []
     /// What it was told of its connections, in nanoseconds.
     private(set) var connects: [(all: Int64, handshake: Int64)] = []
     private(set) var pings: [Int64] = []
@@ -109,6 +111,8 @@ final class Traffic: ProviderGatewayDelegate {
     }
 
     func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) { self.pings.append(nanoseconds) }
+
+    func gateway(_ gateway: ProviderGateway, heldFor word: String) { self.holds.append(word) }
 
     func gatewayHasRoom(_ gateway: ProviderGateway) {
         if self.isSubmitting { self.isReentrant = true }
@@ -217,6 +221,8 @@ final class FixedCredential: ProviderCredential {
     }
 
     func renewedTooOften() {}
+
+    func mended() {}
 
     var expiresAt: UnixMilliseconds? { nil }
 }
