@@ -248,6 +248,9 @@ public struct Notification: Hashable, Sendable {
     public var fcmWebpushStyle: FCMStyle = .notification
     /// FCM's analytics label.
     public var analyticsLabel: String = ""
+    /// A JSON object merged last into FCM's `apns`, after ``apnsJSON`` has been merged into its payload. It has the members `headers`,
+    /// `payload`, `fcm_options` and `live_activity_token`; direct APNs knows nothing of it.
+    public var fcmAPNsJSON: String = ""
 
     /// An alert that says nothing yet.
     public init() {}

@@ -136,6 +136,7 @@ struct Limit: Sendable, CustomTestStringConvertible {
         Self.notification([36], max: Limits.jsonOverrideBytesMax, "android_json"),
         Self.notification([37], max: Limits.jsonOverrideBytesMax, "webpush_json"),
         Self.notification([41], max: Self.short, "analytics_label"),
+        Self.notification([42], max: Limits.jsonOverrideBytesMax, "fcm_apns_json"),
         Self.arguments(6, "title_loc_args"),
         Self.arguments(8, "subtitle_loc_args"),
         Self.arguments(10, "body_loc_args"),

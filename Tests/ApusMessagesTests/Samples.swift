@@ -73,6 +73,7 @@ enum Samples {
         notification.fcmAPNsStyle = .data
         notification.fcmWebpushStyle = .data
         notification.analyticsLabel = "label"
+        notification.fcmAPNsJSON = #"{"headers":{}}"#
         return notification
     }
 

@@ -296,6 +296,21 @@ struct FCMRendererTests {
                     == "invalid_value notification.android_json.notification.color"
             )
         }
+        let labels = ["", "a b", String(repeating: "a", count: 51)]
+        for label in labels {
+            let options = "{\"fcm_options\":{\"analytics_label\":\"\(label)\"}}"
+            #expect(
+                field { $0.androidJSON = options }
+                    == "invalid_value notification.android_json.fcm_options.analytics_label"
+            )
+            #expect(
+                field { $0.webpushJSON = options }
+                    == "invalid_value notification.webpush_json.fcm_options.analytics_label"
+            )
+        }
+        let longest = "{\"fcm_options\":{\"analytics_label\":\"\(String(repeating: "~", count: 50))\"}}"
+        #expect(field { $0.androidJSON = longest } == "sent")
+        #expect(field { $0.webpushJSON = longest } == "sent")
         #expect(field { $0.image = "http://example.com/" } == "invalid_value notification.image")
         #expect(
             field { $0.webpushJSON = #"{"fcm_options":{"link":"http://example.com"}}"# }

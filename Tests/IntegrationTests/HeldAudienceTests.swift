@@ -103,6 +103,36 @@ import Testing
         }
     }
 
+    @Test func `What is said for FCM's apns block reaches FCM, and a Live Activity's token goes to one device alone`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            let seen = SeenBodies()
+            fleet.simulator.watch { seen.add($0) }
+            let block =
+                #"{"live_activity_token":"ab12","headers":{"apns-priority":"5"},"#
+                + #""payload":{"aps":{"event":"update","content-state":{"score":1}}},"#
+                + #""fcm_options":{"analytics_label":"match"}}"#
+            let address = Target.addresses([Address(provider: .fcm, token: "device:of-ada")])
+            try await fleet.send(address, id: "activity", lane: .express) { $0.notification.fcmAPNsJSON = block }
+            try await self.expectOne(.accepted, of: "activity", fleet)
+            let apple = seen.apple["device:of-ada"]
+            #expect(apple?["live_activity_token"] == "ab12")
+            #expect(apple?["headers"] == ["apns-push-type": "liveactivity", "apns-priority": "5"])
+            #expect(apple?["payload"]?["aps"]?["event"] == "update")
+            #expect(apple?["fcm_options"] == ["analytics_label": "match"])
+            try await fleet.send(.fcmTopic("news"), id: "many") { $0.notification.fcmAPNsJSON = block }
+            try await eventually("an audience is refused") {
+                try await fleet.receipts(of: "many").first?.problem?.field
+                    == "notification.fcm_apns_json.live_activity_token"
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     private static var activity: Notification {
         var notification = Notification()
         notification.kind = .liveActivity
@@ -117,13 +147,19 @@ import Testing
 private final class SeenBodies: Sendable {
     private let found = Mutex<Set<String>>([])
 
+    private let blocks = Mutex<[String: JSONValue]>([:])
+
     var targets: Set<String> { self.found.withLock { $0 } }
+
+    /// What was said for Apple, by token.
+    var apple: [String: JSONValue] { self.blocks.withLock { $0 } }
 
     func add(_ request: SeenRequest) {
         guard let message = (try? JSONValue(parsing: request.body, bytesMax: 1 << 16))?["message"] else { return }
         for name in ["token", "fid"] {
             guard let text = message[name]?.string else { continue }
             _ = self.found.withLock { $0.insert("\(name):\(text)") }
+            if let apple = message["apns"] { self.blocks.withLock { $0[text] = apple } }
         }
     }
 }

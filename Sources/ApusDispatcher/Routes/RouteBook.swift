@@ -164,6 +164,7 @@ struct RouteBook: Sendable {
                     .map { message throws(Problem) in try .fcm(message, project: project, authority: authority) }
             }
             let target = try FCMTarget(command.target)
+            try FCMAPNsRules.checkRecipients(notification, of: command.target)
             let written = try messages(target)
             return RouteContext(
                 route: entry.route,

@@ -31,6 +31,7 @@ extension Notification: @unsafe PackedPart {
         self.androidJSON = unsafe Unpack.text(notification.android_json)
         self.webpushJSON = unsafe Unpack.text(notification.webpush_json)
         self.analyticsLabel = unsafe Unpack.text(notification.analytics_label)
+        self.fcmAPNsJSON = unsafe Unpack.text(notification.fcm_apns_json)
         self.titleLocArgs = unsafe Unpack.texts(notification.title_loc_args, notification.n_title_loc_args)
         self.subtitleLocArgs = unsafe Unpack.texts(notification.subtitle_loc_args, notification.n_subtitle_loc_args)
         self.bodyLocArgs = unsafe Unpack.texts(notification.body_loc_args, notification.n_body_loc_args)
@@ -84,6 +85,7 @@ extension Notification: @unsafe PackedPart {
         unsafe packed.pointee.android_json = try unsafe Pack.text(self.androidJSON, arena)
         unsafe packed.pointee.webpush_json = try unsafe Pack.text(self.webpushJSON, arena)
         unsafe packed.pointee.analytics_label = try unsafe Pack.text(self.analyticsLabel, arena)
+        unsafe packed.pointee.fcm_apns_json = try unsafe Pack.text(self.fcmAPNsJSON, arena)
         unsafe packed.pointee.n_title_loc_args = self.titleLocArgs.count
         unsafe packed.pointee.title_loc_args = try unsafe Pack.texts(self.titleLocArgs, arena)
         unsafe packed.pointee.n_subtitle_loc_args = self.subtitleLocArgs.count
@@ -135,6 +137,7 @@ extension Notification: @unsafe PackedPart {
         try Check.text(self.androidJSON, "android_json", bytesMax: Limits.jsonOverrideBytesMax)
         try Check.text(self.webpushJSON, "webpush_json", bytesMax: Limits.jsonOverrideBytesMax)
         try Check.text(self.analyticsLabel, "analytics_label", bytesMax: Limits.nameBytesMax)
+        try Check.text(self.fcmAPNsJSON, "fcm_apns_json", bytesMax: Limits.jsonOverrideBytesMax)
         try Check.texts(
             self.titleLocArgs,
             "title_loc_args",

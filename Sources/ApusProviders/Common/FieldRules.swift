@@ -105,11 +105,11 @@ package enum FieldRules {
         let valid = label.utf8.allSatisfy { byte in
             (0x61...0x7a).contains(byte | 0x20) || (0x30...0x39).contains(byte) || known.contains(byte)
         }
-        guard valid, label.utf8.count <= Self.analyticsLabelBytesMax else {
+        guard valid, (1...Self.analyticsLabelBytesMax).contains(label.utf8.count) else {
             throw Problem(
                 .invalid,
                 field,
-                "must be at most \(Self.analyticsLabelBytesMax) of the characters a-z, A-Z, 0-9, '-', '_', '.', '~' and '%'",
+                "must be 1 to \(Self.analyticsLabelBytesMax) of the characters a-z, A-Z, 0-9, '-', '_', '.', '~' and '%'",
             )
         }
     }

@@ -120,9 +120,15 @@ struct FCMPlatforms {
     }
 
     /// `apns`; nil for a call, which Apple takes at a PushKit token only.
-    func apns(override: JSONObject?) throws(Problem) -> JSONObject? {
+    ///
+    /// - Parameters:
+    ///   - override: merged into the payload.
+    ///   - block: merged into all of it, last. With a Live Activity's token in it, the headers are those of a Live Activity.
+    func apns(override: JSONObject?, block: JSONObject?) throws(Problem) -> JSONObject? {
         guard self.notification.kind != .voip else { return nil }
-        let isSilent = self.notification.kind == .background || self.notification.fcmAPNsStyle == .data
+        let isActivity = block?["live_activity_token"]?.isNull == false
+        let isSilent =
+            !isActivity && (self.notification.kind == .background || self.notification.fcmAPNsStyle == .data)
         var payload: JSONObject
         if isSilent {
             payload = ["aps": ["content-available": 1]]
@@ -133,7 +139,7 @@ struct FCMPlatforms {
             let aps = try APNsPayload.aps(
                 self.notification,
                 dueAt: self.context.dueAt,
-                withAlert: !self.isShared || self.needsOwnAlert || override != nil,
+                withAlert: !self.isShared || self.needsOwnAlert || override != nil || block?["payload"] != nil,
             )
             payload = aps.isEmpty ? [:] : ["aps": .object(aps)]
         }
@@ -142,11 +148,17 @@ struct FCMPlatforms {
             merged.merge(.object(override))
             payload = merged.object ?? payload
         }
-        var apns: JSONObject = ["headers": .object(self.apnsHeaders(isSilent: isSilent))]
+        let headers = self.apnsHeaders(isActivity ? .liveactivity : isSilent ? .background : .alert)
+        var apns: JSONObject = ["headers": .object(headers)]
         if !payload.isEmpty { apns["payload"] = .object(payload) }
         if !isSilent, !self.isShared, !self.notification.image.isEmpty {
             apns["fcm_options"] = ["image": .string(self.notification.image)]
         }
+        guard let block else { return apns }
+        var merged = JSONValue.object(apns)
+        merged.merge(.object(block))
+        apns = merged.object ?? apns
+        try FCMAPNsRules.checkFinished(apns, isSilent: isSilent)
         return apns
     }
 
@@ -157,12 +169,13 @@ struct FCMPlatforms {
             || !self.notification.launchImage.isEmpty
     }
 
-    private func apnsHeaders(isSilent: Bool) -> JSONObject {
+    private func apnsHeaders(_ pushType: APNsPushType) -> JSONObject {
+        let isSilent = pushType == .background
         // Data-only messages to iOS must use priority 5.
         let priority =
             isSilent ? APNsPriority.consideringDevicePower : self.notification.priority.map { APNsPriority($0) }
         var headers: JSONObject = [
-            "apns-push-type": isSilent ? "background" : "alert",
+            "apns-push-type": .string(pushType.rawValue),
             "apns-priority": .string(String((priority ?? .immediately).rawValue)),
         ]
         if let expiry = self.notification.expiry {
@@ -170,7 +183,7 @@ struct FCMPlatforms {
             headers["apns-expiration"] = .string(expiry.isOneAttempt ? "0" : String(deadline))
         }
         if let collapseID = self.notification.collapseID(of: self.context.send),
-            !isSilent || !self.notification.collapseKey.isEmpty
+            pushType == .alert || !self.notification.collapseKey.isEmpty
         {
             headers["apns-collapse-id"] = .string(collapseID)
         }

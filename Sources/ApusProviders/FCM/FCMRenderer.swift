@@ -8,7 +8,7 @@ package enum FCMRenderer {
     /// Checks every rule and writes every language.
     ///
     /// `android_json`, `apns_json` and `webpush_json` are merged last (RFC 7396) into `android`, into the payload of `apns`,
-    /// and into `webpush`. Sizes are checked on the finished message.
+    /// and into `webpush`; `fcm_apns_json` into `apns` after that. Sizes are checked on the finished message.
     ///
     /// - Parameter validateOnly: FCM checks everything and delivers nothing.
     package static func render(
@@ -47,11 +47,14 @@ package enum FCMRenderer {
         let android: JSONObject?
         let apns: JSONObject?
         let webpush: JSONObject?
+        let apnsBlock: JSONObject?
 
         init(_ notification: Notification) throws(Problem) {
             self.android = try FieldRules.jsonObject(notification.androidJSON, "notification.android_json")
             self.apns = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
             self.webpush = try FieldRules.jsonObject(notification.webpushJSON, "notification.webpush_json")
+            self.apnsBlock = try FieldRules.jsonObject(notification.fcmAPNsJSON, "notification.fcm_apns_json")
+            if let block = self.apnsBlock { try FCMAPNsRules.checkNames(block) }
         }
     }
 
@@ -67,7 +70,7 @@ package enum FCMRenderer {
         let android = Self.withSend(Self.merged(platforms.android, overrides.android), context)
         let webpush = Self.withSend(Self.merged(platforms.webpush, overrides.webpush), context)
         try FCMRules.checkFinished(android: android, webpush: webpush)
-        let apns = try platforms.apns(override: overrides.apns)
+        let apns = try platforms.apns(override: overrides.apns, block: overrides.apnsBlock)
 
         var message: JSONObject = [target.memberName: Self.value(of: target)]
         message["data"] = .object(platforms.data)
@@ -151,7 +154,9 @@ package enum FCMRenderer {
         case .topic, .condition: break
         }
         guard case .increment = notification.badge else { return places }
-        if overrides.apns?["aps"]?["badge"] == nil, message["apns"]?["payload"]?["aps"]?["badge"] != nil {
+        let isOwn =
+            overrides.apns?["aps"]?["badge"] != nil || overrides.apnsBlock?["payload"]?["aps"]?["badge"] != nil
+        if !isOwn, message["apns"]?["payload"]?["aps"]?["badge"] != nil {
             places.append(RenderedBody.Place(["message", "apns", "payload", "aps", "badge"], .badge))
         }
         let isCounted = message["android"]?["notification"]?["notification_count"] != nil

@@ -29,6 +29,13 @@ package enum FCMRules {
         case .complication, .fileProvider, .mdm, .location, .liveActivity, .pushToTalk, .widgets, .controls:
             throw Problem(.unsupported, "notification.kind", "goes to Apple only; FCM takes alert, background and voip")
         }
+        guard notification.kind != .voip || notification.fcmAPNsJSON.isEmpty else {
+            throw Problem(
+                .contradiction,
+                "notification.fcm_apns_json",
+                "goes with no call: Apple takes one at a PushKit token only, which FCM does not have",
+            )
+        }
         for key in notification.data.keys.sorted() {
             try Self.checkDataKey(key, FieldRules.path("notification.data", key))
         }
@@ -61,11 +68,19 @@ package enum FCMRules {
                 }
                 try FieldRules.link(text, "\(field).fcm_options.link")
             }
+            try Self.checkLabel(webpush["fcm_options"]?["analytics_label"], "\(field).fcm_options.analytics_label")
         }
+    }
+
+    /// A label in the publisher's own JSON.
+    static func checkLabel(_ label: JSONValue?, _ field: @autoclosure () -> String) throws(Problem) {
+        guard let label else { return }
+        try FieldRules.analyticsLabel(label.string ?? "", field())
     }
 
     private static func checkAndroid(_ android: JSONObject) throws(Problem) {
         let field = "notification.android_json"
+        try Self.checkLabel(android["fcm_options"]?["analytics_label"], "\(field).fcm_options.analytics_label")
         try Self.checkData(android["data"], "\(field).data")
         if let ttl = android["ttl"] { try Self.checkDuration(ttl, "\(field).ttl") }
         if let priority = android["priority"] {

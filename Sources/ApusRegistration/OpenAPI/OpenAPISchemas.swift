@@ -266,6 +266,11 @@ enum OpenAPISchemas {
             "apns_json": ["type": ["object", "string"]],
             "android_json": ["type": ["object", "string"]],
             "webpush_json": ["type": ["object", "string"]],
+            "analytics_label": ["type": "string"],
+            "fcm_apns_json": [
+                "type": ["object", "string"],
+                "description": "Merged last into FCM's apns: headers, payload, fcm_options, live_activity_token.",
+            ],
         ],
     ]
 

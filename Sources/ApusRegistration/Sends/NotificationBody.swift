@@ -97,6 +97,7 @@ struct NotificationBody {
         notification.apnsJSON = self.reader.jsonText("apns_json") ?? ""
         notification.androidJSON = self.reader.jsonText("android_json") ?? ""
         notification.webpushJSON = self.reader.jsonText("webpush_json") ?? ""
+        notification.fcmAPNsJSON = self.reader.jsonText("fcm_apns_json") ?? ""
     }
 
     private mutating func liveActivity() -> Notification.LiveActivity? {

@@ -566,7 +566,7 @@ const ProtobufCMessageDescriptor apus__v1__notification__data_entry__descriptor 
   (ProtobufCMessageInit) apus__v1__notification__data_entry__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__notification__field_descriptors[41] =
+static const ProtobufCFieldDescriptor apus__v1__notification__field_descriptors[42] =
 {
   {
     "kind",
@@ -1060,6 +1060,18 @@ static const ProtobufCFieldDescriptor apus__v1__notification__field_descriptors[
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "fcm_apns_json",
+    42,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__Notification, fcm_apns_json),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__notification__field_indices_by_name[] = {
   40,   /* field[40] = analytics_label */
@@ -1079,6 +1091,7 @@ static const unsigned apus__v1__notification__field_indices_by_name[] = {
   26,   /* field[26] = content_available */
   21,   /* field[21] = data */
   23,   /* field[23] = expires_at_ms */
+  41,   /* field[41] = fcm_apns_json */
   38,   /* field[38] = fcm_apns_style */
   39,   /* field[39] = fcm_webpush_style */
   31,   /* field[31] = filter_criteria */
@@ -1107,7 +1120,7 @@ static const unsigned apus__v1__notification__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__notification__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 41 }
+  { 0, 42 }
 };
 const ProtobufCMessageDescriptor apus__v1__notification__descriptor =
 {
@@ -1117,7 +1130,7 @@ const ProtobufCMessageDescriptor apus__v1__notification__descriptor =
   "Apus__V1__Notification",
   "apus.v1",
   sizeof(Apus__V1__Notification),
-  41,
+  42,
   apus__v1__notification__field_descriptors,
   apus__v1__notification__field_indices_by_name,
   1,  apus__v1__notification__number_ranges,

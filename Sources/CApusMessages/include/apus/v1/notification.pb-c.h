@@ -333,6 +333,10 @@ struct  Apus__V1__Notification
    * FCM
    */
   char *analytics_label;
+  /*
+   * A raw JSON object, merged last into FCM's `apns`: headers, payload, fcm_options, live_activity_token. Direct APNs knows nothing of it.
+   */
+  char *fcm_apns_json;
   Apus__V1__Notification__BadgeCase badge_case;
   union {
     /*
@@ -362,7 +366,7 @@ struct  Apus__V1__Notification
 };
 #define APUS__V1__NOTIFICATION__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__notification__descriptor) \
-    , APUS__V1__KIND__KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, (char *)protobuf_c_empty_string, 0,NULL, (char *)protobuf_c_empty_string, 0,NULL, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, NULL, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, APUS__V1__PRIORITY__PRIORITY_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, APUS__V1__INTERRUPTION_LEVEL__INTERRUPTION_LEVEL_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, NULL, 0,NULL, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__FCMSTYLE__FCM_STYLE_UNSPECIFIED, APUS__V1__FCMSTYLE__FCM_STYLE_UNSPECIFIED, APUS__V1__FCMSTYLE__FCM_STYLE_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__NOTIFICATION__BADGE__NOT_SET, {0}, APUS__V1__NOTIFICATION__EXPIRY__NOT_SET, {0}, APUS__V1__NOTIFICATION__RELEVANCE_PRESENCE__NOT_SET, {0} }
+    , APUS__V1__KIND__KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, (char *)protobuf_c_empty_string, 0,NULL, (char *)protobuf_c_empty_string, 0,NULL, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, NULL, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0,NULL, APUS__V1__PRIORITY__PRIORITY_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, APUS__V1__INTERRUPTION_LEVEL__INTERRUPTION_LEVEL_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, NULL, 0,NULL, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__FCMSTYLE__FCM_STYLE_UNSPECIFIED, APUS__V1__FCMSTYLE__FCM_STYLE_UNSPECIFIED, APUS__V1__FCMSTYLE__FCM_STYLE_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, APUS__V1__NOTIFICATION__BADGE__NOT_SET, {0}, APUS__V1__NOTIFICATION__EXPIRY__NOT_SET, {0}, APUS__V1__NOTIFICATION__RELEVANCE_PRESENCE__NOT_SET, {0} }
 
 
 /* Apus__V1__Sound methods */
