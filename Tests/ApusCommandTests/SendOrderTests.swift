@@ -53,13 +53,23 @@ import Testing
         )
     }
 
-    @Test func `No target, and two kinds of target, are refused`() {
+    @Test func `D72 No target, and any two kinds of target, are refused`() {
         #expect(self.misuse(self.order { _ in }).contains("whom is it for?"))
-        let two = self.order {
-            $0.topic = "news"
-            $0.everyone = true
+        let kinds: [(inout SendOrder) -> Void] = [
+            { $0.devices = ["d"] }, { $0.users = ["u"] }, { $0.addresses = ["fcm:t"] }, { $0.topic = "news" },
+            { $0.condition = "'a' in topics" }, { $0.audience = "locale == 'en'" }, { $0.everyone = true },
+            { $0.fcmTopic = "news" }, { $0.fcmCondition = "'a' in topics" },
+        ]
+        for (first, one) in kinds.enumerated() {
+            #expect(self.misuse(self.order(one)) == "")
+            for other in kinds[(first + 1)...] {
+                let two = self.order {
+                    one(&$0)
+                    other(&$0)
+                }
+                #expect(self.misuse(two).contains("exactly one kind"))
+            }
         }
-        #expect(self.misuse(two).contains("exactly one kind"))
     }
 
     @Test func `Nothing to send is refused`() {

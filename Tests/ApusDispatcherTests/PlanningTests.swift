@@ -151,6 +151,19 @@ import Testing
         }
     }
 
+    @Test func `D72 A command with two targets, or with none, is malformed and told where`() throws {
+        let head: [UInt8] = [0x12, 0x01, 0x61]
+        for (target, field) in [
+            ([0x22, 0x01, 0x61, 0x42, 0x01, 0x62], "target.fcm_topic"), ([], "target"),
+        ] as [([UInt8], String)] {
+            let bytes = head + [0x1a, UInt8(target.count)] + target + [0x22, 0x00]
+            guard case .refuse(.malformed, let problem, _, _) = IntakeDecision(message: bytes, now: self.now) else {
+                throw NotExpected()
+            }
+            #expect(problem.code == "malformed" && problem.field == field)
+        }
+    }
+
     @Test func `Each broken rule has its code`() throws {
         #expect(try self.code(self.decide(.topic("news"), { $0.app = "Shop!" })) == "invalid_app")
         #expect(try self.code(self.decide(.topic("news"), { $0.id = "a b" })) == "invalid_id")

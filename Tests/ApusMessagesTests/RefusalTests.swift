@@ -464,6 +464,54 @@ struct Refusal: Sendable, CustomTestStringConvertible {
     ])
     func contradictions(_ refusal: Refusal) { refusal.check() }
 
+    /// protobuf takes the last of a `oneof`, and protobuf-c does not tell that there were others.
+    @Test(arguments: [
+        Refusal(
+            "a token and a topic",
+            SendCommand.self,
+            Self.command(target: Wire.nested([1, 1], Wire.number(1, 2) + Wire.text(2, "t")) + Wire.text(8, "t")),
+            .malformed,
+            "target.fcm_topic"
+        ),
+        Refusal(
+            "a topic and users",
+            SendCommand.self,
+            Self.command(target: Wire.text(4, "t") + Wire.nested([3, 1], Array("u".utf8))),
+            .malformed,
+            "target.users"
+        ),
+        Refusal(
+            "two topics",
+            SendCommand.self,
+            Self.command(target: Wire.text(4, "t") + Wire.text(4, "u")),
+            .malformed,
+            "target.topic"
+        ),
+        Refusal(
+            "two targets",
+            SendCommand.self,
+            Least.app + Least.topic + Least.topic + Wire.bytes(4, []),
+            .malformed,
+            "target"
+        ),
+        Refusal("no target", SendCommand.self, Least.app + Wire.bytes(4, []), .missing, "target"),
+        Refusal("a target that is not set", SendCommand.self, Self.command(target: []), .missing, "target"),
+        Refusal(
+            "a target of a later version",
+            SendCommand.self,
+            Self.command(target: Wire.text(11, "t")),
+            .missing,
+            "target"
+        ),
+    ])
+    func `D72 Two targets on the wire, and none, are refused`(_ refusal: Refusal) { refusal.check() }
+
+    @Test func `D72 The refusal of a second target names both`() {
+        let bytes = Self.command(target: Wire.text(4, "t") + Wire.text(8, "u"))
+        let error = #expect(throws: MessageError.self) { _ = try SendCommand.decode(bytes) }
+        #expect(error?.detail == "must not be given beside topic")
+    }
+
     static func command(target: [UInt8]) -> [UInt8] { Least.app + Wire.bytes(3, target) + Wire.bytes(4, []) }
 
     static func command(notification: [UInt8]) -> [UInt8] {

@@ -99,6 +99,49 @@ extension Fixture {
         }
     }
 
+    @Test func `D72 A send over HTTP has one target, in JSON and in protobuf`() async throws {
+        try await Fixture.with { fixture in
+            for target in [
+                #"{"fcm_topic":"a","addresses":[{"provider":"fcm","token":"t"}]}"#, #"{"topic":"a","devices":["d"]}"#,
+                #"{"topic":"a","fcmTopic":"a"}"#, #"{"topic":"a","users":null}"#, "{}", "null",
+            ] {
+                let body = "{\"target\":\(target),\"notification\":{\"title\":\"Hi\"}}"
+                let answer = try await fixture.ask("POST", path, body, key: Fixture.publishKey)
+                #expect(answer.status == 422, "\(target) \(answer.text)")
+                #expect(pointers(answer) == ["#/target"], "\(target)")
+                #expect(target == "null" || answer.text.contains("must have exactly one of"), "\(answer.text)")
+            }
+            let connection = try await fixture.connect()
+            // A target of a topic and of an FCM topic, and one of nobody: field 3, then the notification, field 4.
+            for (target, pointer) in [
+                ([0x22, 0x01, 0x61, 0x42, 0x01, 0x62], "#/target/fcm_topic"), ([], "#/target"),
+            ] as [([UInt8], String)] {
+                let app: [UInt8] = [0x12, 0x04] + Array("shop".utf8)
+                let answer = try await connection.ask(
+                    "POST",
+                    path,
+                    [("authorization", "Bearer \(Fixture.publishKey)"), ("content-type", "application/protobuf")],
+                    body: app + [0x1a, UInt8(target.count)] + target + [0x22, 0x00],
+                )
+                #expect(answer.status == 422, "\(answer.text)")
+                #expect(pointers(answer) == [pointer])
+            }
+            await connection.close()
+            #expect(try await fixture.commands(.bulk).isEmpty)
+        }
+    }
+
+    @Test func `What goes into FCM's apns block comes as an object or as its text`() async throws {
+        try await Fixture.with { fixture in
+            for block in [#"{"headers":{"apns-priority":"5"}}"#, #""{\"headers\":{\"apns-priority\":\"5\"}}""#] {
+                let body = #"{"target":{"topic":"a"},"notification":{"title":"Hi","fcm_apns_json":\#(block)}}"#
+                #expect(try await fixture.ask("POST", path, body, key: Fixture.publishKey).status == 202)
+            }
+            let texts = try await fixture.commands(.bulk).map(\.notification.fcmAPNsJSON)
+            #expect(texts == Array(repeating: #"{"headers":{"apns-priority":"5"}}"#, count: 2))
+        }
+    }
+
     @Test func whatIsWrongIsSaidWithItsPlace() async throws {
         let table: [(String, [String])] = [
             ("{}", ["#/target", "#/notification"]),
