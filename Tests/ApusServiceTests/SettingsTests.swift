@@ -120,6 +120,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(apns.connections == 7)
         #expect(apns.ratePerSecond == 2_500)
         #expect(shop.fcm?.ratePerMinute == nil && shop.fcm?.rampMilliseconds == 300_000)
+        #expect(shop.fcm?.hasOwnRate == true)
         #expect(shop.fcm?.tokenURL == "https://127.0.0.1:8444/token")
         #expect(shop.auth.jwt?.algorithm == .hs256)
         #expect(shop.auth.apiKeys["backend"]?.sha256 == [UInt8](repeating: 0x0a, count: 32))
@@ -134,7 +135,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         let key = try folder.write("account.json", "{}")
         let settings = try load("apps: {shop: {fcm: {project_id: shop-12345, service_account_file: \(key)}}}")
         let fcm = try #require(settings.common.apps[try AppID("shop")]?.fcm)
-        #expect(fcm.ratePerMinute == 600_000 && fcm.rampMilliseconds == 60_000)
+        #expect(fcm.ratePerMinute == 600_000 && fcm.rampMilliseconds == 60_000 && !fcm.hasOwnRate)
         withExtendedLifetime(folder) {}
     }
 

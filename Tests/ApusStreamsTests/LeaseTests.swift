@@ -19,9 +19,9 @@ private final class LeaseStage {
     var uses: [(at: Int64, count: Int)] = []
     var last = Lease(permits: 0)
 
-    init(_ fixture: StreamsFixture, rate: Double?, rampMilliseconds: Int64 = 0) {
+    init(_ fixture: StreamsFixture, route: RouteNumber = RouteNumber(7), rate: Double?, rampMilliseconds: Int64 = 0) {
         self.fixture = fixture
-        self.limiter = fixture.streams.limiter(of: RouteNumber(7), rampMilliseconds: rampMilliseconds)
+        self.limiter = fixture.streams.limiter(of: route, rampMilliseconds: rampMilliseconds)
         self.rate = rate
     }
 
@@ -250,6 +250,26 @@ private final class LeaseStage {
             stage.now += 600_000_000
             #expect(try await stage.ask("one") { $0.use = 1 }.permits == 1)
             #expect((90...110).contains(stage.last.ratePerSecond ?? 0))
+        }
+    }
+
+    @Test func `D81 two apps of one project at half of its rate each stay within it together in any minute`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let rate = 300_000 / (60 + StreamLimits.leaseBurstSeconds)
+            let apps = [7, 8].map { LeaseStage(fixture, route: RouteNumber($0), rate: rate, rampMilliseconds: 60_000) }
+            let both = LeaseStage(fixture, rate: nil)
+            // One sends all the time, the other from the fortieth second on and with a pause: their peaks meet in every phase.
+            for step in 0..<1_500 {
+                for (index, app) in apps.enumerated() where index == 0 || step > 400 && step % 100 < 90 {
+                    let permits = try await app.ask("one") { $0.use = 100_000 }.permits ?? 0
+                    both.uses.append((app.now, permits))
+                }
+                for app in apps { app.now += 100_000 }
+            }
+            #expect(both.most(inSeconds: 60) <= 600_000)
+            #expect(both.uses.reduce(0) { $0 + $1.count } >= 300_000)
         }
     }
 

@@ -97,6 +97,8 @@ import Testing
         #expect(at("drain_timeout")?["default"]?.string == "25s")
         #expect(at("log", "format")?["enum"] == ["auto", "json", "text"])
         #expect(at("apps", "*", "fcm", "rate_per_minute")?["default"]?.int64 == 600_000)
+        let share = at("apps", "*", "fcm", "rate_per_minute")?["description"]?.string
+        #expect(share?.contains("share evenly") == true)
         #expect(at("apps", "*", "auth", "api_keys", "*", "role")?["enum"]?.array?.count == 3)
         #expect(at("feedback", "webhook", "attempts")?["default"]?.int64 == 1_000)
         #expect(at("registration", "tls", "key_file")?["type"]?.string == "string")

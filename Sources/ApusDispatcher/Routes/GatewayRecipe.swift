@@ -101,7 +101,7 @@ enum GatewayIngredients: Hashable, Sendable {
             ]
         case .fcm(let settings, _, _):
             [
-                settings.projectID, settings.baseURL, "\(settings.ratePerMinute ?? 0)",
+                settings.projectID, settings.baseURL, "\(settings.ratePerMinute ?? 0)", "\(settings.hasOwnRate)",
                 "\(settings.rampMilliseconds)",
             ]
         }

@@ -55,6 +55,7 @@ struct RouteBook: Sendable {
     init(_ settings: [AppID: AppSettings], streams: SendStreams) async throws {
         var apps: [AppID: [Entry]] = [:]
         let scopes = TopicScopes()
+        let shares = ProjectShare.perMinute(ProjectShare.all(in: settings))
         for (app, settings) in settings {
             var entries: [Entry] = []
             if let apns = settings.apns {
@@ -91,8 +92,7 @@ struct RouteBook: Sendable {
                         ),
                         pace: RoutePace(
                             limiter: streams.limiter(of: number, rampMilliseconds: fcm.rampMilliseconds),
-                            // Never more in any minute, not by what the limiter's bucket holds either.
-                            ratePerSecond: fcm.ratePerMinute.map { Double($0) / (60 + StreamLimits.leaseBurstSeconds) },
+                            ratePerSecond: shares[app].map { ProjectShare.ratePerSecond(perMinute: $0) },
                         )
                     )
                 )

@@ -4,20 +4,13 @@ internal import ApusService
 
 /// What of a configuration is allowed, and probably not meant: told once, at the start. Pure.
 enum SettingsAdvice {
-    /// What Google lets a project send in a minute, unless it has granted more.
-    /// Source: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
-    static let projectPerMinute = 600_000
-
     /// All there is to say, in a fixed order.
     static func advice(on apps: [AppID: AppSettings]) -> [String] {
         let sorted = apps.sorted { $0.key.text < $1.key.text }
         let suffixes = sorted.compactMap { app, settings in
             settings.apns.flatMap { Self.advice(onBundleID: $0.topic, of: app) }
         }
-        let shares = sorted.compactMap { app, settings in
-            settings.fcm.map { Share(app: app, project: $0.projectID, perMinute: $0.ratePerMinute) }
-        }
-        return suffixes + Self.advice(on: shares)
+        return suffixes + Self.advice(on: ProjectShare.all(in: apps))
     }
 
     /// A bundle id to which Apple's suffix has been added already; nil: it ends as none.
@@ -31,24 +24,21 @@ enum SettingsAdvice {
             """
     }
 
-    /// An app's part of what its project may send.
-    struct Share: Hashable, Sendable {
-        let app: AppID
-        let project: String
-        /// nil: as many as can be.
-        let perMinute: Int?
-    }
-
-    /// Projects of several apps that together are let more than Google lets one: it counts by project, rates here are the apps' own.
-    static func advice(on shares: [Share]) -> [String] {
+    /// Projects of several apps whose own rates together are above what Google lets one: apps without a rate stay within it.
+    static func advice(on shares: [ProjectShare]) -> [String] {
         Dictionary(grouping: shares, by: \.project).sorted { $0.key < $1.key }.compactMap { project, shares in
-            let rates = shares.compactMap(\.perMinute)
-            let sum = rates.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 }
-            guard shares.count > 1, rates.count < shares.count || sum > Self.projectPerMinute else { return nil }
+            let own = ProjectShare.ownPerMinute(shares)
+            let even = shares.count { $0.rate == .even }
+            let isAbove = own.addingReportingOverflow(even)
+            let isOpen = shares.contains { $0.rate == .unlimited }
+            guard shares.count > 1,
+                isOpen || isAbove.overflow || isAbove.partialValue > FCMSettings.projectRatePerMinute
+            else { return nil }
             let names = shares.map(\.app.text).sorted().joined(separator: ", ")
             return """
-                the apps \(names) share the project \(project), of which Google counts messages: give each a part of its \
-                \(Self.projectPerMinute) a minute by fcm.rate_per_minute, or of what Google has granted
+                the apps \(names) share the project \(project), of which Google counts messages: together their \
+                fcm.rate_per_minute is above its \(FCMSettings.projectRatePerMinute) a minute; give each a part of that, or of \
+                what Google has granted, or leave it out for an even part
                 """
         }
     }

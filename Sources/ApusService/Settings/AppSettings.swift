@@ -132,9 +132,15 @@ public struct FCMSettings: Hashable, Sendable {
     public var caFile: String?
     /// Connections.
     public var connections: Int
-    /// Requests per minute of all dispatchers together; nil: as many as can be. Google allows a project 600,000
-    /// (https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas).
+    /// What Google lets a project send in a minute, unless it has granted more: it counts by project, whichever app sends.
+    /// Source: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
+    public static let projectRatePerMinute = 600_000
+
+    /// Requests per minute of all dispatchers together; nil: as many as can be. Where the configuration says nothing it is all that the
+    /// project has, of which apps of one project get equal parts.
     public var ratePerMinute: Int?
+    /// Whether the configuration says it.
+    public var hasOwnRate: Bool
     /// How long it takes to reach that rate after a long quiet. Google: at least 60 s
     /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
     public var rampMilliseconds: Int64
@@ -146,7 +152,15 @@ public struct FCMSettings: Hashable, Sendable {
         self.tokenURL = reader.string("\(key).token_url", .secureURL)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
-        self.ratePerMinute = reader.rate("\(key).rate_per_minute", default: 600_000)
+        self.ratePerMinute = reader.rate(
+            "\(key).rate_per_minute",
+            default: Self.projectRatePerMinute,
+            note: """
+                of the app; apps of one project that say none share evenly what the others leave of the \
+                \(Self.projectRatePerMinute) that Google lets a project
+                """,
+        )
+        self.hasOwnRate = reader.isGiven("\(key).rate_per_minute")
         let ramp = reader.duration("\(key).ramp", default: .seconds(60), in: .zero ... .seconds(3_600))
         self.rampMilliseconds = Int64(ramp / .milliseconds(1))
     }

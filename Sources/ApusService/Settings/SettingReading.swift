@@ -48,6 +48,8 @@ public struct SettingReading: Hashable, Sendable {
     public internal(set) var kind: SettingKind
     /// What counts when nobody gives a value; nil: nothing does.
     public internal(set) var standard: String?
+    /// What value and kind do not say by themselves; nil: there is nothing to add.
+    public internal(set) var note: String?
 
     /// A value fit to be shown: what comes after the question mark of an address may be a password to somebody.
     static func shown(_ text: String) -> String {

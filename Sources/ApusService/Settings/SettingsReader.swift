@@ -124,9 +124,12 @@ public final class SettingsReader {
     }
 
     /// A rate: a whole number from 1, or `unlimited`; nil: no limit.
-    public func rate(_ key: String, default standard: Int?) -> Int? {
+    ///
+    /// - Parameter note: what the number does not say by itself, for the schema.
+    public func rate(_ key: String, default standard: Int?, note: String? = nil) -> Int? {
         let given = self.string(key)
         self.describe(key, .rate, standard: standard.map { "\($0)" } ?? "unlimited")
+        self.readings[key]?.note = note
         guard let text = given else { return standard }
         if text == "unlimited" { return nil }
         guard let value = Int(text), (1...1_000_000_000).contains(value) else {
@@ -134,6 +137,12 @@ public final class SettingsReader {
             return standard
         }
         return value
+    }
+
+    /// Whether a setting that has been read was given, and is not its standard value.
+    public func isGiven(_ key: String) -> Bool {
+        guard case .given = self.readings[key]?.origin else { return false }
+        return true
     }
 
     /// `true` or `false`.

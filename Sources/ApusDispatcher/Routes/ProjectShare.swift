@@ -1,0 +1,66 @@
+internal import ApusCore
+internal import ApusService
+internal import ApusStreams
+
+/// An app's part of what its Firebase project may send. Pure.
+///
+/// Google counts a project's messages, whichever app sends them; here every app has a limiter of its own. So apps of one project that
+/// are given no rate share evenly what the others' rates leave, and all of them together stay within what Google lets the project
+/// send in any minute. Source: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
+struct ProjectShare: Hashable, Sendable {
+    /// What the configuration says of an app's rate.
+    enum Rate: Hashable, Sendable {
+        /// Nothing: a part of the project's.
+        case even
+        /// So many a minute.
+        case own(perMinute: Int)
+        /// As many as can be: what the project may send is left to Google's 429.
+        case unlimited
+    }
+
+    let app: AppID
+    let project: String
+    let rate: Rate
+
+    /// Of every app with FCM, in a fixed order.
+    static func all(in apps: [AppID: AppSettings]) -> [ProjectShare] {
+        apps.sorted { $0.key.text < $1.key.text }.compactMap { app, settings in
+            guard let fcm = settings.fcm else { return nil }
+            let own = fcm.ratePerMinute.map { Rate.own(perMinute: $0) } ?? .unlimited
+            return ProjectShare(app: app, project: fcm.projectID, rate: fcm.hasOwnRate ? own : .even)
+        }
+    }
+
+    /// What each app may send in a minute; none: as many as can be.
+    ///
+    /// Where the others leave less than one message for each, Google must have granted more than it says here: then an even part of
+    /// the usual is taken, which `SettingsAdvice` tells.
+    static func perMinute(_ shares: [ProjectShare]) -> [AppID: Int] {
+        var result: [AppID: Int] = [:]
+        for (_, members) in Dictionary(grouping: shares, by: \.project) {
+            let even = members.filter { $0.rate == .even }
+            let left = FCMSettings.projectRatePerMinute - Self.ownPerMinute(members)
+            let part = left >= even.count ? left / max(1, even.count) : FCMSettings.projectRatePerMinute / members.count
+            for member in members {
+                switch member.rate {
+                case .even: result[member.app] = max(1, part)
+                case .own(let perMinute): result[member.app] = perMinute
+                case .unlimited: break
+                }
+            }
+        }
+        return result
+    }
+
+    /// What those with a rate of their own may send together, not above the greatest number that can be told.
+    static func ownPerMinute(_ shares: [ProjectShare]) -> Int {
+        shares.reduce(0) { sum, share in
+            guard case .own(let perMinute) = share.rate else { return sum }
+            let (result, overflow) = sum.addingReportingOverflow(perMinute)
+            return overflow ? .max : result
+        }
+    }
+
+    /// The pace that stays within a number in any minute, by what the limiter's bucket holds at its beginning too.
+    static func ratePerSecond(perMinute: Int) -> Double { Double(perMinute) / (60 + StreamLimits.leaseBurstSeconds) }
+}
