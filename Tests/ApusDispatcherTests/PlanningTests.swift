@@ -173,7 +173,7 @@ import Testing
         #expect(try self.code(self.decide(.expression("locale = 'en'"))) == "invalid_expression")
         guard case .plan(_, due: nil) = try self.decide(.expression("locale == 'en'")) else { throw NotExpected() }
         #expect(try self.code(self.decide(.devices(["d 1"]))) == "invalid_device")
-        #expect(try self.code(self.decide(.fcmTopic("news"), { $0.dryRun = true })) == "unsupported")
+        guard case .dryRun = try self.decide(.fcmTopic("news"), { $0.dryRun = true }) else { throw NotExpected() }
         #expect(try self.code(self.decide(.fcmTopic("news!"))) == "invalid_value")
         #expect(try self.code(self.decide(.fcmCondition("'a' in"))) == "invalid_value")
         let channel = Target.apnsChannel(id: "two words", environment: .production, storesLatest: false)

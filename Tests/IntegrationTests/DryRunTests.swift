@@ -62,6 +62,29 @@ import Testing
         }
     }
 
+    @Test func `An audience of FCM's is one message, which Google is asked about and nobody gets`() async throws {
+        try await Fleet.with { fleet in
+            let file = try await Self.configuration(fleet)
+            func tryOut(_ body: String) throws -> (code: Int32, json: [String: Any]) {
+                try fleet.apus([
+                    "send", "--dry-run", "--config", file, "--app", Fleet.app, "--fcm-topic", "news", "--body", body,
+                ])
+            }
+            let run = try tryOut("Swifts")
+            #expect(run.code == 0 && run.json["recipients"] as? Int == 1)
+            let renderings = try #require(run.json["renderings"] as? [[String: Any]])
+            #expect(renderings.count == 1 && renderings.first?["payload_bytes_max"] as? Int == 2_048)
+            #expect((renderings.first?["payload"] as? String)?.contains("\"topic\":\"news\"") == true)
+            let lints = try #require(run.json["lints"] as? [[String: Any]])
+            #expect(lints.contains { $0["code"] as? String == "held_by_fcm" })
+            let verdicts = try #require(run.json["verdicts"] as? [[String: Any]])
+            #expect(verdicts.count == 1 && verdicts.first?["taken"] as? Bool == true)
+            #expect(try tryOut(String(repeating: "x", count: 2_049)).code == 1)
+            #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty)
+            #expect(try await fleet.leftovers() == [:])
+        }
+    }
+
     @Test func `It says what Google would refuse, and what no dispatcher would take`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(10, providers: [.fcm], topics: { _ in ["news"] })

@@ -31,13 +31,6 @@ package struct DryRun: Sendable {
     /// What stands for a token in a payload that is shown.
     package static let tokenPlaceholder = "<token>"
 
-    /// Why an audience that a provider holds cannot be tried out.
-    static let heldAudience = Problem(
-        code: "unsupported",
-        field: "target",
-        detail: "a provider holds this audience: a dry run has nobody to count; nothing was sent",
-    )
-
     /// Dry runs as a dispatcher would send, without asking Google: a command waits for no provider.
     init(routes: RouteBook, book: SendBook, planner: Planner, clock: any WallClock) {
         self.routes = routes
@@ -122,12 +115,6 @@ package struct DryRun: Sendable {
         let context = try await self.context(of: command)
         var report = DryRunReport()
         report.renderings = try self.renderings(context)
-        report.lints = DryRunLints.all(
-            command.notification,
-            report.renderings,
-            notBefore: command.notBefore,
-        )
-        if report.renderings.contains(where: { $0.route.provider == .apns }) { report.lints += self.unread }
         var samples: [RouteNumber: WorkUnit] = [:]
         let planned = self.routes.planned(context)
         for number in planned {
@@ -137,6 +124,8 @@ package struct DryRun: Sendable {
             report.audiences.append(DryRunReport.Audience(route: route, recipients: found.recipients))
             samples[number] = found.sample
         }
+        report.lints = DryRunLints.all(command, report, now: self.clock.now())
+        if report.renderings.contains(where: { $0.route.provider == .apns }) { report.lints += self.unread }
         guard asksGoogle, let google else { return report }
         for (number, sample) in samples.sorted(by: { $0.key < $1.key }) {
             guard let route = context.routes[number], route.route.provider == .fcm else { continue }
@@ -151,7 +140,6 @@ package struct DryRun: Sendable {
         var command = command
         command.dryRun = false
         if command.id.isEmpty { command.id = "dry-run" }
-        guard command.target.holder == nil else { throw Self.heldAudience }
         let now = self.clock.now()
         let tag = HashTag(ofKey: StreamKeys.routes)
         switch IntakeDecision(message: try command.encode(), now: now) {
@@ -172,10 +160,11 @@ package struct DryRun: Sendable {
         let isList: Bool
         let source: any RecipientSource
         switch context.command.target {
-        case .addresses, .devices, .users:
+        // An audience that a provider holds is a list of one.
+        case .addresses, .devices, .users, .fcmTopic, .fcmCondition, .apnsChannel:
             isList = true
             source = ListSource(planner: self.planner, context: context, share: share)
-        case .topic, .condition, .everyone, .expression, .fcmTopic, .fcmCondition, .apnsChannel:
+        case .topic, .condition, .everyone, .expression:
             isList = false
             source = ScanSource(planner: self.planner, context: context, share: share)
         }
@@ -205,10 +194,30 @@ package struct DryRun: Sendable {
             now: now,
         )
         let locales = [""] + notification.variants.map(\.locale)
+        let target = context.command.target
         var renderings: [DryRunReport.Rendering] = []
         for entry in self.routes.apps.values.joined() where context.routes[entry.number] != nil {
             switch entry.kind {
             case .apns(let renderer, _):
+                if case .apnsChannel(let id, _, let storesLatest) = target {
+                    let broadcast = try renderer.render(
+                        notification,
+                        channel: try APNsChannelID(id),
+                        storage: storesLatest ? .latest : .none,
+                        context: terms,
+                    )
+                    renderings.append(
+                        DryRunReport.Rendering(
+                            route: entry.route,
+                            locale: "",
+                            headers: broadcast.headers.map { .init(name: $0.name, value: $0.value) },
+                            payload: Self.text(broadcast.body),
+                            payloadBytes: broadcast.body.bytesMax,
+                            payloadBytesMax: RenderedAPNsBroadcast.payloadBytesMax,
+                        )
+                    )
+                    continue
+                }
                 let messages = try renderer.render(notification, context: terms).variants
                 for (locale, message) in zip(locales, messages) {
                     renderings.append(
@@ -223,7 +232,8 @@ package struct DryRun: Sendable {
                     )
                 }
             case .fcm:
-                let messages = try FCMRenderer.render(notification, target: .token, context: terms).variants
+                let addressee = try FCMTarget(target)
+                let messages = try FCMRenderer.render(notification, target: addressee, context: terms).variants
                 for (locale, message) in zip(locales, messages) {
                     renderings.append(
                         DryRunReport.Rendering(
@@ -232,7 +242,7 @@ package struct DryRun: Sendable {
                             headers: RenderedFCMMessage.headers.map { .init(name: $0.name, value: $0.value) },
                             payload: Self.text(message.body),
                             payloadBytes: message.payloadBytes,
-                            payloadBytesMax: FCMTarget.token.payloadBytesMax,
+                            payloadBytesMax: addressee.payloadBytesMax,
                         )
                     )
                 }
@@ -266,7 +276,7 @@ package struct DryRun: Sendable {
         )
         let rendered = try FCMRenderer.render(
             context.command.notification,
-            target: .token,
+            target: try FCMTarget(context.command.target),
             context: terms,
             validateOnly: true
         )

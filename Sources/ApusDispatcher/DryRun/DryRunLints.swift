@@ -14,30 +14,79 @@ enum DryRunLints {
     /// Seconds before and after each quarter of an hour in which Google asks not to begin: everybody does.
     static let busySeconds: Int64 = 120
 
-    /// All advice on a notification and its renderings.
-    ///
-    /// - Parameter notBefore: when the send is to begin; nil: at once.
-    static func all(
-        _ notification: Notification,
-        _ renderings: [DryRunReport.Rendering],
-        notBefore: UnixMilliseconds? = nil,
-    ) -> [Problem] {
-        Self.words(notification) + Self.delivery(notification, renderings) + Self.sizes(renderings)
-            + Self.schedule(notBefore, renderings)
+    /// Recipients at FCM from which on a send that begins at once is told of the busy minutes: fewer are gone within a second, at the
+    /// 10,000 a second that Google lets a project send.
+    static let busyRecipientsMin: UInt64 = 10_000
+
+    /// All advice on a command, by what was found out about it.
+    static func all(_ command: SendCommand, _ report: DryRunReport, now: UnixMilliseconds) -> [Problem] {
+        let notification = command.notification
+        return Self.words(notification) + Self.delivery(notification, report.renderings)
+            + Self.silence(notification, report.renderings) + Self.holder(command.target)
+            + Self.sizes(report.renderings) + Self.schedule(command, report, now: now)
     }
 
     /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
-    private static func schedule(_ notBefore: UnixMilliseconds?, _ renderings: [DryRunReport.Rendering]) -> [Problem] {
-        guard let notBefore, renderings.contains(where: { $0.route.provider == .fcm }) else { return [] }
+    private static func schedule(_ command: SendCommand, _ report: DryRunReport, now: UnixMilliseconds) -> [Problem] {
+        guard report.renderings.contains(where: { $0.route.provider == .fcm }) else { return [] }
+        let recipients = report.audiences.reduce(0) { $0 + ($1.route.provider == .fcm ? $1.recipients : 0) }
+        // Whom FCM's own audience reaches nobody knows.
+        let isLarge = recipients >= Self.busyRecipientsMin || command.target.holder == .fcm
+        guard command.notBefore != nil || isLarge else { return [] }
         let quarter: Int64 = 15 * 60
-        let second = notBefore.seconds % quarter
+        let second = max(command.notBefore ?? now, now).seconds % quarter
         guard min(second, quarter - second) <= Self.busySeconds else { return [] }
+        let what = command.notBefore == nil ? "left out, it begins" : "is"
         return [
             Problem(
                 code: "busy_minutes",
                 field: "not_before_ms",
                 detail:
-                    "is within two minutes of a quarter of an hour: FCM asks to leave them out, for everybody sends then",
+                    "\(what) within two minutes of a quarter of an hour: FCM asks to leave them out, for everybody sends then",
+            )
+        ]
+    }
+
+    /// Apple advises two or three background pushes an hour at most, which it may hold back or drop, and FCM wakes an iOS app in no other
+    /// way.
+    /// Source: https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app
+    private static func silence(
+        _ notification: Notification,
+        _ renderings: [DryRunReport.Rendering],
+    ) -> [Problem] {
+        let providers = Set(renderings.map(\.route.provider))
+        let field: String
+        if notification.kind == .background, providers.contains(.apns) || providers.contains(.fcm) {
+            field = "notification.kind"
+        } else if notification.kind == .alert, notification.fcmAPNsStyle == .data, providers.contains(.fcm) {
+            field = "notification.fcm_apns_style"
+        } else {
+            return []
+        }
+        return [
+            Problem(
+                code: "background",
+                field: field,
+                detail:
+                    "wakes an iOS app silently, with priority 5: Apple may delay or drop it, the more so above two or three an hour for a device",
+            )
+        ]
+    }
+
+    /// Source: https://firebase.google.com/docs/cloud-messaging/topic-messaging
+    private static func holder(_ target: Target) -> [Problem] {
+        let field: String
+        switch target {
+        case .fcmTopic: field = "target.fcm_topic"
+        case .fcmCondition: field = "target.fcm_condition"
+        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone, .apnsChannel: return []
+        }
+        return [
+            Problem(
+                code: "held_by_fcm",
+                field: field,
+                detail:
+                    "is one message, with no outcome per device; send one at a time, for all of a project share some 10,000 deliveries a second",
             )
         ]
     }

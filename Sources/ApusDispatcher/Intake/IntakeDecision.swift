@@ -85,7 +85,6 @@ enum IntakeDecision: Equatable, Sendable {
                 detail: "a reply stream must begin with \"\(StreamKeys.replyPrefix)\"",
             )
         }
-        guard !command.dryRun || command.target.holder == nil else { throw DryRun.heldAudience }
         if case .increment = command.notification.badge, case .addresses = command.target {
             throw Problem(
                 code: "contradiction",

@@ -29,10 +29,23 @@ import Testing
 
     private static func codes(
         _ renderings: [DryRunReport.Rendering] = [],
+        target: Target = .topic("news"),
+        recipients: UInt64 = 0,
+        notBefore: UnixMilliseconds? = nil,
+        now: UnixMilliseconds = Self.quietTime,
         _ change: (inout Notification) -> Void = { _ in },
     ) -> [String] {
-        DryRunLints.all(Self.notification(change), renderings).map { "\($0.code) \($0.field)" }
+        var command = SendCommand(app: "shop", target: target, notification: Self.notification(change))
+        command.notBefore = notBefore
+        var report = DryRunReport()
+        report.renderings = renderings
+        report.audiences = renderings.map { DryRunReport.Audience(route: $0.route, recipients: recipients) }
+        return DryRunLints.all(command, report, now: now).map { "\($0.code) \($0.field)" }
     }
+
+    /// A quarter of an hour: 1,700,000,100 is a multiple of 900.
+    private static let quarter: Int64 = 1_700_000_100
+    private static let quietTime = UnixMilliseconds(seconds: Self.quarter - 450)
 
     @Test func `A plain alert gets no advice`() throws {
         #expect(Self.codes([try Self.rendering(.apns), try Self.rendering(.fcm)]) == [])
@@ -64,16 +77,45 @@ import Testing
     }
 
     @Test func `Who begins when everybody does is told, where Google asks not to`() throws {
-        func codes(_ seconds: Int64, _ provider: Provider) throws -> [String] {
-            // A quarter of an hour: 1,700,000,100 is a multiple of 900.
-            let time = UnixMilliseconds(seconds: 1_700_000_100 + seconds)
-            return DryRunLints.all(Self.notification(), [try Self.rendering(provider)], notBefore: time).map(\.code)
-        }
+        let busy = ["busy_minutes not_before_ms"]
+        let (google, apple) = (try Self.rendering(.fcm), try Self.rendering(.apns))
+        func time(_ seconds: Int64) -> UnixMilliseconds { UnixMilliseconds(seconds: Self.quarter + seconds) }
         for seconds in [-120, -1, 0, 1, 120] as [Int64] {
-            #expect(try codes(seconds, .fcm) == ["busy_minutes"])
-            #expect(try codes(seconds, .apns) == [])
+            #expect(Self.codes([google], notBefore: time(seconds)) == busy)
+            #expect(Self.codes([apple], notBefore: time(seconds)) == [])
+            // At once, which matters for many only.
+            #expect(Self.codes([google], recipients: 10_000, now: time(seconds)) == busy)
+            #expect(Self.codes([google], recipients: 9_999, now: time(seconds)) == [])
+            #expect(Self.codes([apple], recipients: 10_000, now: time(seconds)) == [])
         }
-        for seconds in [-121, 121, 450] as [Int64] { #expect(try codes(seconds, .fcm) == []) }
+        for seconds in [-121, 121, 450] as [Int64] {
+            #expect(Self.codes([google], notBefore: time(seconds)) == [])
+            #expect(Self.codes([google], recipients: 10_000, now: time(seconds)) == [])
+        }
+        // A time that has passed is now.
+        #expect(Self.codes([google], notBefore: time(0), now: time(300)) == [])
+    }
+
+    @Test func `A background push is told how seldom it may come, through FCM too`() throws {
+        let (google, apple) = (try Self.rendering(.fcm), try Self.rendering(.apns, payload: "{}"))
+        for renderings in [[google], [apple], [apple, google]] {
+            #expect(Self.codes(renderings) { $0.kind = .background } == ["background notification.kind"])
+        }
+        let style = "background notification.fcm_apns_style"
+        #expect(Self.codes([google]) { $0.fcmAPNsStyle = .data } == [style])
+        #expect(Self.codes([apple]) { $0.fcmAPNsStyle = .data } == [])
+        #expect(Self.codes([]) { $0.kind = .background } == [])
+    }
+
+    @Test func `An audience of FCM's is told to be one message without outcomes per device`() throws {
+        let google = try Self.rendering(.fcm)
+        #expect(Self.codes([google], target: .fcmTopic("news")) == ["held_by_fcm target.fcm_topic"])
+        let condition = Target.fcmCondition("'a' in topics")
+        #expect(Self.codes([google], target: condition) == ["held_by_fcm target.fcm_condition"])
+        #expect(Self.codes([google], target: .condition("'a' in topics")) == [])
+        // How many it reaches nobody knows: the busy minutes may be theirs.
+        let codes = Self.codes([google], target: condition, now: UnixMilliseconds(seconds: Self.quarter))
+        #expect(codes == ["held_by_fcm target.fcm_condition", "busy_minutes not_before_ms"])
     }
 
     @Test func `D82 Collapse keys are told where FCM limits them, sizes where they nearly break a limit`() throws {
