@@ -80,6 +80,19 @@ struct APNsChannelTests {
         )
     }
 
+    @Test("a broadcast takes each of Apple's priorities, a device only 10 and 5")
+    func priorities() throws {
+        let headers: [(Notification.Priority, String)] = [(.high, "10"), (.normal, "5"), (.low, "1")]
+        for (priority, header) in headers {
+            let broadcast = try self.render(self.activity { $0.priority = priority })
+            #expect(broadcast.headers.first { $0.name == "apns-priority" }?.value == header)
+        }
+        let open = try self.render(self.activity())
+        #expect(open.headers.first { $0.name == "apns-priority" }?.value == "10")
+        let low = self.activity { $0.priority = .low }
+        #expect(refusal { _ = try renderAPNs(low) } == "contradiction notification.priority")
+    }
+
     @Test("what a channel cannot do is refused")
     func rules() {
         #expect(refusal { _ = try self.render(notification()) } == "contradiction notification.kind")

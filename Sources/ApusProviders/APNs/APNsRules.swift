@@ -6,8 +6,15 @@ package enum APNsRules {
     package static let topicBytesMax = 155
 
     /// Checks them. Sizes, and what raw JSON does to the payload, are checked when it is rendered.
-    package static func check(_ notification: Notification) throws(Problem) {
-        if let activity = notification.liveActivity { try Self.checkLiveActivity(activity, of: notification) }
+    ///
+    /// - Parameter isBroadcast: it goes to a channel: then a Live Activity takes every priority, on a device high and normal ones.
+    package static func check(_ notification: Notification, isBroadcast: Bool = false) throws(Problem) {
+        if let activity = notification.liveActivity {
+            guard isBroadcast || notification.priority != .low else {
+                throw Problem(.contradiction, "notification.priority", "must be high or normal for a Live Activity")
+            }
+            try Self.checkLiveActivity(activity, of: notification)
+        }
         if notification.kind == .pushToTalk, let priority = notification.priority, priority != .high {
             throw Problem(.contradiction, "notification.priority", "must be high for push to talk")
         }
@@ -35,9 +42,6 @@ package enum APNsRules {
         of notification: Notification,
     ) throws(Problem) {
         let field = "notification.live_activity"
-        guard notification.priority != .low else {
-            throw Problem(.contradiction, "notification.priority", "must be high or normal for a Live Activity")
-        }
         let starts = activity.event == .start
         if starts {
             guard !activity.attributesType.isEmpty else {

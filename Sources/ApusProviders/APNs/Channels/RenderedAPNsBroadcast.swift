@@ -44,7 +44,7 @@ extension APNsRenderer {
         context: RenderContext,
     ) throws(Problem) -> RenderedAPNsBroadcast {
         try NotificationRules.check(notification)
-        try APNsRules.check(notification)
+        try APNsRules.check(notification, isBroadcast: true)
         try Self.checkBroadcast(notification, storage)
         let override = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
         let body = RenderedBody(try Self.payload(notification, override: override, context: context), places: [])
