@@ -38,6 +38,11 @@ import Testing
             let headers = ["authorization": self.authorization].merging(headers) { $1 }
             var request = try self.fixture.request(headers, method: method, path: path, body: body)
             request.headers.removeAll { $0.name == "apns-topic" || $0.name == "apns-id" }
+            return try self.judged(request)
+        }
+
+        /// What is said to a request.
+        mutating func judged(_ request: ProviderRequest) throws -> (answer: ProviderAnswer, verdict: String) {
             let ruling = self.connection.judge(request, nanoseconds: APNsFixture.now.value * 1_000_000)
             guard case .answer(let answer) = ruling.action else { throw SimulatorError(.keys, "no answer") }
             let reason = (try? JSONValue(parsing: answer.body, bytesMax: 1 << 20))?["reason"]?.string
@@ -123,6 +128,7 @@ import Testing
         #expect(try send("YXB1cw==") == "400 ChannelNotRegistered")
         #expect(try send(kept, ["apns-push-type": nil]) == "400 MissingPushType")
         #expect(try send(kept, ["apns-push-type": "alert"]) == "400 InvalidPushType")
+        #expect(try send("no base64!") == "400 BadChannelId")
         #expect(try send(kept, ["apns-priority": "7"]) == "400 BadPriority")
         let start =
             #"{"aps":{"timestamp":1,"event":"start","content-state":{},"attributes-type":"A","#
@@ -130,8 +136,66 @@ import Testing
         #expect(try send(kept, [:], start) == "400 BadRequestPayload")
         let state = "{\"x\":\"\(String(repeating: "x", count: 5_100))\"}"
         #expect(try send(kept, [:], Self.broadcast.replacing("{}", with: state)) == "413 PayloadTooLarge")
+        let suffixed = "/4/broadcasts/apps/example.app.push-type.liveactivity"
+        let headers: [String: String?] = [
+            "apns-channel-id": kept, "apns-push-type": "liveactivity", "apns-expiration": "0",
+        ]
+        #expect(try client.ask("POST", suffixed, headers, Self.broadcast).verdict == "400 TopicDisallowed")
         let accepted = self.ledger.snapshot.accepted
         #expect(accepted[SendAndToken(send: "s1", token: "/channels/\(fleeting)")] == 1)
         #expect(accepted[SendAndToken(send: "s1", token: "/channels/\(kept)")] == 1)
+    }
+
+    @Test func aBroadcastTakesEachPriorityAndADeviceTwoOfThem() throws {
+        var client = try self.client()
+        let channel = try self.create(&client, policy: 0)
+        for priority in ["10", "5", "1", nil] {
+            let headers: [String: String?] = [
+                "apns-channel-id": channel, "apns-push-type": "liveactivity", "apns-expiration": "0",
+                "apns-priority": priority,
+            ]
+            let path = "/4/broadcasts/apps/example.app"
+            #expect(try client.ask("POST", path, headers, Self.broadcast).verdict == "200")
+        }
+        for (priority, verdict) in [("10", "200"), ("5", "200"), ("1", "400 BadPriority")] {
+            var request = try self.fixture.request(
+                [
+                    "authorization": client.authorization, "apns-push-type": "liveactivity",
+                    "apns-topic": "example.app.push-type.liveactivity", "apns-priority": priority,
+                ],
+                body: Self.broadcast,
+            )
+            request.headers.removeAll { $0.name == "apns-id" }
+            #expect(try client.judged(request).verdict == verdict)
+        }
+    }
+
+    @Test func aRequestsIDComesBackAndOneWithoutGetsOne() throws {
+        var client = try self.client()
+        func id(_ headers: [String: String?], _ path: String) throws -> String? {
+            try client.ask("GET", path, headers).answer.headers.first { $0.name == "apns-request-id" }?.value
+        }
+        let own = "7c7c1d38-5a8f-4b2b-8d5c-0c4f3f8a9b10"
+        let paths = [
+            "/1/apps/example.app/all-channels", "/1/apps/stranger/all-channels", "/1/apps/example.app/nothing",
+        ]
+        for path in paths {
+            #expect(try id(["apns-request-id": own], path) == own)
+            let (one, other) = (try id([:], path), try id([:], path))
+            #expect(one != nil && one != other && one != own)
+            #expect(try id(["apns-request-id": "no UUID"], path) != "no UUID")
+        }
+    }
+
+    @Test func anAppHasSoManyChannelsAndNoMore() throws {
+        var client = try self.client()
+        for _ in 0..<APNsChannels.perAppMax { _ = try self.create(&client, policy: 0) }
+        let path = "/1/apps/example.app/channels"
+        let order = #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#
+        #expect(try client.ask("POST", path, [:], order).verdict == "400 CannotCreateChannelConfig")
+        #expect(self.world.channels.ids(of: "example.app").count == 10_000)
+        let first = self.world.channels.ids(of: "example.app")[0]
+        #expect(try client.ask("DELETE", path, ["apns-channel-id": first]).verdict == "204")
+        #expect(try client.ask("POST", path, [:], order).verdict == "201")
     }
 }

@@ -33,7 +33,7 @@ package final class APNsChannels: Sendable {
     func reset() { self.channels.withLock { $0 = [:] } }
 
     /// The channels of an app, in the order of their making.
-    func ids(of bundleID: String) -> [String] { self.channels.withLock { $0[bundleID, default: []].map(\.id) } }
+    package func ids(of bundleID: String) -> [String] { self.channels.withLock { $0[bundleID, default: []].map(\.id) } }
 
     /// What Apple says to a request, and the address that the ledger knows a broadcast by, "/channels/" and the channel's id;
     /// nil: it is about channels, and no message.
