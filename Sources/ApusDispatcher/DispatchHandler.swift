@@ -23,6 +23,9 @@ struct DispatchHandler: Sendable {
     let clock: any WallClock
     let logger: Logger
 
+    /// What is known of broadcast channels.
+    var channels: ChannelGate { ChannelGate(streams: self.streams, routes: self.routes) }
+
     /// Handles one entry. Throwing leaves it pending.
     func handle(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         guard entry.deliveries < StreamLimits.deliveriesMax else {
@@ -88,9 +91,11 @@ struct DispatchHandler: Sendable {
     ) async throws -> SendContext? {
         let tag = self.streams.home(app: command.app, identity.home).tag
         do {
-            return try await self.instruments.timing(.render) {
+            let context = try await self.instruments.timing(.render) {
                 try await self.book.context(of: command, send: identity.send, tag: tag)
             }
+            try await self.channels.check(command, now: now)
+            return context
         } catch let problem as Problem {
             try await self.refuse(
                 entry,
@@ -379,6 +384,7 @@ struct DispatchHandler: Sendable {
             tag: self.keys.tag,
             worker: self.worker,
             loader: loader,
+            channels: self.channels,
             turn: turn,
             instruments: self.instruments,
             logger: self.logger,

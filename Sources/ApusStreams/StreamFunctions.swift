@@ -16,6 +16,8 @@ public enum StreamFunctions {
             PackageResources.forget_lua, PackageResources.lease_lua, PackageResources.suspect_lua,
             PackageResources.suspects_due_lua, PackageResources.suspects_settle_lua,
             PackageResources.suspects_forgive_lua, PackageResources.suspects_lua,
+            PackageResources.streams_channels_lua, PackageResources.channel_note_lua,
+            PackageResources.channel_forget_lua,
             PackageResources.govern_lua, PackageResources.governed_lua, PackageResources.known_lua,
             PackageResources.report_lua, PackageResources.tally_lua, PackageResources.sweep_lua,
             PackageResources.ensure_lua,

@@ -52,6 +52,8 @@ public struct StreamKeys: Hashable, Sendable {
     package func route(_ route: RouteNumber) -> String { self.key("route:\(route)") }
     /// Tokens of a route that a provider called bad, by the time since when.
     package func suspects(_ route: RouteNumber) -> String { self.key("suspects:\(route)") }
+    /// What is known of the broadcast channels of a route.
+    package func channels(_ route: RouteNumber) -> String { self.key("channels:\(route)") }
     /// Rate of a send.
     package func pace(_ id: String) -> String { self.key("pace:\(id)") }
     /// Any idempotency key.

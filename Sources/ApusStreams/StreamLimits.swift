@@ -85,6 +85,15 @@ public enum StreamLimits {
     public static let suspectsMax = 1_000_000
     /// Suspects that one call hands out or settles.
     public static let suspectsPerCallMax = 500
+    /// Broadcast channels of a route of which it is known that they are there: Apple allows an app as many in each environment. Of what comes
+    /// beyond nothing is known, and the publisher's word counts.
+    public static let channelsMax = 10_000
+    /// Broadcast channels of a route of which it is known that they are gone; the first are forgotten.
+    public static let channelsGoneMax = 10_000
+    /// How long it counts that a channel is gone, in milliseconds: a day. Then the next send asks Apple again.
+    public static let channelGoneMemoryMilliseconds: Int64 = 24 * 3_600_000
+    /// Channels that one call forgets.
+    static let channelsPerCallMax = 500
     /// Event loops that may share a limiter; the next one gets nothing until one leaves.
     public static let leaseMembersMax = 256
     /// What a limiter gives out at most beyond its rate, in seconds' worth: its bucket, and what lies ready in hands.

@@ -27,10 +27,13 @@ struct Channel: AsyncParsableCommand {
 
         var environment: ProviderEnvironment { self.sandbox ? .sandbox : .production }
 
-        func ask(_ question: APNsChannelQuestion, _ redis: RedisOptions) async throws -> APNsChannelReply {
+        func withDesk<Result>(
+            _ redis: RedisOptions,
+            _ body: (ChannelDesk) async throws -> Result,
+        ) async throws -> Result {
             let access = try ProviderAccess(app: self.app, configuration: self.config)
-            return try await RedisAccess.withClient(redis.url) { client in
-                try await access.ask(question, in: self.environment, redis: client)
+            return try await RedisAccess.withInstallation(redis.url) { installation in
+                try await body(ChannelDesk(access, installation, environment: self.environment))
             }
         }
     }
@@ -43,11 +46,18 @@ struct Channel: AsyncParsableCommand {
         }
     }
 
+    private static func sentence(_ storage: APNsChannelStorage) -> String {
+        storage == .latest ? "keeps its latest message" : "keeps no message"
+    }
+
     /// `apus channel create`.
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a channel; prints its id.",
-            discussion: "Apple allows 10,000 for each app and environment. How one stores cannot be changed later.",
+            discussion: """
+                Apple allows 10,000 for each app and environment. How one stores cannot be changed later; the dispatchers know it, and \
+                refuse what Apple would.
+                """,
         )
 
         @OptionGroup var redis: RedisOptions
@@ -57,18 +67,24 @@ struct Channel: AsyncParsableCommand {
         var storesLatest = false
 
         func run() async throws {
-            let reply = try await self.place.ask(.create(self.storesLatest ? .latest : .none), self.redis)
-            guard case .created(let id) = reply else { return }
-            self.output.write(
-                ["channel": .string(id.text), "stores_latest": .bool(self.storesLatest)],
-                else: [id.text]
-            )
+            _ = try await self.place.withDesk(self.redis) { desk in
+                try await desk.create(self.storesLatest ? .latest : .none) { id in
+                    self.output.write(
+                        ["channel": .string(id.text), "stores_latest": .bool(self.storesLatest)],
+                        else: [id.text]
+                    )
+                }
+            }
         }
     }
 
     /// `apus channel show`.
     struct Show: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Show how a channel stores.")
+        static let configuration = CommandConfiguration(
+            abstract: "Show how a channel stores.",
+            discussion:
+                "From then on the dispatchers know it, too: also of one that was made elsewhere, or was taken to be gone.",
+        )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
@@ -77,28 +93,36 @@ struct Channel: AsyncParsableCommand {
         var channel: APNsChannelID
 
         func run() async throws {
-            let reply = try await self.place.ask(.read(self.channel), self.redis)
-            guard case .storage(let storage) = reply else { return }
+            let storage = try await self.place.withDesk(self.redis) { try await $0.show(self.channel) }
             let stores = storage == .latest
             self.output.write(
                 ["channel": .string(self.channel.text), "stores_latest": .bool(stores)],
-                else: [stores ? "keeps its latest message" : "keeps no message"],
+                else: [Channel.sentence(storage)],
             )
         }
     }
 
     /// `apus channel list`.
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List the app's channels.")
+        static let configuration = CommandConfiguration(
+            abstract: "List the app's channels, and how they store as far as that is known here.",
+            discussion: "What dispatchers knew of channels that Apple no longer lists is forgotten.",
+        )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
 
         func run() async throws {
-            let reply = try await self.place.ask(.list, self.redis)
-            guard case .channels(let ids) = reply else { return }
-            self.output.write(["channels": .array(ids.map { .string($0.text) })], else: ids.map(\.text))
+            let rows = try await self.place.withDesk(self.redis) { try await $0.list() }
+            var storing: JSONObject = [:]
+            for row in rows { storing[row.id.text] = row.storage.map { .bool($0 == .latest) } }
+            self.output.write(
+                ["channels": .array(rows.map { .string($0.id.text) }), "stores_latest": .object(storing)],
+                else: rows.map { row in
+                    "\(row.id.text)  \(row.storage.map(Channel.sentence) ?? "not known here: see apus channel show")"
+                },
+            )
         }
     }
 
@@ -113,7 +137,7 @@ struct Channel: AsyncParsableCommand {
         var channel: APNsChannelID
 
         func run() async throws {
-            _ = try await self.place.ask(.delete(self.channel), self.redis)
+            try await self.place.withDesk(self.redis) { try await $0.delete(self.channel) }
             self.output.write(["deleted": .string(self.channel.text)], else: ["deleted \(self.channel.text)"])
         }
     }

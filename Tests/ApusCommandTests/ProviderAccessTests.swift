@@ -7,6 +7,7 @@ import ApusProviders
 import ApusRedis
 import ApusSimulator
 import ApusStore
+import ApusStreams
 import ApusTestKit
 import Foundation
 import Testing
@@ -51,22 +52,20 @@ import Testing
 
     @Test func `D41 a channel is made, and Apple names it`() async throws {
         try await self.with { stage in
-            func ask(_ question: APNsChannelQuestion) async throws -> APNsChannelReply {
-                try await stage.access.ask(question, in: .production, redis: stage.client)
-            }
-            guard case .created(let kept) = try await ask(.create(.latest)),
-                case .created(let fleeting) = try await ask(.create(.none))
-            else {
-                Issue.record("no channel was made")
-                return
-            }
+            let installation = try await Installation(stage.client, clock: CommandClock())
+            let desk = ChannelDesk(stage.access, installation, environment: .production)
+            var made: [APNsChannelID] = []
+            let kept = try await desk.create(.latest) { made.append($0) }
+            let fleeting = try await desk.create(.none) { made.append($0) }
+            #expect(made == [kept, fleeting])
             #expect(stage.simulator.broadcastChannels(bundleID: "example.apus.demo") == [kept.text, fleeting.text])
-            #expect(try await ask(.list) == .channels([kept, fleeting]))
-            #expect(try await ask(.read(kept)) == .storage(.latest))
-            #expect(try await ask(.read(fleeting)) == .storage(.none))
-            #expect(try await ask(.delete(kept)) == .deleted)
+            let rows = try await desk.list()
+            #expect(rows.map(\.id) == [kept, fleeting] && rows.map(\.storage) == [.latest, APNsChannelStorage.none])
+            #expect(try await desk.show(kept) == .latest)
+            #expect(try await desk.show(fleeting) == .none)
+            try await desk.delete(kept)
             await #expect(throws: CommandFailure("Apple answers 400: ChannelNotRegistered")) {
-                _ = try await ask(.read(kept))
+                _ = try await desk.show(kept)
             }
             // All questions went out with one token, which dispatchers would use too.
             let token = try await stage.client.send(
@@ -74,9 +73,50 @@ import Testing
                 on: HashTag(ofKey: "apus:jwt:APUSTEAM01:APUSKEY001"),
             )
             #expect(token.root.string?.isEmpty == false)
+            let sandbox = ChannelDesk(stage.access, installation, environment: .sandbox)
             await #expect(throws: CommandFailure("demo does not use Apple's sandbox environment")) {
-                _ = try await stage.access.ask(.list, in: .sandbox, redis: stage.client)
+                _ = try await sandbox.list()
             }
+        }
+    }
+
+    @Test func `What Apple says of a channel is known from then on, and a list forgets what it no longer has`()
+        async throws
+    {
+        try await self.with { stage in
+            let installation = try await Installation(stage.client, clock: CommandClock())
+            let streams = installation.streams
+            let desk = ChannelDesk(stage.access, installation, environment: .production)
+            let route = try await streams.number(
+                of: Route(app: stage.app, provider: .apns, environment: .production)
+            )
+            func known(_ id: String) async throws -> KnownChannel? {
+                try await streams.channel(id, of: route, now: CommandClock().now())
+            }
+            let (kept, fleeting) = (try await desk.create(.latest), try await desk.create(.none))
+            #expect(try await known(kept.text) == .there(storesLatest: true))
+            #expect(try await known(fleeting.text) == .there(storesLatest: false))
+
+            try await streams.note(goneChannel: kept.text, of: route)
+            #expect(try await desk.show(kept) == .latest)
+            #expect(try await known(kept.text) == .there(storesLatest: true), "it is there after all")
+
+            try await desk.delete(kept)
+            let deleted = try await known(kept.text)
+            let isGone = if case .gone = deleted { true } else { false }
+            #expect(isGone)
+            let stranger = try APNsChannelID("YXB1cw==")
+            await #expect(throws: CommandFailure.self) { try await desk.delete(stranger) }
+            let unknown = try await known(stranger.text)
+            let isUnknownGone = if case .gone = unknown { true } else { false }
+            #expect(isUnknownGone, "Apple does not know it")
+
+            try await streams.note(channel: "b2xk", storesLatest: true, of: route)
+            try await streams.note(goneChannel: fleeting.text, of: route)
+            #expect(try await desk.list() == [ChannelDesk.Row(id: fleeting, storage: nil)])
+            #expect(try await known("b2xk") == nil, "Apple does not list it")
+            #expect(try await known(fleeting.text) == nil, "Apple lists it")
+            #expect(try await known(kept.text) == deleted)
         }
     }
 

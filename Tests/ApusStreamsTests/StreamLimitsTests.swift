@@ -8,6 +8,7 @@ import Testing
         ("SUSPECTS_MAX", StreamLimits.suspectsMax), ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
         ("SWEEP_OUTCOMES_MAX", StreamLimits.sweepOutcomesMax), ("SWEEP_DUE_MAX", StreamLimits.sweepDueMax),
         ("UNITS_PER_STEP_MAX", StreamLimits.unitsPerStepMax),
+        ("CHANNELS_MAX", StreamLimits.channelsMax), ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
     func `The functions enforce the limits that are promised`(name: String, limit: Int) {

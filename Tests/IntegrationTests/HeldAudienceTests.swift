@@ -50,26 +50,6 @@ import Testing
         }
     }
 
-    @Test func `D42 a broadcast to a channel that is gone is told so, and the route goes on`() async throws {
-        try await Fleet.with { fleet in
-            let devices = try await fleet.register(2, providers: [.apns])
-            let dispatcher = try await fleet.startDispatcher()
-            let feedback = try await fleet.startFeedback()
-            let channel = Target.apnsChannel(id: "YXB1cy1hcHVzLWFwdXM=", environment: .production, storesLatest: false)
-            try await fleet.send(channel, id: "gone") { command in
-                command.receiptLevel = .recipients
-                command.notification = Self.activity
-            }
-            try await self.expectOne(.rejected, of: "gone", fleet)
-            let receipts = try await fleet.receipts(of: "gone")
-            #expect(receipts.first { $0.kind == .final }?.counts.first?.reason == .unregistered)
-            try await fleet.send(.devices([devices[0].id]), id: "device", lane: .express)
-            try await self.expectOne(.accepted, of: "device", fleet)
-            try await dispatcher.terminate()
-            try await feedback.terminate()
-        }
-    }
-
     @Test func `D83 an installation id that is gone is dropped, and the same user's token stays`() async throws {
         try await Fleet.with { fleet in
             let app = try AppID(Fleet.app)
@@ -131,15 +111,6 @@ import Testing
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
-    }
-
-    private static var activity: Notification {
-        var notification = Notification()
-        notification.kind = .liveActivity
-        var activity = Notification.LiveActivity(event: .update)
-        activity.contentStateJSON = #"{"score":1}"#
-        notification.liveActivity = activity
-        return notification
     }
 }
 

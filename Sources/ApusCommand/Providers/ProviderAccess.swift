@@ -1,7 +1,7 @@
 package import ApusCore
 internal import ApusHTTP2
 package import ApusProviders
-package import ApusRedis
+internal import ApusRedis
 package import ApusService
 internal import ApusTLS
 internal import Foundation
@@ -13,7 +13,8 @@ internal import NIOPosix
 package struct ProviderAccess: Sendable {
     /// What the configuration says of the app.
     package let settings: AppSettings
-    private let app: AppID
+    /// The app.
+    let app: AppID
     private let clock = CommandClock()
 
     private static var eventLoop: any EventLoop { MultiThreadedEventLoopGroup.singleton.next() }
@@ -43,7 +44,8 @@ package struct ProviderAccess: Sendable {
     /// Asks Apple's channel management.
     ///
     /// - Parameter redis: where dispatchers share the provider token, so that the team does not get one too many.
-    package func ask(
+    /// - Throws: `APNsChannelRefusal`: Apple's no; `CommandFailure`: why it could not be asked.
+    func ask(
         _ question: APNsChannelQuestion,
         in environment: ProviderEnvironment,
         redis: RedisClient,
@@ -67,11 +69,7 @@ package struct ProviderAccess: Sendable {
         let tls = try Self.tls(apns.caFile, showing: identity)
         let answer = try await Self.connected(address, tls, eventLoop) { await $0.ask(request) }
         guard let answer else { throw CommandFailure("Apple at \(address.authority) did not answer in time") }
-        do throws(APNsChannelRefusal) {
-            return try question.reply(answer)
-        } catch {
-            throw CommandFailure("\(error)")
-        }
+        return try question.reply(answer)
     }
 
     /// With what Apple is shown who asks: tokens of a key, or a certificate when connecting. Channel management takes both

@@ -147,7 +147,9 @@ package struct DryRun: Sendable {
         case .expired:
             throw Problem(code: "expired", field: "notification.expiry", detail: "it has no worth any more")
         case .direct(let command), .plan(let command, _), .dryRun(let command):
-            return try await self.book.context(of: command, send: command.id, tag: tag)
+            let context = try await self.book.context(of: command, send: command.id, tag: tag)
+            try await ChannelGate(streams: self.planner.streams, routes: self.routes).check(command, now: now)
+            return context
         }
     }
 

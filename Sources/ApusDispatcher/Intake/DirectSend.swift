@@ -213,6 +213,9 @@ struct DirectSend: Sendable {
     // MARK: Writing down
 
     private func conclude(_ outcomes: [RouteOutcome], _ recipients: Recipients) async throws {
+        for outcome in outcomes {
+            try await self.handler.channels.learn(outcome.update.report, of: self.context.command)
+        }
         var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
         if batches.isEmpty { batches = [self.emptyBatch()] }
         batches[0].counts += recipients.closed.counts

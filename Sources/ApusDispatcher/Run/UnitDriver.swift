@@ -17,6 +17,7 @@ struct UnitDriver {
     let tag: HashTag
     let worker: WorkerHandle
     let loader: RecipientLoader
+    let channels: ChannelGate
     /// Told of every report that was written, and while the run waits for its send's rate.
     let turn: EntryTurn
     let instruments: DispatcherInstruments
@@ -122,6 +123,7 @@ struct UnitDriver {
             update.isFinished ? (update.isComplete ? .finish : .leave) : .continue
         var batch: OutcomeBatch?
         if update.report.count > 0 {
+            try await self.persistently { try await self.channels.learn(update.report, of: plan.send.command) }
             batch = Self.batch(update.report, plan)
             batch?.unit = "\(entry.stream)/\(entry.id)"
             batch?.sequence = UInt64(sequence)

@@ -10,8 +10,9 @@ extension Laboratory {
     private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:body"]
     private static let workPrefixes = ["plan:", "work:", "held:"]
     private static let keptPrefixes = [
-        "send:", "idem:", "pace:", "paced:", "route:", "answers:", "tally:", "tallies:", "swept",
+        "send:", "idem:", "pace:", "paced:", "route:", "answers:", "tally:", "tallies:", "swept", "channels",
     ]
+    private static let lastingPrefixes = ["route:", "channels"]
 
     private func keys(of tag: HashTag) async throws -> [(key: String, name: String, type: String)] {
         let pattern = RedisCommand("KEYS", .text("\(tag)*"))
@@ -43,7 +44,9 @@ extension Laboratory {
             for (key, name, type) in try await self.keys(of: tag) where isWanted(name) {
                 if Self.keptPrefixes.contains(where: { name.hasPrefix($0) }) {
                     let lifetime = try await self.client.send(RedisCommand("PTTL", .text(key)), on: tag).root.integer
-                    if lifetime == -1, !name.hasPrefix("route:") { contents[key] = 1 }
+                    if lifetime == -1, !Self.lastingPrefixes.contains(where: { name.hasPrefix($0) }) {
+                        contents[key] = 1
+                    }
                     continue
                 }
                 let command: String

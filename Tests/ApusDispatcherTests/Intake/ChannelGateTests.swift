@@ -1,0 +1,31 @@
+import ApusCore
+import ApusMessages
+import ApusStreams
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct ChannelGateTests {
+    private static func refusal(_ known: KnownChannel, storesLatest: Bool) -> String? {
+        ChannelGate.problem(with: "YXB1cw==", known, storesLatest: storesLatest).map { "\($0.code) \($0.field)" }
+    }
+
+    @Test func `D41 what the publisher says of a channel must be as it was made`() {
+        for storesLatest in [true, false] {
+            #expect(Self.refusal(.there(storesLatest: storesLatest), storesLatest: storesLatest) == nil)
+            let refusal = Self.refusal(.there(storesLatest: !storesLatest), storesLatest: storesLatest)
+            #expect(refusal == "contradiction target.apns_channel.stores_latest")
+        }
+        let fleeting = ChannelGate.problem(with: "YXB1cw==", .there(storesLatest: false), storesLatest: true)
+        #expect(fleeting?.detail.hasPrefix("must be false") == true)
+        let kept = ChannelGate.problem(with: "YXB1cw==", .there(storesLatest: true), storesLatest: false)
+        #expect(kept?.detail.hasPrefix("must be true") == true)
+    }
+
+    @Test func `D42 nothing goes to a channel that is gone, whatever it kept`() {
+        for storesLatest in [true, false] {
+            let refusal = Self.refusal(.gone(since: UnixMilliseconds(1)), storesLatest: storesLatest)
+            #expect(refusal == "channel_gone target.apns_channel.channel_id")
+        }
+    }
+}
