@@ -12,6 +12,8 @@ final class ProviderConnection: HTTP2ClientDelegate {
     private var slots: RequestSlots
     /// What the peer's GOAWAY says is wrong with us, in its word; what it refused is told so.
     var verdict: String?
+    /// Whether APNs called a token expired here. What it answers after that says nothing of the token it was sent.
+    var isWedged = false
     /// Whether anything was heard since the gateway last looked.
     var wasHeard = true
     /// When the gateway found last that something had been heard.

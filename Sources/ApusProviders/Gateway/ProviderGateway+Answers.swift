@@ -75,25 +75,32 @@ extension ProviderGateway {
     ) -> DeliveryOutcome {
         switch what {
         case .staleCredential:
-            // After ExpiredProviderToken a connection to APNs stays unusable.
-            if self.configuration.provider == .apns { self.retire(connection) }
+            // After ExpiredProviderToken a connection to APNs stays unusable: it calls newer tokens expired too. Apple's pages do not say so;
+            // other clients close it as well (https://github.com/jchambers/pushy).
+            let isAboutToken = !connection.isWedged
+            if self.configuration.provider == .apns {
+                connection.isWedged = true
+                self.retire(connection)
+            }
             guard !self.isHeld else { return .misconfigured(.credential) }
             // A certificate cannot be renewed by us.
             guard !self.isCertified else {
                 self.hold(for: word)
                 return .misconfigured(.credential)
             }
-            if request.credential == self.authorizationNumber { self.renew() }
+            if isAboutToken, request.credential == self.authorizationNumber { self.renew() }
             return .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true))
         case .renewedTooOften:
             self.credential.renewedTooOften()
-            // "The connection stays unusable until enough time has passed": the token that goes on needs another one.
+            // The connection takes no token until the twenty minutes have passed: the one that goes on needs another.
+            // https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
             if self.configuration.provider == .apns { self.retire(connection) }
         case .wrongConnection: self.retire(connection)
         case .credential:
             self.hold(for: word)
             if self.configuration.provider == .apns { self.retire(connection) }
         // A connection knows the team's apps as they were when it was made.
+        // https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
         case .route: self.retireIfOld(connection)
         case .forbidden, .unclear, .partnerCredential: break
         }

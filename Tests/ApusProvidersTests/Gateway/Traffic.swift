@@ -208,6 +208,7 @@ struct TestGateway {
 final class FixedCredential: ProviderCredential {
     let header: HeaderValue
     let rejections = Tally()
+    let renewalsTooMany = Tally()
 
     init(_ text: String = "bearer token") throws { self.header = try HeaderValue(text) }
 
@@ -220,7 +221,7 @@ final class FixedCredential: ProviderCredential {
         return eventLoop.makeSucceededFuture(.paused(detail: "rejected"))
     }
 
-    func renewedTooOften() {}
+    func renewedTooOften() { self.renewalsTooMany.add() }
 
     func mended() {}
 
