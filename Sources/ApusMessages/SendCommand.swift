@@ -61,11 +61,13 @@ public struct SendCommand: Hashable, Sendable {
         case recipients = 3
     }
 
-    /// What a crash may do to it.
+    /// What becomes of a notification of which nobody knows whether the provider took it: its answer was lost with the connection or came too
+    /// late, or the dispatcher ended before it was noted.
     public enum Delivery: UInt8, CaseIterable, Sendable {
-        /// Repeat a bounded number.
+        /// It is sent again: the publisher's word that a notification may come twice. An alert's repeat takes the first one's place on the
+        /// screen, by its collapse id. Of a crash a bounded number is repeated.
         case atLeastOnce = 1
-        /// Lose a bounded number.
+        /// It counts as failed and is not sent again. Of a crash a bounded number is lost.
         case atMostOnce = 2
     }
 

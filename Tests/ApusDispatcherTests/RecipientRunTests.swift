@@ -428,7 +428,7 @@ import Testing
             (.misconfigured(.staleCredential), 403, nil),
         ] as [(DeliveryOutcome, Int, String?)]
     )
-    func `Only what the provider surely did not take is tried again`(
+    func `D29 At most once: only what the provider surely did not take is tried again`(
         outcome: DeliveryOutcome,
         status: Int,
         failed: String?,
@@ -441,6 +441,23 @@ import Testing
         let taken = run.takeReport(now: self.now)
         #expect(self.counts(taken) == (failed.map { [$0] } ?? []))
         #expect(taken.retries.map(\.indices) == (failed == nil ? [[0]] : []) && taken.bitmap == [1])
+    }
+
+    @Test(arguments: [false, true])
+    func `D29 What may have been taken is sent again where it may come twice, and failed where it may not`(
+        isAtMostOnce: Bool
+    ) {
+        for (loss, reason) in [(Loss.timeout, "timeout"), (.connection, "connection")] {
+            var run = self.run(1, isAtMostOnce: isAtMostOnce)
+            _ = run.takeReport(now: self.now)
+            run.reportWritten()
+            #expect(run.takeNext() == 0)
+            self.answer(&run, 0, .lost(loss))
+            let taken = run.takeReport(now: self.now)
+            #expect(taken.retries.map(\.indices) == (isAtMostOnce ? [] : [[0]]))
+            #expect(self.counts(taken) == (isAtMostOnce ? ["failed \(reason) 1"] : []))
+            #expect(taken.bitmap == [1] && run.isFinished)
+        }
     }
 
     @Test func `A stream refused unseen goes out again under the same mark`() {

@@ -83,11 +83,11 @@ import Testing
     }
 
     /// A batch in which the device's token is called bad.
-    private func suspicion(_ device: StoredDevice) -> OutcomeBatch {
+    private func suspicion(_ device: StoredDevice, _ reason: Reason = .badToken) -> OutcomeBatch {
         var batch = self.batch(device, asOf: device.registeredAt.advanced(byMilliseconds: 1))
-        batch.counts = [OutcomeCount(provider: .apns, outcome: .rejected, reason: .badToken, count: 1)]
+        batch.counts = [OutcomeCount(provider: .apns, outcome: .rejected, reason: reason, count: 1)]
         batch.suspects = batch.unregistered
-        batch.suspects[0].reason = .badToken
+        batch.suspects[0].reason = reason
         batch.unregistered = []
         return batch
     }
@@ -111,14 +111,21 @@ import Testing
         }
     }
 
-    @Test(arguments: [false, true])
-    func `D4 D6 A suspect is deleted when it has waited, unless it registered again`(isBack: Bool) async throws {
+    @Test(arguments: [false, true], [Reason.badToken, .wrongTopic])
+    func `D4 D6 A suspect is deleted from its app when it has waited, unless it registered again`(
+        isBack: Bool,
+        reason: Reason,
+    ) async throws {
         try await self.with(deletingSuspectsAfter: 1) { installation, client, handler, device in
             let route = try #require(Route("shop/apns/production"))
             #expect(try await installation.streams.number(of: route) == RouteNumber(1))
-            try await handler.handle(try await self.deliver(self.suspicion(device), client, handler))
+            // Another app has the same token; nothing was said of that.
+            let token = String(repeating: "ab", count: 32)
+            let other = try AppID("other")
+            let same = DeviceRegistration(device: "d", provider: .apns, token: token)
+            _ = try await installation.store.register(other, same)
+            try await handler.handle(try await self.deliver(self.suspicion(device, reason), client, handler))
             if isBack {
-                let token = String(repeating: "ab", count: 32)
                 let again = DeviceRegistration(device: "d", provider: .apns, token: token)
                 _ = try await installation.store.register(route.app, again)
             }
@@ -129,6 +136,8 @@ import Testing
             let kept = try await installation.store.get(route.app, try DeviceID("d"))
             #expect((kept != nil) == isBack)
             #expect(kept?.record.suspicion == nil)
+            let elsewhere = try await installation.store.get(other, try DeviceID("d"))
+            #expect(elsewhere?.record.token == device.record.token && elsewhere?.record.suspicion == nil)
         }
     }
 

@@ -101,13 +101,13 @@ struct APNsTokenPolicyTests {
         #expect(policy.tokenExpired(issuedAt: self.minute(0), now: self.minute(61)) == .use(issuedAt: self.minute(50)))
     }
 
-    @Test("D12 a refused key pauses until it is mended")
-    func refused() {
+    @Test("a key that signs nothing pauses until it is mended")
+    func unusable() {
         var policy = APNsTokenPolicy()
         _ = policy.tokenNeeded(now: self.minute(0))
-        policy.keyRefused()
-        #expect(policy.tokenNeeded(now: self.minute(1)) == .pause(.refused))
-        #expect(policy.tokenExpired(issuedAt: self.minute(0), now: self.minute(61)) == .pause(.refused))
+        policy.signingFailed()
+        #expect(policy.tokenNeeded(now: self.minute(1)) == .pause(.unusable))
+        #expect(policy.tokenExpired(issuedAt: self.minute(0), now: self.minute(61)) == .pause(.unusable))
         policy.mended()
         #expect(policy.tokenNeeded(now: self.minute(2)) == .use(issuedAt: self.minute(0)))
     }

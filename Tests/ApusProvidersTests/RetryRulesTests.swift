@@ -42,6 +42,16 @@ struct RetryRulesTests {
         #expect(try #require(times.last) >= 900_000)
     }
 
+    @Test(
+        "D26 a token that changed too often is tried until Apple's twenty minutes have passed, whatever the draw",
+        arguments: [0, 0.5, 0.999]
+    )
+    func renewedTooOften(draw: Double) throws {
+        let times = self.tries(.misconfigured(.renewedTooOften), at: .apns, draw: draw)
+        #expect(try #require(times.last) >= 1_200_000)
+        #expect(times.count == 10)
+    }
+
     @Test("D27 the message's expiry comes first")
     func expiry() {
         let expiresAt = self.start.advanced(byMilliseconds: 150_000)
@@ -92,7 +102,7 @@ struct RetryRulesTests {
         )
         #expect(self.tries(.lost(.timeout), at: .apns, draw: 0)[1] == 100)
         #expect(self.tries(.misconfigured(.staleCredential), at: .apns, draw: 0)[1] == 100)
-        #expect(self.tries(.misconfigured(.renewedTooOften), at: .apns, draw: 0)[1] == 30_000)
+        #expect(self.tries(.misconfigured(.renewedTooOften), at: .apns, draw: 0)[1] == 150_000)
     }
 
     @Test("D31 a refused stream is sent again at once and counts no attempt, but not after its expiry")

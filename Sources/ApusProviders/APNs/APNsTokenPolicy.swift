@@ -17,8 +17,8 @@ package struct APNsTokenPolicy: Hashable, Sendable {
     package enum Alarm: Hashable, Sendable {
         /// A token just signed was called expired: our clock, or Apple's, is wrong.
         case clock
-        /// Apple does not take the key.
-        case refused
+        /// No token can be signed with the key.
+        case unusable
     }
 
     /// What to do for a request.
@@ -80,8 +80,8 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         self.signNotBefore = max(self.signNotBefore, now.advanced(byMilliseconds: Self.intervalMillisecondsMin))
     }
 
-    /// APNs does not take the key (`InvalidProviderToken` and its kin).
-    package mutating func keyRefused() { self.alarm = .refused }
+    /// Signing with the key failed. (A key that APNs does not take, `InvalidProviderToken` and its kin, stops the gateway, not the policy.)
+    package mutating func signingFailed() { self.alarm = .unusable }
 
     /// An operator has mended it: sending goes on, within the same interval between tokens.
     package mutating func mended() { self.alarm = nil }

@@ -7,6 +7,9 @@ package struct RenderedAPNsMessage: Hashable, Sendable {
     /// `apns-priority`.
     package let priority: APNsPriority
     /// `apns-expiration` in seconds since 1970. 0: one attempt, never stored. Nil: no header; Apple stores up to 30 days.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns,
+    /// https://developer.apple.com/documentation/usernotifications/viewing-the-status-of-push-notifications-using-metrics-and-apns
     package let expiration: Int64?
     /// `apns-collapse-id`.
     package let collapseID: String?
@@ -27,7 +30,4 @@ package struct RenderedAPNsMessage: Hashable, Sendable {
         if let collapseID { headers.append(("apns-collapse-id", collapseID)) }
         return headers
     }
-
-    /// Whether sending it again after an unknown outcome replaces the first on the screen.
-    package var isSafeToRepeat: Bool { self.collapseID != nil }
 }

@@ -2,9 +2,11 @@ package import ApusCore
 
 /// How each provider wants to be tried again, by what it answered.
 ///
-/// Apple: "retry 5xx after 15 minutes, with back-off"
-/// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns); so retries go
-/// on for at least that long. Google: never before ten seconds, with jitter, no longer than an hour
+/// Apple's page lets a 500 or 503 be tried again fifteen minutes later, and with back-off
+/// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns). Our tries begin earlier, a minute
+/// or two after the first: most trouble is a single server's and short, and a notification a minute late is worth more than one a quarter of
+/// an hour late. They back off from there to Apple's own interval, and go on for at least as long as Apple asks to wait, so that what lasts
+/// is outlasted too. Google: never before ten seconds, with jitter, no longer than an hour
 /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
 package enum RetryRules {
     /// How long Google is tried, from the first attempt.
@@ -14,7 +16,7 @@ package enum RetryRules {
     /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
     package static let googleQuotaWaitMilliseconds: Int64 = 60_000
 
-    /// Apple in trouble: after minutes. Sixteen tries a minute apart at least: fifteen minutes at the very least.
+    /// Apple in trouble: after minutes, earlier than Apple asks. Sixteen tries a minute apart at least: fifteen minutes at the very least.
     package static let appleUnavailable = RetryPolicy(
         baseMilliseconds: 120_000,
         floorMilliseconds: 60_000,
@@ -64,10 +66,12 @@ package enum RetryRules {
         capMilliseconds: 60_000,
         attemptsMax: 6,
     )
-    /// Too many new credentials: the old one must do until twenty minutes have passed.
+    /// Too many new credentials: the old one must do until twenty minutes have passed. Ten tries two and a half minutes apart at least:
+    /// whatever the draw, the last comes after them.
+    /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
     package static let afterTooManyRenewals = RetryPolicy(
-        baseMilliseconds: 60_000,
-        floorMilliseconds: 30_000,
+        baseMilliseconds: 300_000,
+        floorMilliseconds: 150_000,
         capMilliseconds: 1_200_000,
         attemptsMax: 10,
     )

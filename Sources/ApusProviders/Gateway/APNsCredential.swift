@@ -4,7 +4,9 @@ package import Logging
 package import NIOCore
 internal import Synchronization
 
-/// Where dispatchers leave the provider token that all of them use: "many JWTs per key and hour get a team throttled".
+/// Where dispatchers leave the provider token that all of them use. Apple lets a token change once in twenty minutes on a connection, answers
+/// `TooManyProviderTokenUpdates` to more, and the same token may be used from several servers
+/// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
 ///
 /// What comes out is not trusted: it must be a token of the right key and team, and younger than the one in use.
 package protocol SharedTokenStore: Sendable {
@@ -228,8 +230,8 @@ package final class APNsCredential: ProviderCredential {
             } catch {
                 self.minted(false)
                 self.logger.error("no provider token", metadata: ["key": "\(self.key.keyID)", "error": "\(error)"])
-                state.policy.keyRefused()
-                return (Self.paused(.refused), nil)
+                state.policy.signingFailed()
+                return (Self.paused(.unusable), nil)
             }
         case .wait(let until): return (.unavailable(askAgainAt: until), nil)
         case .pause(let alarm): return (Self.paused(alarm), nil)
@@ -248,7 +250,7 @@ package final class APNsCredential: ProviderCredential {
     private static func paused(_ alarm: APNsTokenPolicy.Alarm) -> CredentialGrant {
         switch alarm {
         case .clock: .paused(detail: "a token just signed was called expired: the clock is wrong")
-        case .refused: .paused(detail: "the key cannot be used")
+        case .unusable: .paused(detail: "the key cannot be used")
         }
     }
 }
