@@ -23,6 +23,26 @@ extension Laboratory {
         try await Laboratory.with(configuration) { try await body($0) }
     }
 
+    /// A simulator in the place of Apple's sandbox beside that of production.
+    static func withSandbox(
+        _ body: (_ fleet: Laboratory, _ sandbox: Simulator) async throws -> Void
+    ) async throws {
+        try await Self.with { fleet in
+            var configuration = SimulatorConfiguration()
+            configuration.environment = .sandbox
+            configuration.fcmPort = nil
+            configuration.controlPort = nil
+            let sandbox = try await Simulator.start(configuration, beside: fleet.simulator)
+            do {
+                try await body(fleet, sandbox)
+            } catch {
+                await sandbox.stop()
+                throw error
+            }
+            await sandbox.stop()
+        }
+    }
+
     func startDispatcher(lease: String) async throws -> ServiceProcess {
         try await self.startDispatcher(["lease": lease])
     }

@@ -178,26 +178,6 @@ import Testing
         }
     }
 
-    /// A simulator in the place of Apple's sandbox beside that of production.
-    private static func withSandbox(
-        _ body: (_ fleet: Fleet, _ sandbox: Simulator) async throws -> Void
-    ) async throws {
-        try await Fleet.with { fleet in
-            var configuration = SimulatorConfiguration()
-            configuration.environment = .sandbox
-            configuration.fcmPort = nil
-            configuration.controlPort = nil
-            let sandbox = try await Simulator.start(configuration, beside: fleet.simulator)
-            do {
-                try await body(fleet, sandbox)
-            } catch {
-                await sandbox.stop()
-                throw error
-            }
-            await sandbox.stop()
-        }
-    }
-
     /// How many of the devices the store has in the sandbox.
     private static func moved(_ devices: [LaboratoryDevice], _ fleet: Fleet) async throws -> Int {
         let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
@@ -207,7 +187,7 @@ import Testing
 
     @Test func `D5 A few tokens of the other environment get the message there, and the store learns it`() async throws
     {
-        try await Self.withSandbox { fleet, sandbox in
+        try await Fleet.withSandbox { fleet, sandbox in
             let devices = try await fleet.register(1_000, providers: [.apns], topics: { _ in ["news"] })
             let foreign = devices.enumerated().filter { $0.offset % 50 < 2 }.map(\.element)
             let lost = devices.enumerated().filter { $0.offset % 100 == 7 }.map(\.element)
@@ -253,7 +233,7 @@ import Testing
     func `D5 A Live Activity's token of the other environment is learnt by itself, and its device stays`(
         isTopic: Bool
     ) async throws {
-        try await Self.withSandbox { fleet, sandbox in
+        try await Fleet.withSandbox { fleet, sandbox in
             let devices = try await fleet.register(4, providers: [.apns], topics: { _ in ["game"] })
             let target: Target = isTopic ? .topic("game") : .devices(devices.map(\.id))
             let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
@@ -305,7 +285,7 @@ import Testing
     @Test func `D5 Environments that are swapped at both ends move and delete nobody, and pause the route`()
         async throws
     {
-        try await Self.withSandbox { fleet, sandbox in
+        try await Fleet.withSandbox { fleet, sandbox in
             let devices = try await fleet.register(2_000, providers: [.apns], topics: { _ in ["news"] })
             fleet.simulator.declare(.bad, of: devices.map(\.token), provider: .apns)
             let number = try await Self.number(.apns, fleet)

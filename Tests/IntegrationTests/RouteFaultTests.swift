@@ -3,6 +3,7 @@ import ApusInstallation
 import ApusLoadTest
 import ApusMessages
 import ApusSimulator
+import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -136,6 +137,61 @@ import Testing
             #expect(try await fleet.deleted(devices) == 0)
             try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
             try await next.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test(arguments: ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"])
+    func `D14 A key that the sandbox refuses stops the sandbox alone`(word: String) async throws {
+        try await Fleet.withSandbox { fleet, sandbox in
+            let devices = try await fleet.register(400, providers: [.apns], topics: { _ in ["news"] })
+            let app = try AppID(Fleet.app)
+            let testers = Array(devices.prefix(100))
+            let customers = Set(devices.dropFirst(100).map(\.token))
+            for device in testers {
+                var registration = DeviceRegistration(device: device.id, provider: .apns, token: device.token)
+                registration.environment = .sandbox
+                registration.topics = ["news"]
+                _ = try await fleet.installation.store.register(app, registration)
+            }
+            let streams = fleet.installation.streams
+            func number(_ environment: ProviderEnvironment) async throws -> RouteNumber {
+                try await streams.number(of: Route(app: app, provider: .apns, environment: environment))
+            }
+            let (production, other) = (try await number(.production), try await number(.sandbox))
+            var plan = FaultPlan()
+            plan.apns.reasons = [ReasonRate(word, 1)]
+            sandbox.setFaults(plan)
+            let dispatcher = try await fleet.start("dispatcher", sandboxPort: sandbox.addresses.apnsPort)
+            let feedback = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: "wrong")
+            try await eventually("the sandbox's route is stopped", timeout: .seconds(60)) {
+                try await streams.state(of: other).stop == .byFault(RouteFault(.credential, word))
+            }
+            try await eventually("production goes on", timeout: .seconds(60)) {
+                Set(fleet.accepted(of: "wrong").keys) == customers
+            }
+            // With the same key, and after the sandbox has refused it.
+            let late = devices[399]
+            try await fleet.send(.devices([late.id]), id: "late", lane: .express)
+            try await eventually("so does what comes later", timeout: .seconds(60)) {
+                fleet.accepted(of: "late") == [late.token: 1]
+            }
+            #expect(try await !streams.state(of: production).isPaused)
+            let before = try #require(try await fleet.ledger(of: "wrong"))
+            #expect(before.total(.rejected) == 0 && before.total(.failed) == 0 && before.state == .running)
+
+            sandbox.clearFaults()
+            let route = Route(app: app, provider: .apns, environment: .sandbox)
+            let resumed = try fleet.apus("resume", "--route", "\(route)")
+            #expect(resumed.code == 0)
+            #expect(try await fleet.completion(of: "wrong").total(.accepted) == 400)
+            let accepted = sandbox.ledger.snapshot.accepted.filter { $0.key.send == "wrong" }
+            #expect(Set(accepted.keys.map(\.token)) == Set(testers.map(\.token)))
+            #expect(accepted.values.allSatisfy { $0 == 1 } && fleet.accepted(of: "wrong").count == 300)
+            #expect(try await fleet.deleted(devices) == 0)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await dispatcher.terminate()
             try await feedback.terminate()
         }
     }
