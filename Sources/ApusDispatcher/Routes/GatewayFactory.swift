@@ -139,8 +139,9 @@ final class GatewayFactory: Sendable {
                 port: settings.port(for: environment),
                 bulkConnectionsMax: settings.connections,
             )
-            // "APNs allows only one stream" until it has seen a valid token. A certificate that it refuses ends the connection after the
-            // handshake (TLS 1.3): then one request is lost, not all that fit.
+            // APNs allows one stream until a request with a valid token has come
+            // (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate that it
+            // refuses ends the connection after the handshake (TLS 1.3): then one request is lost, not all that fit.
             configuration.startsWithOneStream = true
             return GatewayRecipe(
                 configuration: configuration,

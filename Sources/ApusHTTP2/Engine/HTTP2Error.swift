@@ -23,7 +23,8 @@ package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
         package static let invalidHeaderName = Code(.invalidHeaderName)
         /// Control characters, bytes beyond ASCII, white space at an end, or too long.
         package static let invalidHeaderValue = Code(.invalidHeaderValue)
-        /// The same name twice; APNs answers that with `DuplicateHeaders`.
+        /// The same name twice; APNs answers that with `DuplicateHeaders`
+        /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
         package static let duplicateHeader = Code(.duplicateHeader)
         /// More than ``HTTP2Limits/headersMax``.
         package static let tooManyHeaders = Code(.tooManyHeaders)

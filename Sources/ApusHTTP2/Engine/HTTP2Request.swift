@@ -38,7 +38,8 @@ package struct HTTP2Request: Sendable {
         self.list.first { self.isNamed($0, name) }.map { self.text($0.valueStart..<$0.valueEnd) }
     }
 
-    /// How often a name is there. APNs refuses doubles.
+    /// How often a name is there. APNs refuses doubles, `DuplicateHeaders`
+    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
     package func count(of name: String) -> Int { self.list.count { self.isNamed($0, name) } }
 
     private func isNamed(_ field: Field, _ name: String) -> Bool {

@@ -14,7 +14,8 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
         self.low = low
     }
 
-    /// The canonical lower-case form, 8-4-4-4-12, as Apple wants it.
+    /// The canonical lower-case form, 8-4-4-4-12, as Apple wants it
+    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
     package var description: String {
         var text: [UInt8] = []
         for position in 0..<16 {

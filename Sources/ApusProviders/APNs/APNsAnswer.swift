@@ -1,6 +1,8 @@
 package import ApusCore
 
 /// An answer of APNs, taken apart. Whatever the body is, reading it never fails: what cannot be read counts as not said.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 package struct APNsAnswer: Hashable, Sendable {
     /// The HTTP status.
     package let status: Int
@@ -71,6 +73,8 @@ package struct APNsAnswer: Hashable, Sendable {
     }
 
     /// Reads the debug data of a GOAWAY: JSON with a `reason` from the same vocabulary, when Apple has one to give.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     package static func goAway(debug: [UInt8]) -> GoAway {
         let json = try? JSONValue(parsing: debug, bytesMax: Self.bodyBytesMax)
         guard let word = json?["reason"]?.string.map({ ProviderText.cleaned($0) }) else { return .reconnect(word: nil) }

@@ -2,7 +2,8 @@ package import ApusCore
 package import ApusHTTP2
 package import NIOCore
 
-/// A client certificate as a credential: the handshake shows it, so requests carry nothing. Apple ignores `authorization` beside it.
+/// A client certificate as a credential: the handshake shows it, so requests carry nothing. Apple ignores `authorization` beside it
+/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
 package final class APNsCertificateCredential: ProviderCredential {
     private let certificate: APNsCertificate
     private let clock: any WallClock

@@ -21,7 +21,9 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var requestTimeout: TimeAmount
     /// How long connecting and the handshake may take.
     package var connectTimeout: TimeAmount
-    /// A PING on a connection that has been idle for so long.
+    /// A PING on a connection that has been idle for so long. Apple asks for one after an hour
+    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns); sooner, a connection that a
+    /// middlebox has dropped is found before a notification needs it.
     package var idlePing: TimeAmount
     /// A PING on a connection that owes answers and has been silent for so long.
     package var silencePing: TimeAmount
@@ -31,13 +33,16 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var idleClose: TimeAmount
     /// Waits between attempts to connect.
     package var backoff: ConnectBackoff
-    /// One request at a time on a new connection until the first was answered (APNs).
+    /// One request at a time on a new connection until the first was answered: APNs allows one stream until then
+    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
     package var startsWithOneStream: Bool
     /// How often connections are looked after.
     package var housekeeping: TimeAmount
     /// Requests in a row without an answer after which a connection is closed.
     package var timeoutsMax: Int
-    /// How old a connection is at least that is given up because Apple does not know our topic on it.
+    /// How old a connection is at least that is given up because Apple does not know our topic on it: after an app's transfer, or for a new
+    /// bundle id, only a new connection knows better
+    /// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
     package var mappingAge: TimeAmount
 
     /// Defaults are production's.

@@ -4,6 +4,9 @@ package import ApusCore
 ///
 /// Pure: time, fates and what the connection remembers are arguments. The order of the checks is our own: Apple documents
 /// none, and no client may count on one.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns,
+/// https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 package struct APNsJudge: Sendable {
     /// The registered keys.
     package var keys: [APNsKey]

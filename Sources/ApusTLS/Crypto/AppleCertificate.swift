@@ -3,7 +3,9 @@ package import ApusCore
 /// What Apple writes into the certificates of its push service: which topics they are for, and which environments.
 ///
 /// Apple: a certificate serves the topics in its extensions 1.2.840.113635.100.6.3.6 and 1.2.840.113635.100.6.3.4
-/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate for both environments
+/// bears both marks (https://developer.apple.com/documentation/usernotifications/establishing-a-certificate-based-connection-to-apns); their
+/// numbers are those that other clients read (https://github.com/parse-community/node-apn).
 package struct AppleCertificate: Hashable, Sendable {
     /// Development push.
     private static let developmentMark = "1.2.840.113635.100.6.3.1"
