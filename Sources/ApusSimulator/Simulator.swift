@@ -14,6 +14,8 @@ public final class Simulator: Sendable {
     public let addresses: SimulatorAddresses
     /// What it saw.
     public var ledger: SimulatorLedger { self.world.ledger }
+    /// The counters of what it saw, and the seed of the faults in force.
+    public var summary: LedgerSummary { self.world.summary }
 
     private let world: World
     private let keys: Mutex<SimulatorKeys>

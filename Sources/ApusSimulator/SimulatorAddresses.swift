@@ -13,11 +13,37 @@ public struct SimulatorAddresses: Hashable, Sendable {
     /// The control listener's port, if there is one.
     public let controlPort: Int?
 
+    /// Who the control listener is to its clients: a name or an address.
+    let controlName: String
+
+    /// - Parameter controlHost: the address that the control listener listens on. One that stands for all of the host's is
+    ///   reached by the host's name; IPv6 goes in brackets.
+    package init(
+        host: String,
+        scheme: String,
+        apnsPort: Int?,
+        fcmPort: Int?,
+        controlPort: Int?,
+        controlHost: String,
+    ) {
+        self.host = host
+        self.scheme = scheme
+        self.apnsPort = apnsPort
+        self.fcmPort = fcmPort
+        self.controlPort = controlPort
+        self.controlName =
+            switch controlHost {
+            case "0.0.0.0", "::", "": host
+            case let address where address.contains(":"): "[\(address)]"
+            case let address: address
+            }
+    }
+
     /// Google's token endpoint.
     public var tokenURI: String? { self.fcmPort.map { "\(self.scheme)://\(self.host):\($0)/token" } }
 
-    /// The control listener.
-    public var controlURL: String? { self.controlPort.map { "http://127.0.0.1:\($0)" } }
+    /// The control listener, by the name under which whoever is meant to reach it does.
+    public var controlURL: String? { self.controlPort.map { "http://\(self.controlName):\($0)" } }
 
     /// As it stands in `ports.json`.
     package var json: JSONObject {

@@ -12,8 +12,12 @@ public struct SimulatedApp: Hashable, Sendable {
     public var keyID: String
     /// Google's project; nil: not at Google's.
     public var projectID: String?
+    /// Bundle ids that the key is for; nil: all of its team. Of apps that share a key the first one's count.
+    public var keyTopics: Set<String>?
+    /// The environment that the key is for; nil: both. Of apps that share a key the first one's counts.
+    public var keyEnvironment: ProviderEnvironment?
 
-    /// An app.
+    /// An app, with a key for everything of its team.
     public init(
         name: String,
         bundleID: String?,

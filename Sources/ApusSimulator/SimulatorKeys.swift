@@ -103,11 +103,17 @@ struct SimulatorKeys: Sendable {
         }
     }
 
-    /// Apple's side of the keys. A key id belongs to the team of the first app that names it.
+    /// Apple's side of the keys. A key is what the first app that names it says: its team, environment and topics.
     var registeredKeys: [APNsKey] {
         self.appleKeys.sorted { $0.key < $1.key }.compactMap { keyID, key in
             guard let app = self.apps.first(where: { $0.keyID == keyID && $0.bundleID != nil }) else { return nil }
-            return APNsKey(keyID: keyID, teamID: app.teamID, publicKey: key.publicKey)
+            return APNsKey(
+                keyID: keyID,
+                teamID: app.teamID,
+                publicKey: key.publicKey,
+                environment: app.keyEnvironment,
+                topics: app.keyTopics,
+            )
         }
     }
 

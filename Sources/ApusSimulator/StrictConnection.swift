@@ -17,6 +17,8 @@ package struct StrictConnection {
     private var isOpened = false
     private var startedAt: Int64?
     private var saidGoAway = false
+    /// Whether something was accepted whose answer does not go out at once: perhaps it never does.
+    private var leftWaiting = false
     /// What the last SETTINGS said because of a phase; nil: as ever.
     private var streamsMax: UInt32?
 
@@ -52,7 +54,7 @@ package struct StrictConnection {
         let visit = Visit(
             route: route,
             fault: draw.fault,
-            retryAfter: draw.retryAfterSeconds.map { RetryAfterForm.seconds($0) } ?? self.world.faults.plan.retryAfter,
+            retryAfter: draw.retryAfter ?? self.world.faults.plan.retryAfter,
             number: self.number << 32 | self.requests,
             now: now,
             nanoseconds: nanoseconds,
@@ -60,7 +62,7 @@ package struct StrictConnection {
         let goAway = self.goodbye(visit)
         guard goAway?.lastStream ?? .this == .this else {
             // It comes after the last stream: nobody looks at it.
-            self.record(request, visit, address: "", status: 0)
+            self.recordUnjudged(request, visit, status: 0)
             var ruling = Ruling(action: .silence)
             ruling.goAway = goAway
             return ruling
@@ -68,6 +70,7 @@ package struct StrictConnection {
         var ruling = self.ruling(request, visit)
         ruling.delayMicroseconds = draw.delayMicroseconds
         ruling.goAway = goAway
+        self.noteWaiting(ruling)
         self.announceStreams(&ruling, now)
         return ruling
     }
@@ -92,7 +95,18 @@ package struct StrictConnection {
             || faults.isGoAwayDue(self.listener, requests: self.requests, age: age, now: visit.now)
         guard self.saidGoAway else { return nil }
         self.shard.countGoAway()
-        return faults.goAwayForm(self.listener, now: visit.now)
+        var form = faults.goAwayForm(self.listener, now: visit.now)
+        // What counts as accepted and has no answer yet, the client would have to send again if it were disowned.
+        if form.lastStream == .none, self.leftWaiting { form.lastStream = .before }
+        return form
+    }
+
+    private mutating func noteWaiting(_ ruling: Ruling) {
+        switch ruling.action {
+        case .answer(let answer) where answer.status == 200: if ruling.delayMicroseconds > 0 { self.leftWaiting = true }
+        case .half, .silence: self.leftWaiting = true
+        case .answer, .refuse, .drop: break
+        }
     }
 
     /// A phase's limit is told with the first request in it, and taken back with the first one after it.
@@ -124,11 +138,11 @@ package struct StrictConnection {
 
     private mutating func ruling(_ request: ProviderRequest, _ visit: Visit) -> Ruling {
         guard visit.fault != .refusal else {
-            self.record(request, visit, address: "", status: 0)
+            self.recordUnjudged(request, visit, status: 0)
             return Ruling(action: .refuse)
         }
         if let answer = self.faultyAnswer(request, visit) {
-            self.record(request, visit, address: "", status: answer.status)
+            self.recordUnjudged(request, visit, status: answer.status)
             return Ruling(action: .answer(answer))
         }
         var ruling = self.judged(request, visit)
@@ -142,15 +156,35 @@ package struct StrictConnection {
     }
 
     private func faultyAnswer(_ request: ProviderRequest, _ visit: Visit) -> ProviderAnswer? {
-        guard let fault = visit.fault else { return nil }
-        return FaultAnswers.answer(
+        guard var fault = visit.fault else { return nil }
+        let ownsChannels = visit.route == .apns && APNsChannels.owns(request.path)
+        if ownsChannels, fault == .unavailable { fault = .reason(APNsRejection.broadcastUnavailable.rawValue) }
+        let answer = FaultAnswers.answer(
             fault,
             route: visit.route,
             retryAfter: visit.retryAfter,
-            id: request.first("apns-id"),
+            id: ownsChannels ? nil : request.first("apns-id"),
             number: visit.number,
             now: visit.now,
         )
+        guard var answer else { return nil }
+        if case .answer = fault { return answer }
+        if ownsChannels {
+            let id = APNsChannels.requestID(of: request, number: visit.number)
+            answer.headers.append(ProviderHeader("apns-request-id", id))
+        } else if visit.route == .fcm, FCMTopics.owns(request.path) {
+            answer = FCMTopics.worded(answer, path: request.path)
+        }
+        return answer
+    }
+
+    /// Whether a request is for a device, a topic or a channel: all else is counted, and not entered into the ledger.
+    private static func isMessage(_ request: ProviderRequest, _ route: FaultRoute) -> Bool {
+        switch route {
+        case .apns: !APNsChannels.isManagement(request.path)
+        case .fcm: !FCMTopics.owns(request.path) && !FCMJudge.isValidation(request.body)
+        case .oauth: false
+        }
     }
 
     private mutating func judged(_ request: ProviderRequest, _ visit: Visit) -> Ruling {
@@ -173,6 +207,7 @@ package struct StrictConnection {
                 judge: self.rules.fcm,
                 fates: self.rules.fates,
                 now: visit.now,
+                fault: visit.fault,
             )
             self.shard.count(.fcm, status: answer.status, fault: visit.fault)
             ruling.action = .answer(answer)
@@ -226,10 +261,19 @@ package struct StrictConnection {
         UUIDText.text((number & ~0xf000) | 0x8000, number | 0x8000_0000_0000_0000)
     }
 
+    /// Enters a request that no judge saw into the ledger if it is a message, else counts it.
+    private func recordUnjudged(_ request: ProviderRequest, _ visit: Visit, status: Int) {
+        guard Self.isMessage(request, visit.route) else {
+            return self.shard.count(visit.route, status: status, fault: visit.fault)
+        }
+        let isBroadcast = visit.route == .apns && APNsChannels.owns(request.path)
+        self.record(request, visit, address: isBroadcast ? APNsChannels.address(of: request) : "", status: status)
+    }
+
     /// Enters a request into the ledger, whatever became of it.
     ///
     /// - Parameters:
-    ///   - address: as FCM's judge read it; empty: to be found here.
+    ///   - address: as a judge read it; empty: to be found here.
     private func record(_ request: ProviderRequest, _ visit: Visit, address: String, status: Int) {
         guard visit.route != .oauth else { return self.shard.count(.oauth, status: status, fault: visit.fault) }
         var token = Array(address.utf8)

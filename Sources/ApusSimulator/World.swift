@@ -64,6 +64,13 @@ package final class World: Sendable {
         }
     }
 
+    /// The ledger's counters, and the seed of the faults in force.
+    var summary: LedgerSummary {
+        var summary = self.ledger.snapshot.summary
+        summary.seed = self.faults.plan.seed
+        return summary
+    }
+
     /// A new connection's number, from 1.
     package func nextConnection() -> UInt64 { self.connections.add(1, ordering: .relaxed).newValue }
 }

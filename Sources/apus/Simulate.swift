@@ -40,7 +40,14 @@ struct Simulate: AsyncParsableCommand {
     var folder: String?
     @Option(
         name: .customLong("app"),
-        help: "An app as name:bundle-id:project-id; may be repeated. Default: demo:example.apus.demo:apus-demo.",
+        help: ArgumentHelp(
+            "An app as name:bundle-id:project-id; may be repeated. Default: demo:example.apus.demo:apus-demo.",
+            discussion: """
+                With an APNs key of its own: name:bundle-id:project-id:key-id:environment:topics. The key id has ten capital \
+                letters and digits, the environment is production, sandbox or empty (both), the topics are bundle ids with \
+                commas between them, or empty (all of the team).
+                """,
+        ),
     )
     var apps: [String] = []
     @Flag(help: "Accept everything unseen, as fast as possible.")
@@ -144,7 +151,8 @@ struct Simulate: AsyncParsableCommand {
         configuration.streamsMax = self.streams
         configuration.connectionWindow = self.window
         configuration.eventLoops = self.loops
-        configuration.deadShare = DeadShare(self.dead, seed: self.seed)
+        let seed = script?.plan.seed ?? self.seed
+        configuration.deadShare = DeadShare(self.dead, seed: seed)
         configuration.faults = self.plan
         configuration.script = script
         configuration.keepsLongTokens = !self.digests
@@ -154,13 +162,13 @@ struct Simulate: AsyncParsableCommand {
         let simulator = try await Simulator.start(configuration)
         do {
             let credentials = try self.folder.map { try simulator.writeCredentials(to: $0) }
-            self.report(simulator.addresses, credentials)
+            self.report(simulator.addresses, credentials, seed: seed)
             await self.waitForTheEnd()
         } catch {
             await simulator.stop()
             throw error
         }
-        let summary = simulator.ledger.snapshot.summary
+        let summary = simulator.summary
         await simulator.stop()
         print(String(decoding: summary.json, as: UTF8.self))
     }
@@ -185,25 +193,63 @@ struct Simulate: AsyncParsableCommand {
 
     private func parsedApps() throws -> [SimulatedApp] {
         guard !self.apps.isEmpty else { return [.demo] }
-        return try self.apps.map { text in
-            let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-            guard parts.count == 3, let name = try? AppID(parts[0]) else {
-                throw ValidationError("--app is name:bundle-id:project-id; leave one empty if there is none")
+        let apps = try self.apps.map(Self.app)
+        for app in apps {
+            guard let first = apps.first(where: { $0.keyID == app.keyID }) else { continue }
+            guard app.keyTopics == first.keyTopics, app.keyEnvironment == first.keyEnvironment else {
+                throw ValidationError(
+                    "--app: \(first.name) and \(app.name) share the key \(app.keyID): it has one environment and one set of topics"
+                )
             }
-            return SimulatedApp(
-                name: name.text,
-                bundleID: parts[1].isEmpty ? nil : parts[1],
-                projectID: parts[2].isEmpty ? nil : parts[2],
-            )
         }
+        return apps
     }
 
-    private func report(_ addresses: SimulatorAddresses, _ credentials: SimulatorCredentials?) {
+    private static func app(_ text: String) throws -> SimulatedApp {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        guard (3...6).contains(parts.count), let name = try? AppID(parts[0]) else {
+            throw ValidationError(
+                "--app is name:bundle-id:project-id, and perhaps :key-id:environment:topics; leave one empty if there is none"
+            )
+        }
+        var app = SimulatedApp(
+            name: name.text,
+            bundleID: parts[1].isEmpty ? nil : parts[1],
+            projectID: parts[2].isEmpty ? nil : parts[2],
+        )
+        if parts.count > 3 {
+            let isKeyID =
+                parts[3].utf8.count == 10
+                && parts[3].utf8.allSatisfy { byte in
+                    (0x41...0x5a).contains(byte) || (0x30...0x39).contains(byte)
+                }
+            guard isKeyID else {
+                throw ValidationError(
+                    "--app \(name.text): a key id is ten capital letters and digits, such as APUSKEY002"
+                )
+            }
+            app.keyID = parts[3]
+        }
+        if parts.count > 4, !parts[4].isEmpty {
+            guard let environment = ProviderEnvironment(name: parts[4]) else {
+                throw ValidationError(
+                    "--app \(name.text): a key is for production, for sandbox or, left empty, for both"
+                )
+            }
+            app.keyEnvironment = environment
+        }
+        if parts.count > 5, !parts[5].isEmpty { app.keyTopics = Set(parts[5].split(separator: ",").map(String.init)) }
+        return app
+    }
+
+    private func report(_ addresses: SimulatorAddresses, _ credentials: SimulatorCredentials?, seed: UInt64) {
         if self.json {
-            print(JSONValue.object(addresses.json).text)
+            var start = addresses.json
+            start["seed"] = .integer(seed)
+            print(JSONValue.object(start).text)
         } else {
             let mode = self.blind ? "blind" : "strict"
-            print("simulating Apple and Google, \(mode), seed \(self.seed)")
+            print("simulating Apple and Google, \(mode), seed \(seed)")
             if let port = addresses.apnsPort { print("  apns     \(addresses.scheme)://\(addresses.host):\(port)") }
             if let port = addresses.fcmPort { print("  fcm      \(addresses.scheme)://\(addresses.host):\(port)") }
             if let uri = addresses.tokenURI { print("  oauth    \(uri)") }

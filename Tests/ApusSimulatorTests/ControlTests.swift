@@ -17,6 +17,17 @@ enum ControlClient {
 
     /// `connection: close` ends the answer; the pieces of a chunked one are put together.
     static func request(_ method: String, _ path: String, body: String = "", port: Int?) async throws -> Answer {
+        let text = try await Self.exchange(method, path, body: body, port: port)
+        let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
+        let head = String(parts[0])
+        let status = Int(head.split(separator: " ")[1]) ?? 0
+        let raw = parts.count == 2 ? String(parts[1]) : ""
+        let isChunked = head.lowercased().contains("transfer-encoding: chunked")
+        return Answer(status: status, head: head, body: isChunked ? Self.joined(raw) : raw)
+    }
+
+    /// All that comes back until the server closes.
+    static func exchange(_ method: String, _ path: String, body: String, port: Int?) async throws -> String {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connect(host: "127.0.0.1", port: try #require(port)) { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -31,12 +42,7 @@ enum ControlClient {
             try await outbound.write(ByteBuffer(string: head + body))
             for try await bytes in inbound { text += String(buffer: bytes) }
         }
-        let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
-        let head = String(parts[0])
-        let status = Int(head.split(separator: " ")[1]) ?? 0
-        let raw = parts.count == 2 ? String(parts[1]) : ""
-        let isChunked = head.lowercased().contains("transfer-encoding: chunked")
-        return Answer(status: status, head: head, body: isChunked ? Self.joined(raw) : raw)
+        return text
     }
 
     private static func joined(_ chunked: String) -> String {

@@ -151,3 +151,27 @@ import Testing
         #expect(HTTPDate.text(UnixMilliseconds(seconds: seconds)) == text)
     }
 }
+
+@Suite struct TokenEndpointWordTests {
+    /// What Google says of each thing that may be wrong with an assertion.
+    @Test(arguments: [
+        ("invalid_grant_signature", 400, "invalid_grant", "Invalid JWT Signature."),
+        (
+            "invalid_grant_time", 400, "invalid_grant",
+            "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
+        ), ("invalid_grant_account", 400, "invalid_grant", "Invalid grant: account not found"),
+        ("invalid_grant_audience", 400, "invalid_grant", "Invalid JWT: Failed audience check."),
+        ("invalid_scope", 400, "invalid_scope", "Invalid OAuth scope or ID token audience provided."),
+        ("invalid_client", 401, "invalid_client", "The OAuth client was not found."),
+        ("temporarily_unavailable", 503, "temporarily_unavailable", "The service is currently unavailable."),
+    ])
+    func aWordComesWithItsSentence(_ word: String, _ status: Int, _ error: String, _ sentence: String) throws {
+        let answer = try #require(
+            FaultReasons.answer(word, route: .oauth, id: nil, now: UnixMilliseconds(1_800_000_000_000))
+        )
+        let body = try JSONValue(parsing: answer.body, bytesMax: 1_000)
+        #expect(answer.status == status && body["error"]?.string == error)
+        #expect(body["error_description"]?.string?.hasPrefix(sentence) == true)
+        #expect(FaultReasons.words(of: .oauth).contains(word))
+    }
+}

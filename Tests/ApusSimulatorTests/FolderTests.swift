@@ -25,8 +25,25 @@ import Testing
         SimulatorCredentials.withdraw(from: folder)
         #expect(!FileManager.default.fileExists(atPath: written.portsFile))
         #expect(FileManager.default.fileExists(atPath: written.authorityFile))
+        #expect(text.contains(#""control_url":"http://127.0.0.1:"#))
         // There is nothing to take away a second time.
         SimulatorCredentials.withdraw(from: folder)
         await simulator.stop()
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "push.test"), ("::", "push.test"), ("::1", "[::1]"),
+        ("10.0.0.7", "10.0.0.7"),
+    ])
+    func `The control listener is told by the name that reaches it`(_ controlHost: String, _ name: String) {
+        let addresses = SimulatorAddresses(
+            host: "push.test",
+            scheme: "https",
+            apnsPort: nil,
+            fcmPort: nil,
+            controlPort: 2_080,
+            controlHost: controlHost,
+        )
+        #expect(addresses.controlURL == "http://\(name):2080")
     }
 }

@@ -18,11 +18,18 @@ import Testing
         )
         #expect(script.plan.apns.goAway.lastStream == .before && script.plan.apns.goAwayEveryMilliseconds == 30_000)
         #expect(script.plan.oauth.reasons == [ReasonRate("invalid_grant", 0.1)])
-        #expect(script.plan.quota == MessageQuota(messages: 600, windowMilliseconds: 60_000))
+        #expect(script.plan.apns.answers == [AnswerRate(status: 400, body: #"{"reason": "OfTomorrow"}"#, 0.001)])
+        var quota = MessageQuota(messages: 600, windowMilliseconds: 60_000)
+        quota.retryAfter = .date
+        #expect(script.plan.quota == quota)
+        #expect(script.plan.phases[1].rates[.fcm]?.answers == [AnswerRate(status: 500, body: "", 0.5)])
         #expect(script.plan.phases.map(\.fromMilliseconds) == [10_000, 60_000])
         #expect(script.plan.phases[0].streamsMax == 5 && script.plan.phases[1].untilMilliseconds == nil)
         #expect(
-            script.scripts.map(\.fault) == [.silence, .reason("QUOTA_EXCEEDED"), .answer(status: 502, body: "<html>")]
+            script.scripts.map(\.fault) == [
+                .silence, .reason("QUOTA_EXCEEDED"), .answer(status: 502, body: "<html>"),
+                .result("RESOURCE_EXHAUSTED", tokensContaining: "old"),
+            ]
         )
         #expect(script.certificates == [.apns: .valid, .fcm: .valid])
         #expect(script.tokens.map(\.token) == ["00fc13ad", "old", "new"])
@@ -37,6 +44,17 @@ import Testing
         ("phases:\n  - from_ms: 5\n    until_ms: 5", "story.yaml:3: phases[0].until_ms: must be after from_ms"),
         ("phases:\n  - {from_ms: 0, apns: {delay_ms: soon}}", "story.yaml:2: phases[0].apns.delay_ms: must be a whole"),
         ("scripts:\n  - {route: apns, fault: nothing}", "story.yaml:2: scripts[0].fault: must be one of"),
+        ("quota: {messages: 1, retry_after: soon}", "story.yaml:1: quota.retry_after: must be seconds, date,"),
+        (
+            "apns:\n  answers:\n    - {status: 99, share: 1}",
+            "story.yaml:3: apns.answers[0].status: must be a whole number"
+        ),
+        ("apns: {answers: [{status: 400}]}", "story.yaml:1: apns.answers[0].share: must be 0 to 1"),
+        (
+            "apns: {answers: [{status: 400, share: 1, body: {a: 1}}]}",
+            "story.yaml:1: apns.answers[0].body: must be a text"
+        ),
+        ("apns: {answers: [{status: 400, share: 0.6}], drop: 0.6}", "story.yaml:1: apns: has probabilities of more"),
         ("quota: {window_ms: 1000}", "story.yaml:1: quota.messages: is missing"),
         ("\ntls:\n  apns: old", "story.yaml:3: tls.apns: must be valid, expired, wrong_name"),
         ("tokens:\n  - provider: apns\n    token: ab\n    dies: 5", "story.yaml:4: tokens[0].dies: is unknown"),
@@ -81,7 +99,50 @@ import Testing
         let fates = try self.fates("quota: {messages: 30, window_ms: 400}")
         let taken = fates.indices.filter { fates[$0].fault == nil }
         #expect(taken == Array(0..<30) + Array(400..<430) + Array(800..<830))
-        #expect(fates[399].retryAfterSeconds == 1 && fates[399].fault == .tooManyRequests)
+        #expect(fates[399].retryAfter == .seconds(1) && fates[399].fault == .tooManyRequests)
+    }
+
+    @Test(arguments: [
+        ("", "", RetryAfterForm.seconds(1)), ("retry_after: {form: seconds, seconds: 9}\n", "", .seconds(1)),
+        ("retry_after: {form: date, seconds: 9}\n", "", .date(seconds: 1)),
+        ("retry_after: {form: alternating, seconds: 9}\n", "", .alternating(seconds: 1)),
+        ("retry_after: {form: date, seconds: 9}\n", ", retry_after: seconds", .seconds(1)),
+        ("", ", retry_after: date", .date(seconds: 1)), ("", ", retry_after: alternating", .alternating(seconds: 1)),
+        ("retry_after: {form: seconds, seconds: 9}\n", ", retry_after: none", .absent),
+    ])
+    func aQuotaTellsItsEndInTheFormAskedFor(_ before: String, _ own: String, _ form: RetryAfterForm) throws {
+        let fates = try self.fates("\(before)quota: {messages: 10, window_ms: 1000\(own)}")
+        #expect(fates.prefix(10).allSatisfy { $0 == .none })
+        #expect(fates.dropFirst(10).allSatisfy { $0.fault == .tooManyRequests && $0.retryAfter == form })
+    }
+
+    @Test(arguments: [
+        "too_many_requests: 0.5", "reasons: {QUOTA_EXCEEDED: 0.5}", "answers: [{status: 429, share: 0.5}]",
+        "refusal: 0.5",
+    ])
+    func what429AnswersUsesNothingOfAQuota(_ half: String) throws {
+        let fates = try self.fates("seed: 3\nfcm: {\(half)}\nquota: {messages: 300, window_ms: 1000}")
+        #expect(fates.count { $0.fault == nil } == 300)
+        #expect(fates.firstIndex { $0.retryAfter != nil } ?? 0 > 400)
+        let errors = try self.fates("seed: 3\nfcm: {reasons: {INTERNAL: 0.5}}\nquota: {messages: 300, window_ms: 1000}")
+        #expect(errors.firstIndex { $0.retryAfter != nil } == 300)
+    }
+
+    @Test func anAnswerOfAnyKindComesByShareAndByPhase() throws {
+        let answer = Fault.answer(status: 400, body: #"{"reason":"OfTomorrow"}"#)
+        let form = #"answers: [{status: 400, body: '{"reason":"OfTomorrow"}', share: SHARE}]"#
+        let fates = try self.fates("seed: 5\nfcm: {\(form.replacing("SHARE", with: "0.2"))}")
+        #expect((150...250).contains(fates.count { $0.fault == answer }))
+        let phase = "phases: [{from_ms: 100, until_ms: 300, fcm: {\(form.replacing("SHARE", with: "1"))}}]"
+        let later = try self.fates(phase)
+        #expect(later.indices.filter { later[$0].fault == answer } == Array(100..<300))
+    }
+
+    @Test func aReasonThatNobodyKnowsReachesTheClientWordForWord() async throws {
+        let outcome = try await self.send(
+            #"apns: {answers: [{status: 400, body: '{"reason":"OfTomorrow"}', share: 1}]}"#
+        )
+        #expect(outcome == .answered(status: 400, body: #"{"reason":"OfTomorrow"}"#, retryAfter: nil))
     }
 
     @Test(arguments: [("dies_ms", 410), ("expires_ms", 410), ("spoils_ms", 400), ("defects_ms", 400)])

@@ -182,6 +182,64 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            (nil, nil, 200, ""), (nil, Set(["example.apus.demo"]), 200, ""), (.production, nil, 200, ""),
+            (.sandbox, nil, 403, "BadEnvironmentKeyIdInToken"), (nil, Set(["example.other"]), 400, "TopicDisallowed"),
+        ] as [(ProviderEnvironment?, Set<String>?, Int, String)]
+    )
+    func aKeyMayBeForOneEnvironmentAndSomeTopics(
+        _ environment: ProviderEnvironment?,
+        _ topics: Set<String>?,
+        _ status: Int,
+        _ reason: String,
+    ) async throws {
+        var app = SimulatedApp.demo
+        app.keyEnvironment = environment
+        app.keyTopics = topics
+        let apps = [app]
+        try await withSimulator(configured { $0.apps = apps }) { simulator in
+            let client = try await self.connect(simulator, simulator.addresses.apnsPort)
+            let authorization = try Requests.authorization(simulator, now: Self.now)
+            let outcomes = try await client.send(self.requests(0..<1, try Requests.apns(), authorization))
+            guard case .answered(let found, let body, _) = outcomes[0] else {
+                Issue.record("\(outcomes)")
+                return
+            }
+            #expect(found == status && body.contains(reason))
+            try await client.close()
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func reasonsAreCountedByWordAndTheSeedIsTold(_ isBlind: Bool) async throws {
+        var plan = FaultPlan(seed: 11)
+        plan.apns.reasons = [ReasonRate("BadDeviceToken", 0.5), ReasonRate("TooManyRequests", 0.5)]
+        let faults = plan
+        let configuration = configured { configuration in
+            configuration.isBlind = isBlind
+            configuration.faults = faults
+        }
+        try await withSimulator(configuration) { simulator in
+            let client = try await self.connect(simulator, simulator.addresses.apnsPort)
+            let authorization = try Requests.authorization(simulator, now: Self.now)
+            let outcomes = try await client.send(self.requests(0..<100, try Requests.apns(), authorization))
+            let bad = outcomes.count { $0.status == 400 }
+            #expect((1..<100).contains(bad))
+            let summary = simulator.summary
+            #expect(
+                summary.faults == ["reason:BadDeviceToken": UInt64(bad), "reason:TooManyRequests": UInt64(100 - bad)]
+            )
+            let port = simulator.addresses.controlPort
+            let json = try await ControlClient.request("GET", "/summary", port: port).body
+            #expect(json == String(decoding: summary.json, as: UTF8.self))
+            #expect(json.contains(#""seed":11"#) && json.contains(#""reason:BadDeviceToken":\#(bad)"#))
+            let metrics = try await ControlClient.request("GET", "/metrics", port: port).body
+            #expect(metrics.contains(#"apus_simulator_faults_total{fault="reason:BadDeviceToken"} \#(bad)"#))
+            try await client.close()
+        }
+    }
+
     @Test(arguments: [false, true])
     func afterGoAwayNothingIsProcessed(_ isBlind: Bool) async throws {
         try await withSimulator(

@@ -29,6 +29,9 @@ package final class APNsChannels: Sendable {
     /// Whether requests to that path are these channels' business.
     package static func owns(_ path: String) -> Bool { path.hasPrefix("/1/apps/") || path.hasPrefix("/4/broadcasts/") }
 
+    /// Whether requests to that path make, read, list or delete channels, and are no messages.
+    static func isManagement(_ path: String) -> Bool { path.hasPrefix("/1/apps/") }
+
     /// Forgets all.
     func reset() { self.channels.withLock { $0 = [:] } }
 
@@ -46,9 +49,6 @@ package final class APNsChannels: Sendable {
         now: UnixMilliseconds,
         number: UInt64,
     ) -> (answer: ProviderAnswer, address: String?) {
-        let asked = request.first("apns-request-id")
-        let generated = UUIDText.text((number & ~0xf000) | 0x8000, number | 0x8000_0000_0000_0000)
-        let id = asked.flatMap { APNsJudge.isCanonicalUUID($0) ? $0 : nil } ?? generated
         var answer: ProviderAnswer
         do throws(APNsRefusal) {
             if let name = request.duplicateHeader { throw APNsRefusal(.duplicateHeaders, "\(name) stands twice") }
@@ -69,9 +69,19 @@ package final class APNsChannels: Sendable {
         } catch {
             answer = error.rejection.answer(id: nil).explained(error.sentence)
         }
-        answer.headers.append(ProviderHeader("apns-request-id", id))
-        let isMessage = request.path.hasPrefix("/4/")
-        return (answer, isMessage ? "/channels/\(request.first("apns-channel-id") ?? "")" : nil)
+        answer.headers.append(ProviderHeader("apns-request-id", Self.requestID(of: request, number: number)))
+        return (answer, Self.isManagement(request.path) ? nil : Self.address(of: request))
+    }
+
+    /// The id that an answer carries: the request's own, or one made of its number.
+    static func requestID(of request: ProviderRequest, number: UInt64) -> String {
+        let generated = UUIDText.text((number & ~0xf000) | 0x8000, number | 0x8000_0000_0000_0000)
+        return request.first("apns-request-id").flatMap { APNsJudge.isCanonicalUUID($0) ? $0 : nil } ?? generated
+    }
+
+    /// The address that the ledger knows a broadcast by.
+    static func address(of request: ProviderRequest) -> String {
+        "/channels/\(request.first("apns-channel-id") ?? "")"
     }
 
     /// What a path is about.

@@ -123,7 +123,7 @@ struct BlindDesk {
         let token = self.token(request, body: body, route: route)
         if draw.fault == .refusal {
             verdict.action = .refuse
-        } else if let answer = self.faultyAnswer(draw.fault, route: route, number: number) {
+        } else if let answer = self.faultyAnswer(draw, route: route, number: number) {
             verdict.action = .answer(answer)
         } else {
             verdict.action = self.granted(route, token: token, number: number)
@@ -148,12 +148,12 @@ struct BlindDesk {
         return self.saidGoAway
     }
 
-    private func faultyAnswer(_ fault: Fault?, route: FaultRoute, number: UInt64) -> ProviderAnswer? {
-        guard let fault else { return nil }
+    private func faultyAnswer(_ draw: FaultDraw, route: FaultRoute, number: UInt64) -> ProviderAnswer? {
+        guard let fault = draw.fault else { return nil }
         return FaultAnswers.answer(
             fault,
             route: route,
-            retryAfter: self.world.faults.plan.retryAfter,
+            retryAfter: draw.retryAfter ?? self.world.faults.plan.retryAfter,
             id: nil,
             number: number,
             now: self.now,

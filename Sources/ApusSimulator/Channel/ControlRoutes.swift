@@ -50,9 +50,9 @@ struct ControlRoutes: Sendable {
             return .ledger(LedgerReader(self.world.ledger.snapshot, filter: filter))
         case ("GET", "/sends"): return self.sends
         case ("GET", "/summary"):
-            return Self.json(200, self.world.ledger.snapshot.summary.json)
+            return Self.json(200, self.world.summary.json)
         case ("GET", "/metrics"):
-            let summary = self.world.ledger.snapshot.summary
+            let summary = self.world.summary
             return .later {
                 (200, SimulatorMetrics.format.contentType, await SimulatorMetrics.exposition(summary))
             }

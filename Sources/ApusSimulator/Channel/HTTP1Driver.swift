@@ -54,7 +54,8 @@ final class HTTP1Driver: ChannelInboundHandler {
                 self.write(answer, keepsAlive: keepsAlive, context)
             }
         case .half(let answer): self.writeHalf(answer, context)
-        case .silence: break
+        // Unanswered for ever is what silence means; unprocessed, the client has to learn now.
+        case .silence: if ruling.isLast { context.close(promise: nil) }
         case .refuse, .drop: context.close(promise: nil)
         }
     }

@@ -72,6 +72,7 @@ final class SimulatorListeners: Sendable {
             apnsPort: ports[.apns],
             fcmPort: ports[.fcm],
             controlPort: controlPort,
+            controlHost: self.configuration.controlHost,
         )
     }
 

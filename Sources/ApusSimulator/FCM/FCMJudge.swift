@@ -57,6 +57,16 @@ package struct FCMJudge: Sendable {
         return judgement
     }
 
+    /// Whether a body asks for nothing to be delivered, as far as it can be read.
+    static func isValidation(_ body: [UInt8]) -> Bool {
+        let order = try? JSONValue(
+            parsing: body,
+            bytesMax: SimulatorLimits.requestBodyBytesMax,
+            depthMax: SimulatorLimits.payloadDepthMax,
+        )
+        return FCMSchema.member("validate_only", of: order)?.bool ?? false
+    }
+
     /// 200 with the message's name.
     package static func accepted(name: String) -> ProviderAnswer {
         ProviderAnswer(

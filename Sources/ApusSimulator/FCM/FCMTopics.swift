@@ -12,14 +12,27 @@ package final class FCMTopics: Sendable {
     /// Topics of one app instance.
     package static let perInstanceMax = 2_000
 
-    private let subscriptions = Mutex<[String: Set<String>]>([:])
+    /// Subscriptions on a page, unless asked for fewer; nobody documents Google's number.
+    package static let pageMax = 1_000
+    /// How the old interface's paths begin.
+    static let instanceIDPrefix = "/iid/"
+    /// What Instance ID says of a token in a batch
+    /// (https://github.com/firebase/firebase-admin-node, `messaging-internal` and `error`).
+    static let resultWords = [
+        "NOT_FOUND", "INVALID_ARGUMENT", "TOO_MANY_TOPICS", "RESOURCE_EXHAUSTED", "PERMISSION_DENIED",
+        "DEADLINE_EXCEEDED",
+        "INTERNAL", "UNKNOWN",
+    ]
+
+    /// By app instance: topics, and since when.
+    private let subscriptions = Mutex<[String: [String: UnixMilliseconds]]>([:])
 
     /// Nobody subscribes.
     package init() {}
 
     /// Whether requests to that path are about topics.
     package static func owns(_ path: String) -> Bool {
-        path.hasPrefix("/iid/") || path.contains("/topicSubscriptions")
+        path.hasPrefix(Self.instanceIDPrefix) || path.contains("/topicSubscriptions")
     }
 
     /// Forgets all.
@@ -27,22 +40,44 @@ package final class FCMTopics: Sendable {
 
     /// The tokens and installation ids in a topic.
     func members(of topic: String) -> Set<String> {
-        self.subscriptions.withLock { all in Set(all.filter { $0.value.contains(topic) }.keys) }
+        self.subscriptions.withLock { all in Set(all.filter { $0.value[topic] != nil }.keys) }
     }
 
     /// What Google says.
+    ///
+    /// - Parameter fault: a ``Fault/result(_:tokensContaining:)`` speaks of tokens in a batch; others change nothing here.
     func judge(
         _ request: ProviderRequest,
         judge: FCMJudge,
         fates: TokenFates,
         now: UnixMilliseconds,
+        fault: Fault? = nil,
     ) -> ProviderAnswer {
-        if request.path.hasPrefix("/iid/") { return self.batch(request, judge: judge, fates: fates, now: now) }
+        if request.path.hasPrefix(Self.instanceIDPrefix) {
+            return self.batch(request, judge: judge, fates: fates, now: now, fault: fault)
+        }
         do throws(FCMRefusal) {
             return try self.subscription(request, judge: judge, fates: fates, now: now)
         } catch {
             return error.answer
         }
+    }
+
+    /// What Google says of a message, as it says it of topics: without FcmError, and by Instance ID in a bare word
+    /// (https://developers.google.com/instance-id/reference/server). A page of a front end stays as it is.
+    static func worded(_ answer: ProviderAnswer, path: String) -> ProviderAnswer {
+        let body = try? JSONValue(parsing: answer.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
+        guard let error = body?["error"], let word = error["status"] else { return answer }
+        var answer = answer
+        if path.hasPrefix(Self.instanceIDPrefix) {
+            answer.body = JSONValue.object(["error": word]).bytes
+        } else {
+            let bare: JSONObject = [
+                "code": error["code"] ?? .null, "message": error["message"] ?? .null, "status": word,
+            ]
+            answer.body = JSONValue.object(["error": .object(bare)]).bytes
+        }
+        return answer
     }
 
     private static func json(_ status: Int, _ object: JSONObject) -> ProviderAnswer {
@@ -66,13 +101,16 @@ package final class FCMTopics: Sendable {
     }
 
     /// Enters or removes; the word of what is wrong, if anything.
-    private func change(_ instance: String, _ topic: String, isIn: Bool) -> String? {
+    private func change(_ instance: String, _ topic: String, isIn: Bool, _ now: UnixMilliseconds) -> String? {
         self.subscriptions.withLock { subscriptions in
             if isIn {
-                guard subscriptions[instance, default: []].count < Self.perInstanceMax else { return "TOO_MANY_TOPICS" }
-                subscriptions[instance, default: []].insert(topic)
+                guard subscriptions[instance, default: [:]][topic] == nil else { return nil }
+                guard subscriptions[instance, default: [:]].count < Self.perInstanceMax else {
+                    return "TOO_MANY_TOPICS"
+                }
+                subscriptions[instance, default: [:]][topic] = now
             } else {
-                subscriptions[instance]?.remove(topic)
+                subscriptions[instance]?[topic] = nil
             }
             return nil
         }
@@ -85,6 +123,7 @@ package final class FCMTopics: Sendable {
         judge: FCMJudge,
         fates: TokenFates,
         now: UnixMilliseconds,
+        fault: Fault?,
     ) -> ProviderAnswer {
         let isIn: Bool
         switch request.path {
@@ -104,10 +143,17 @@ package final class FCMTopics: Sendable {
         else { return Self.json(400, ["error": "INVALID_ARGUMENT"]) }
         let topic = String(to.dropFirst(prefix.count))
         let results: [JSONValue] = tokens.map { token in
-            let word = self.trouble(token, fates, now) ?? self.change(token, topic, isIn: isIn)
+            let word =
+                Self.struck(token, by: fault) ?? self.trouble(token, fates, now)
+                ?? self.change(token, topic, isIn: isIn, now)
             return word.map { ["error": .string($0)] } ?? [:]
         }
         return Self.json(200, ["results": .array(results)])
+    }
+
+    private static func struck(_ token: String, by fault: Fault?) -> String? {
+        guard case .result(let word, let part) = fault, part.map({ token.contains($0) }) ?? true else { return nil }
+        return word
     }
 
     // MARK: topicSubscriptions
@@ -128,7 +174,10 @@ package final class FCMTopics: Sendable {
         let instance = parts[4]
         // A new subscription names its topic in the query, all else in the path.
         let name = parts.count == 7 ? parts[6] : query["topic_name"] ?? query["topicName"] ?? ""
-        if request.method == "GET" { return try self.read(parts[2], instance, topic: parts.count == 7 ? name : nil) }
+        if request.method == "GET" {
+            guard parts.count == 7 else { return try self.list(parts[2], instance, query) }
+            return try self.read(parts[2], instance, topic: name)
+        }
         guard Self.isTopic(name) else { throw FCMRefusal(400, "Invalid topic name.") }
         switch self.trouble(instance, fates, now) {
         case nil: break
@@ -136,7 +185,7 @@ package final class FCMTopics: Sendable {
         case "PERMISSION_DENIED": throw FCMRefusal(403, "The registration belongs to another project.")
         default: throw FCMRefusal(400, "The registration is invalid.")
         }
-        let isThere = self.subscriptions.withLock { $0[instance]?.contains(name) ?? false }
+        let isThere = self.subscriptions.withLock { $0[instance]?[name] != nil }
         let allowsMissing = (query["allowMissing"] ?? query["allow_missing"]) == "true"
         switch (request.method, parts.count) {
         case ("POST", 6):
@@ -145,26 +194,48 @@ package final class FCMTopics: Sendable {
             guard isThere || allowsMissing else { throw FCMRefusal(404, "Requested entity was not found.") }
         default: throw FCMRefusal(404, "Requested entity was not found.")
         }
-        guard self.change(instance, name, isIn: request.method != "DELETE") == nil else {
+        guard self.change(instance, name, isIn: request.method != "DELETE", now) == nil else {
             throw FCMRefusal(429, "Too many topics.")
         }
-        return Self.json(200, request.method == "DELETE" ? [:] : Self.resource(parts[2], instance, name))
+        return request.method == "DELETE" ? Self.json(200, [:]) : try self.read(parts[2], instance, topic: name)
     }
 
-    private func read(_ project: String, _ instance: String, topic: String?) throws(FCMRefusal) -> ProviderAnswer {
-        let topics = self.subscriptions.withLock { $0[instance, default: []].sorted() }
-        guard let topic else {
-            let list = topics.map { JSONValue.object(Self.resource(project, instance, $0)) }
-            return Self.json(200, ["topicSubscriptions": .array(list)])
+    private func read(_ project: String, _ instance: String, topic: String) throws(FCMRefusal) -> ProviderAnswer {
+        guard let since = self.subscriptions.withLock({ $0[instance]?[topic] }) else {
+            throw FCMRefusal(404, "Requested entity was not found.")
         }
-        guard topics.contains(topic) else { throw FCMRefusal(404, "Requested entity was not found.") }
-        return Self.json(200, Self.resource(project, instance, topic))
+        return Self.json(200, Self.resource(project, instance, topic, since))
     }
 
-    private static func resource(_ project: String, _ instance: String, _ topic: String) -> JSONObject {
+    /// One page: `pageToken` is the last topic of the page before.
+    private func list(
+        _ project: String,
+        _ instance: String,
+        _ query: [String: String],
+    ) throws(FCMRefusal) -> ProviderAnswer {
+        guard let size = Int(query["pageSize"] ?? query["page_size"] ?? "0"), size >= 0 else {
+            throw FCMRefusal(400, "Invalid page size.")
+        }
+        let after = query["pageToken"] ?? query["page_token"] ?? ""
+        guard after.isEmpty || Self.isTopic(after) else { throw FCMRefusal(400, "Invalid page token.") }
+        let all = self.subscriptions.withLock { $0[instance, default: [:]] }
+        let rest = all.filter { $0.key > after }.sorted { $0.key < $1.key }
+        let page = rest.prefix(size == 0 ? Self.pageMax : min(size, Self.pageMax))
+        let resources = page.map { JSONValue.object(Self.resource(project, instance, $0.key, $0.value)) }
+        var answer: JSONObject = ["topicSubscriptions": .array(resources)]
+        if page.count < rest.count, let last = page.last { answer["nextPageToken"] = .string(last.key) }
+        return Self.json(200, answer)
+    }
+
+    private static func resource(
+        _ project: String,
+        _ instance: String,
+        _ topic: String,
+        _ since: UnixMilliseconds,
+    ) -> JSONObject {
         [
             "name": .string("projects/\(project)/registrations/\(instance)/topicSubscriptions/\(topic)"),
-            "topicName": .string(topic),
+            "topic_name": .string(topic), "create_time": .string(HTTPDate.timestamp(since)),
         ]
     }
 

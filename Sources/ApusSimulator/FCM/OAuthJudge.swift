@@ -37,6 +37,11 @@ package struct OAuthJudge: Sendable {
         self.lifetimeSeconds = lifetimeSeconds
     }
 
+    /// What is said of an assertion whose times are impossible or too far apart.
+    static let unreasonableTime =
+        "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
+        + "Check your iat and exp values in the JWT claim."
+
     private struct Refusal: Error {
         let error: String
         let description: String
@@ -129,10 +134,7 @@ package struct OAuthJudge: Sendable {
             issuedAt <= now.seconds + Self.toleranceSeconds, expiresAt > now.seconds, expiresAt > issuedAt,
             expiresAt <= issuedAt + Self.lifetimeSecondsMax + Self.toleranceSeconds
         else {
-            let description =
-                "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
-                + "Check your iat and exp values in the JWT claim."
-            throw Refusal("invalid_grant", description)
+            throw Refusal("invalid_grant", Self.unreasonableTime)
         }
         let asked = (claims["scope"]?.string ?? "").split(separator: " ").map(String.init)
         guard !asked.isEmpty, !Self.scopes.isDisjoint(with: asked) else {

@@ -45,6 +45,8 @@ public enum Fault: Hashable, Sendable {
     case answer(status: Int, body: String)
     /// The answer that a provider has for its word: see ``ReasonRate``.
     case reason(String)
+    /// What Instance ID says of tokens in a batch that it takes: of those that hold a text, or of all. It strikes nothing else.
+    case result(String, tokensContaining: String?)
 
     /// The name in plans, ledgers and summaries.
     public var name: String {
@@ -59,6 +61,16 @@ public enum Fault: Hashable, Sendable {
         case .halfBody: "half_body"
         case .answer: "answer"
         case .reason: "reason"
+        case .result: "result"
+        }
+    }
+
+    /// The name in counters: of answers with their status or word, such as "reason:BadDeviceToken" or "answer:502".
+    package var label: String {
+        switch self {
+        case .answer(let status, _): "\(self.name):\(status)"
+        case .reason(let word), .result(let word, _): "\(self.name):\(word)"
+        default: self.name
         }
     }
 
@@ -80,17 +92,16 @@ public enum Fault: Hashable, Sendable {
         case .answer: 8
         case .halfBody: 9
         case .reason: 10
+        case .result: 11
         }
     }
 
-    /// The largest of these numbers; a packed entry has room for 31.
-    static let codeMax: UInt8 = 10
-
-    /// The name of a packed number.
+    /// The name of a packed number, of which an entry has room for 31.
     static func name(code: UInt8) -> String? {
         switch code {
         case 8: "answer"
         case 10: "reason"
+        case 11: "result"
         default: Self.named.first { $0.code == code }?.name
         }
     }

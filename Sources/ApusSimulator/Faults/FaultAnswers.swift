@@ -16,7 +16,7 @@ enum FaultAnswers {
         now: UnixMilliseconds,
     ) -> ProviderAnswer? {
         switch fault {
-        case .silence, .refusal, .drop, .goAway, .halfBody: return nil
+        case .silence, .refusal, .drop, .goAway, .halfBody, .result: return nil
         case .reason(let word):
             var answer = FaultReasons.answer(word, route: route, id: id, now: now)
             if let value = Self.value(of: retryAfter, number: number, now: now), [429, 503].contains(answer?.status) {

@@ -109,15 +109,29 @@ package final class FaultInjector: Sendable {
             state.numbers[index] += 1
             let elapsed = state.elapsed(now)
             var draw = state.plan.draw(route, number: number, at: elapsed)
-            if route == .fcm, let seconds = Self.overQuota(&state, path, elapsed) {
-                draw.fault = .tooManyRequests
-                draw.retryAfterSeconds = seconds
-            }
-            if let struck = Self.strike(&state.scripts, route, path) {
+            let struck = Self.strike(&state.scripts, route, path)
+            if let struck {
                 draw.fault = struck
                 self.updateQuiet(state)
             }
+            if route == .fcm, !Self.isFree(draw.fault), let seconds = Self.overQuota(&state, path, elapsed),
+                struck == nil
+            {
+                draw.fault = .tooManyRequests
+                draw.retryAfter = state.plan.quotaRetryAfter(seconds: seconds)
+            }
             return draw
+        }
+    }
+
+    /// Whether a message that meets this fault uses nothing of Google's quota: nobody looked at it, or it is answered with 429
+    /// (https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas).
+    private static func isFree(_ fault: Fault?) -> Bool {
+        switch fault {
+        case .refusal, .tooManyRequests: true
+        case .answer(let status, _): status == 429
+        case .reason(let word): FaultReasons.answer(word, route: .fcm, id: nil, now: UnixMilliseconds(0))?.status == 429
+        default: false
         }
     }
 
@@ -170,6 +184,7 @@ package final class FaultInjector: Sendable {
             let script = scripts[index]
             guard script.route == route else { continue }
             if let part = script.pathContains, !path.contains(part) { continue }
+            if case .result = script.fault, !path.contains(FCMTopics.instanceIDPrefix) { continue }
             scripts[index].count -= 1
             if scripts[index].count == 0 { scripts.remove(at: index) }
             return script.fault

@@ -9,7 +9,8 @@ public struct GoAwayForm: Hashable, Sendable {
         case this
         /// The one before: the request is not processed, and may be sent again elsewhere.
         case before
-        /// None: nothing of the connection counts as processed. As Apple says it to a certificate of the other environment.
+        /// None: nothing of the connection counts as processed. As Apple says it to a certificate of the other environment. It is said
+        /// as `before` once a request was accepted whose answer waits or never comes: the ledger would count what is disowned.
         case none
     }
 
@@ -51,15 +52,39 @@ public struct FaultPhase: Hashable, Sendable {
     }
 }
 
-/// How many messages Google takes of the project in each window; the rest is answered with 429 `QUOTA_EXCEEDED` and the seconds
-/// until the next window in `Retry-After`.
+/// How many messages Google takes in each window; the rest is answered with 429 `QUOTA_EXCEEDED`. Answers of 429, by quota or by lot,
+/// use nothing up, all others do.
 ///
 /// Google: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
 public struct MessageQuota: Hashable, Sendable {
+    /// How `Retry-After` tells when the next window begins.
+    public enum RetryAfter: String, CaseIterable, Hashable, Sendable {
+        /// Seconds.
+        case seconds
+        /// A date.
+        case date
+        /// One and the other in turn.
+        case alternating
+        /// Not at all.
+        case none
+
+        /// That form for a time so many seconds ahead.
+        func form(seconds: Int) -> RetryAfterForm {
+            switch self {
+            case .seconds: .seconds(seconds)
+            case .date: .date(seconds: seconds)
+            case .alternating: .alternating(seconds: seconds)
+            case .none: .absent
+            }
+        }
+    }
+
     /// Messages in a window.
     public var messages: Int
     /// Length of a window; the first begins with the plan.
     public var windowMilliseconds: Int64
+    /// nil: as the plan says it elsewhere, and in seconds when that is not at all.
+    public var retryAfter: RetryAfter?
 
     /// A quota.
     public init(messages: Int, windowMilliseconds: Int64) {
@@ -82,6 +107,23 @@ public struct ReasonRate: Hashable, Sendable {
     /// A rate.
     public init(_ reason: String, _ probability: Double) {
         self.reason = reason
+        self.probability = probability
+    }
+}
+
+/// An answer word for word, and how often it comes.
+public struct AnswerRate: Hashable, Sendable {
+    /// 200...599.
+    public var status: Int
+    /// As it goes out: JSON if it begins with a brace, else a page of HTML.
+    public var body: String
+    /// 0...1.
+    public var probability: Double
+
+    /// A rate.
+    public init(status: Int, body: String, _ probability: Double) {
+        self.status = status
+        self.body = body
         self.probability = probability
     }
 }

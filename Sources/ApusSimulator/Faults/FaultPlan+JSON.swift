@@ -14,12 +14,14 @@ package struct FaultOrder: Hashable, Sendable {
     ///  "apns": {"too_many_requests": 0.01, "unavailable": 0, "internal_error": 0, "silence": 0, "refusal": 0,
     ///           "drop": 0, "delay_ms": 5, "jitter_ms": 10, "go_away_after": 1000,
     ///           "go_away_every_ms": 1000, "go_away_reason": "Shutdown", "go_away_last": "this",
-    ///           "half_body": 0, "slow": 0.1, "slow_ms": 10000, "reasons": {"BadDeviceToken": 0.01}},
+    ///           "half_body": 0, "slow": 0.1, "slow_ms": 10000, "reasons": {"BadDeviceToken": 0.01},
+    ///           "answers": [{"status": 400, "body": "{}", "share": 0.01}]},
     ///  "phases": [{"from_ms": 10000, "until_ms": 20000, "streams": 5, "apns": {"unavailable": 1}}],
-    ///  "quota": {"messages": 600, "window_ms": 60000},
+    ///  "quota": {"messages": 600, "window_ms": 60000, "retry_after": "date"},
     ///  "fcm": {}, "oauth": {}, "retry_after": {"form": "seconds", "seconds": 17},
     ///  "scripts": [{"route": "oauth", "count": 2, "fault": "unavailable"},
-    ///              {"route": "fcm", "path": "p1", "count": 1, "fault": {"status": 502, "body": "<html>"}}]}
+    ///              {"route": "fcm", "path": "p1", "count": 1, "fault": {"status": 502, "body": "<html>"}},
+    ///              {"route": "fcm", "fault": {"result": "INTERNAL", "token": "t1"}}]}
     /// ```
     ///
     /// A member that is left out counts as zero; without seed, routes and `retry_after` the plan in force stays.
@@ -114,6 +116,10 @@ package struct FaultOrder: Hashable, Sendable {
                 }
                 rates.goAway.lastStream = last
             case "reasons": rates.reasons = try Self.reasons(value, of: route, place)
+            case "answers":
+                for (index, element) in try Self.elements(value, place).enumerated() {
+                    rates.answers.append(try Self.answer(element, "\(place)[\(index)]"))
+                }
             default: throw Self.invalid(place, "is unknown")
             }
         }
@@ -132,6 +138,21 @@ package struct FaultOrder: Hashable, Sendable {
             rates.append(ReasonRate(word, try Self.share(member.value, "\(field).\(member.name)")))
         }
         return rates
+    }
+
+    private static func answer(_ value: JSONValue, _ field: String) throws(SimulatorError) -> AnswerRate {
+        for member in try Self.members(value, field) where !["status", "body", "share"].contains(member.name) {
+            throw Self.invalid("\(field).\(member.name)", "is unknown")
+        }
+        let status = Int(try Self.whole(value["status"] ?? .null, "\(field).status", in: 200...599))
+        let body = try Self.body(value["body"], "\(field).body")
+        return AnswerRate(status: status, body: body, try Self.share(value["share"] ?? .null, "\(field).share"))
+    }
+
+    private static func body(_ value: JSONValue?, _ field: String) throws(SimulatorError) -> String {
+        guard let value else { return "" }
+        guard let text = value.string else { throw Self.invalid(field, "must be a text: put it in quotation marks") }
+        return text
     }
 
     private static func reason(_ word: String, of route: FaultRoute, _ field: String) throws(SimulatorError) -> String {
@@ -200,6 +221,11 @@ package struct FaultOrder: Hashable, Sendable {
                 isSaid = true
             case "window_ms":
                 quota.windowMilliseconds = try Self.whole(member.value, place, in: 1...FaultRates.delayMillisecondsMax)
+            case "retry_after":
+                guard let form = member.value.string.flatMap(MessageQuota.RetryAfter.init(rawValue:)) else {
+                    throw Self.invalid(place, "must be seconds, date, alternating or none")
+                }
+                quota.retryAfter = form
             default: throw Self.invalid(place, "is unknown")
             }
         }
@@ -237,11 +263,17 @@ package struct FaultOrder: Hashable, Sendable {
             fault = named
         } else if let word = value["fault"]?["reason"]?.string {
             fault = .reason(try Self.reason(word, of: route, "\(field).fault.reason"))
+        } else if let word = value["fault"]?["result"]?.string {
+            guard route == .fcm, FCMTopics.resultWords.contains(word) else {
+                let words = FCMTopics.resultWords.joined(separator: ", ")
+                throw Self.invalid("\(field).fault.result", "is what fcm says of a token in a batch: \(words)")
+            }
+            fault = .result(word, tokensContaining: value["fault"]?["token"]?.string)
         } else if let status = value["fault"]?["status"]?.int64, (200...599).contains(status) {
-            fault = .answer(status: Int(status), body: value["fault"]?["body"]?.string ?? "")
+            fault = .answer(status: Int(status), body: try Self.body(value["fault"]?["body"], "\(field).fault.body"))
         } else {
             let names = Fault.named.map(\.name).joined(separator: ", ")
-            throw Self.invalid("\(field).fault", "must be one of \(names), or a reason, or status and body")
+            throw Self.invalid("\(field).fault", "must be one of \(names), or a reason, a result, or status and body")
         }
         return FaultScript(route: route, pathContains: value["path"]?.string, count: Int(count ?? 1), fault: fault)
     }

@@ -18,6 +18,8 @@ public struct FaultRates: Hashable, Sendable {
     public var halfBody = 0.0
     /// Of answers in the provider's own words.
     public var reasons: [ReasonRate] = []
+    /// Of answers word for word.
+    public var answers: [AnswerRate] = []
     /// Of an answer that takes ``slowMilliseconds`` longer; beside whatever else goes wrong.
     public var slow = 0.0
     /// How much longer that is, in milliseconds.
@@ -43,12 +45,14 @@ public struct FaultRates: Hashable, Sendable {
             (.internalError, self.internalError), (.silence, self.silence), (.refusal, self.refusal),
             (.drop, self.drop), (.halfBody, self.halfBody),
         ] + self.reasons.map { (fault: Fault.reason($0.reason), probability: $0.probability) }
+            + self.answers.map { (fault: Fault.answer(status: $0.status, body: $0.body), probability: $0.probability) }
     }
 
     /// Whether each number is possible.
     var isValid: Bool {
         let probabilities = self.laid.map(\.probability)
         return probabilities.allSatisfy { $0 >= 0 && $0 <= 1 } && probabilities.reduce(0, +) <= 1 + 1e-9
+            && self.answers.allSatisfy { (200...599).contains($0.status) }
             && (0...Self.delayMillisecondsMax).contains(self.delayMilliseconds)
             && (0...Self.delayMillisecondsMax).contains(self.jitterMilliseconds)
             && (0...1).contains(self.slow) && (0...Self.delayMillisecondsMax).contains(self.slowMilliseconds)
@@ -114,6 +118,16 @@ public struct FaultPlan: Hashable, Sendable {
         self.phases.last { $0.contains(milliseconds) && $0.rates[route] != nil }?.rates[route] ?? self[route]
     }
 
+    /// How `Retry-After` stands beside a 429 of the quota that holds for so many seconds more.
+    func quotaRetryAfter(seconds: Int) -> RetryAfterForm {
+        if let form = self.quota?.retryAfter { return form.form(seconds: seconds) }
+        return switch self.retryAfter {
+        case .absent, .seconds: .seconds(seconds)
+        case .date: .date(seconds: seconds)
+        case .alternating: .alternating(seconds: seconds)
+        }
+    }
+
     /// MAX_CONCURRENT_STREAMS at that time; nil: as ever.
     public func streamsMax(at milliseconds: Int64) -> UInt32? {
         self.phases.last { $0.contains(milliseconds) && $0.streamsMax != nil }?.streamsMax
@@ -149,14 +163,14 @@ public struct FaultDraw: Hashable, Sendable {
     public var fault: Fault?
     /// How long its answer waits.
     public var delayMicroseconds: Int64
-    /// What stands in `Retry-After`, in seconds; nil: as the plan says.
-    public var retryAfterSeconds: Int?
+    /// How `Retry-After` stands there; nil: as the plan says.
+    public var retryAfter: RetryAfterForm?
 
     /// What befalls a request.
-    public init(fault: Fault?, delayMicroseconds: Int64, retryAfterSeconds: Int? = nil) {
+    public init(fault: Fault?, delayMicroseconds: Int64, retryAfter: RetryAfterForm? = nil) {
         self.fault = fault
         self.delayMicroseconds = delayMicroseconds
-        self.retryAfterSeconds = retryAfterSeconds
+        self.retryAfter = retryAfter
     }
 
     /// Nothing befalls it.

@@ -1,9 +1,9 @@
-internal import ApusCore
+package import ApusCore
 
 /// Answers by the word that a provider uses for them.
-enum FaultReasons {
+package enum FaultReasons {
     /// The words of a route that can be asked for.
-    static func words(of route: FaultRoute) -> [String] {
+    package static func words(of route: FaultRoute) -> [String] {
         switch route {
         case .apns: APNsRejection.allCases.map(\.rawValue)
         case .fcm: FCMErrorCode.allCases.map(\.rawValue) + Self.google.keys.sorted()
@@ -12,7 +12,8 @@ enum FaultReasons {
     }
 
     /// The answer of that word; nil: the route has no such word.
-    static func answer(_ word: String, route: FaultRoute, id: String?, now: UnixMilliseconds) -> ProviderAnswer? {
+    package static func answer(_ word: String, route: FaultRoute, id: String?, now: UnixMilliseconds) -> ProviderAnswer?
+    {
         switch route {
         case .apns:
             guard let rejection = APNsRejection(rawValue: word) else { return nil }
@@ -21,11 +22,13 @@ enum FaultReasons {
             if let code = FCMErrorCode(rawValue: word) { return Self.refusal(code).answer }
             return Self.google[word]
         case .oauth:
-            guard let status = Self.oauth[word] else { return nil }
+            guard let form = Self.oauth[word] else { return nil }
             return ProviderAnswer(
-                status: status,
+                status: form.status,
                 headers: [ProviderHeader("content-type", "application/json; charset=utf-8")],
-                body: JSONValue.object(["error": .string(word)]).bytes,
+                body: JSONValue.object([
+                    "error": .string(form.error ?? word), "error_description": .string(form.description),
+                ]).bytes,
             )
         }
     }
@@ -107,10 +110,24 @@ enum FaultReasons {
         )
     }
 
-    /// RFC 6749 §5.2, and Google's own two.
-    private static let oauth: [String: Int] = [
-        "invalid_grant": 400, "invalid_request": 400, "invalid_scope": 400, "unsupported_grant_type": 400,
-        "invalid_client": 401, "unauthorized_client": 401, "access_denied": 403, "internal_failure": 500,
-        "temporarily_unavailable": 503,
+    /// RFC 6749 §5.2 and Google's own two, with the sentences that Google has been seen to put beside them; `invalid_grant` has one for
+    /// each of its causes (https://developers.google.com/identity/protocols/oauth2/service-account#error-codes).
+    private static let oauth: [String: (status: Int, error: String?, description: String)] = [
+        "invalid_grant": (400, nil, "Bad Request"),
+        "invalid_grant_signature": (400, "invalid_grant", "Invalid JWT Signature."),
+        "invalid_grant_time": (400, "invalid_grant", OAuthJudge.unreasonableTime),
+        "invalid_grant_account": (400, "invalid_grant", "Invalid grant: account not found"),
+        "invalid_grant_audience": (400, "invalid_grant", "Invalid JWT: Failed audience check."),
+        "invalid_request": (400, nil, "Required parameter is missing: assertion"),
+        "invalid_scope": (400, nil, "Invalid OAuth scope or ID token audience provided."),
+        "unsupported_grant_type": (400, nil, "Invalid grant_type: "),
+        "invalid_client": (401, nil, "The OAuth client was not found."),
+        "unauthorized_client": (
+            401, nil,
+            "Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the scopes requested."
+        ),
+        "access_denied": (403, nil, "Account restricted"),
+        "internal_failure": (500, nil, "Internal error."),
+        "temporarily_unavailable": (503, nil, "The service is currently unavailable."),
     ]
 }

@@ -9,12 +9,25 @@ package enum HTTPDate {
 
     /// "Sun, 06 Nov 1994 08:49:37 GMT".
     package static func text(_ time: UnixMilliseconds) -> String {
-        let days = time.seconds >= 0 ? time.seconds / 86_400 : (time.seconds - 86_399) / 86_400
-        let second = Int(time.seconds - days * 86_400)
+        let days = Self.days(time)
         let date = Self.civil(days)
         let weekday = Self.weekdays[Int(((days + 4) % 7 + 7) % 7)]
-        let clock = [second / 3_600, second / 60 % 60, second % 60].map(Self.two).joined(separator: ":")
-        return "\(weekday), \(Self.two(date.day)) \(Self.months[date.month - 1]) \(date.year) \(clock) GMT"
+        return "\(weekday), \(Self.two(date.day)) \(Self.months[date.month - 1]) \(date.year) \(Self.clock(time)) GMT"
+    }
+
+    /// "1994-11-06T08:49:37Z" (RFC 3339).
+    package static func timestamp(_ time: UnixMilliseconds) -> String {
+        let date = Self.civil(Self.days(time))
+        return "\(date.year)-\(Self.two(date.month))-\(Self.two(date.day))T\(Self.clock(time))Z"
+    }
+
+    private static func days(_ time: UnixMilliseconds) -> Int64 {
+        time.seconds >= 0 ? time.seconds / 86_400 : (time.seconds - 86_399) / 86_400
+    }
+
+    private static func clock(_ time: UnixMilliseconds) -> String {
+        let second = Int(time.seconds - Self.days(time) * 86_400)
+        return [second / 3_600, second / 60 % 60, second % 60].map(Self.two).joined(separator: ":")
     }
 
     private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : String(number) }

@@ -9,8 +9,8 @@ struct LedgerPages {
     private var arena = ByteArena()
     /// Requests by route and status; status 0: not looked at.
     private var statusCounts = [UInt64](repeating: 0, count: 4 * LedgerPages.statuses)
-    /// Requests by fault.
-    private var faultCounts = [UInt64](repeating: 0, count: Int(Fault.codeMax) + 1)
+    /// Requests by ``Fault/label``.
+    private var faultCounts: [String: UInt64] = [:]
     private(set) var connections: UInt64 = 0
     private(set) var goAways: UInt64 = 0
     private(set) var timeline = AcceptanceTimeline()
@@ -19,9 +19,9 @@ struct LedgerPages {
     var count: Int { self.full.count * Self.pageEntries + self.current.count }
 
     /// Counts a request; all routes.
-    mutating func countRequest(_ route: FaultRoute, status: Int, fault: UInt8) {
+    mutating func countRequest(_ route: FaultRoute, status: Int, fault: Fault?) {
         self.statusCounts[Int(route.rawValue) * Self.statuses + status] += 1
-        self.faultCounts[Int(fault)] += 1
+        if let fault { self.faultCounts[fault.label, default: 0] += 1 }
     }
 
     mutating func countConnection() { self.connections += 1 }
@@ -102,13 +102,8 @@ struct LedgerPages {
         }
     }
 
-    /// Faults and how often they struck.
-    var faultTable: [(name: String, count: UInt64)] {
-        self.faultCounts.enumerated().compactMap { code, count in
-            guard count > 0, let name = Fault.name(code: UInt8(code)) else { return nil }
-            return (name, count)
-        }
-    }
+    /// Faults by their labels, and how often they struck.
+    var faultTable: [String: UInt64] { self.faultCounts }
 }
 
 extension TokenDigest {

@@ -50,22 +50,22 @@ package final class LedgerShard: Sendable {
             entry.flags.insert(.number)
         }
         self.pages.withLock { pages in
-            pages.countRequest(route, status: status, fault: entry.fault)
+            pages.countRequest(route, status: status, fault: fault)
             pages.append(entry, token: token, send: send, keepsLongTokens: self.keepsLongTokens)
         }
     }
 
-    /// Keeps a request whose token is in the entry already.
+    /// Keeps a request that no fault struck and whose token is in the entry already.
     func record(_ entry: PackedEntry, send: Span<UInt8>) {
         self.pages.withLock { pages in
-            pages.countRequest(.apns, status: entry.status, fault: entry.fault)
+            pages.countRequest(.apns, status: entry.status, fault: nil)
             pages.append(entry, send: send)
         }
     }
 
     /// Counts a request that leaves no entry.
     package func count(_ route: FaultRoute, status: Int, fault: Fault?) {
-        self.pages.withLock { $0.countRequest(route, status: status, fault: fault?.code ?? 0) }
+        self.pages.withLock { $0.countRequest(route, status: status, fault: fault) }
     }
 
     /// Counts a connection.

@@ -165,7 +165,7 @@ public struct LedgerSnapshot: Sendable {
             for row in shard.statusTable {
                 summary.statuses[row.route, default: [:]][row.status, default: 0] += row.count
             }
-            for row in shard.faultTable { summary.faults[row.name, default: 0] += row.count }
+            summary.faults.merge(shard.faultTable) { $0 + $1 }
             summary.connections += shard.connections
             summary.goAways += shard.goAways
         }

@@ -6,12 +6,14 @@ public struct LedgerSummary: Hashable, Sendable {
     public var entries = 0
     /// Requests by status; 0: not looked at.
     public var statuses: [FaultRoute: [Int: UInt64]] = [:]
-    /// Requests that a fault struck, by its name.
+    /// Requests that a fault struck, by its name; of answers by status and word, too: "reason:BadDeviceToken", "answer:502".
     public var faults: [String: UInt64] = [:]
     /// Connections that were opened.
     public var connections: UInt64 = 0
     /// GOAWAYs that were said.
     public var goAways: UInt64 = 0
+    /// What the lots for faults are drawn from; nil: nobody said.
+    public var seed: UInt64?
 
     /// Nothing counted.
     public init() {}
@@ -37,6 +39,7 @@ public struct LedgerSummary: Hashable, Sendable {
         object["faults"] = .object(faults)
         object["connections"] = .integer(self.connections)
         object["go_aways"] = .integer(self.goAways)
+        if let seed { object["seed"] = .integer(seed) }
         return JSONValue.object(object).bytes
     }
 }

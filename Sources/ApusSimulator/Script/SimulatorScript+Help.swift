@@ -18,6 +18,8 @@ extension SimulatorScript {
           reasons:                  # the provider's own words, each with its status
             BadDeviceToken: 0.02
             ExpiredProviderToken: 0.001
+          answers:                  # any other, word for word
+            - {status: 400, body: '{"reason": "OfTomorrow"}', share: 0.001}
           delay_ms: 5               # each answer takes that long
           jitter_ms: 10             # and up to that much longer
           slow: 0.01                # this share takes
@@ -25,25 +27,28 @@ extension SimulatorScript {
           go_away_after: 1000       # requests of a connection
           go_away_every_ms: 30000   # and its age
           go_away_reason: Shutdown  # in GOAWAY's debug data
-          go_away_last: before      # this (answered), before (this one unprocessed) or none (0)
+          go_away_last: before      # this (answered), before (this one unprocessed) or none (0; as before, while accepted ones wait)
         fcm:
           reasons: {SENDER_ID_MISMATCH: 0.01, THIRD_PARTY_AUTH_ERROR: 0.001, BAD_GATEWAY: 0.001}
         oauth:
           reasons: {invalid_grant: 0.1}
 
-        # Google takes so many messages in each window, then answers 429 until the next begins.
-        quota: {messages: 600, window_ms: 60000}
+        # Google takes so many messages in each window, then answers 429 until the next begins. What is answered with 429 uses nothing
+        # up. retry_after (seconds, date, alternating or none) says how the time until then is told; without, as above.
+        quota: {messages: 600, window_ms: 60000, retry_after: date}
 
         # From then until then these rates hold in place of the above; streams is MAX_CONCURRENT_STREAMS meanwhile.
         phases:
           - {from_ms: 10000, until_ms: 20000, streams: 5, apns: {unavailable: 1}}
-          - {from_ms: 60000, fcm: {delay_ms: 200}}
+          - {from_ms: 60000, fcm: {delay_ms: 200, answers: [{status: 500, body: "", share: 0.5}]}}
 
         # The next requests, or those with a text in their path, before all lots.
         scripts:
           - {route: apns, path: "0a1b", count: 2, fault: silence}
           - {route: fcm, fault: {reason: QUOTA_EXCEEDED}}
           - {route: fcm, fault: {status: 502, body: "<html>"}}
+          # What Instance ID says of tokens that hold a text (without: of all) in the next batch for a topic.
+          - {route: fcm, fault: {result: RESOURCE_EXHAUSTED, token: "old"}}
 
         # Certificates of the listeners: valid, expired or wrong_name.
         tls: {apns: valid, fcm: valid}

@@ -80,7 +80,7 @@ public struct SimulatorScript: Hashable, Sendable {
 
 extension TokenFates {
     /// Lets a script's tokens live their lives from `start` on.
-    mutating func adopt(_ lives: [SimulatorScript.TokenLife], start: UnixMilliseconds) {
+    package mutating func adopt(_ lives: [SimulatorScript.TokenLife], start: UnixMilliseconds) {
         for life in lives {
             let turns = life.turns.map { turn in
                 let time = start.advanced(byMilliseconds: turn.atMilliseconds)
