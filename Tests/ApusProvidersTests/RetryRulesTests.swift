@@ -1,5 +1,6 @@
 import ApusCore
 import ApusProviders
+import NIOCore
 import Testing
 
 @Suite("Retry rules")
@@ -72,6 +73,53 @@ struct RetryRulesTests {
         }
         let times = self.tries(.deferred(Deferral(.providerUnavailable)), at: .fcm, draw: 0.999)
         #expect(times[2] - times[1] > (times[1] - times[0]) * 3 / 2)
+    }
+
+    @Test(
+        "D64 D67 with a middling draw Google is tried for most of an hour, each wait twice the one before up to the cap"
+    )
+    func googleToTheEnd() throws {
+        for outcome in [DeliveryOutcome.deferred(Deferral(.providerUnavailable)), .lost(.timeout), .lost(.connection)] {
+            let times = self.tries(outcome, at: .fcm, draw: 0.5)
+            let waits = zip(times, times.dropFirst()).map { $1 - $0 }
+            #expect(waits.prefix(7) == [10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 450_000])
+            #expect(waits.dropFirst(6).allSatisfy { $0 == 450_000 })
+            #expect((2_700_000...3_600_000).contains(try #require(times.last)))
+        }
+    }
+
+    @Test("D64 the message's expiry comes before Google's hour")
+    func googleExpiry() {
+        let outcome = DeliveryOutcome.deferred(Deferral(.providerUnavailable))
+        func tries(for milliseconds: Int64) -> [Int64] {
+            let expiresAt = self.start.advanced(byMilliseconds: milliseconds)
+            return self.tries(outcome, at: .fcm, draw: 0.5, expiresAt: expiresAt)
+        }
+        #expect(tries(for: 70_000) == [0, 10_000, 30_000])
+        #expect(tries(for: 70_001) == [0, 10_000, 30_000, 70_000])
+        let decision = RetryRules.decide(
+            outcome,
+            at: .fcm,
+            attempt: 3,
+            firstAttemptAt: self.start,
+            now: self.start.advanced(byMilliseconds: 30_000),
+            expiresAt: self.start.advanced(byMilliseconds: 70_000),
+            draw: 0.5,
+        )
+        #expect(decision == .expire)
+    }
+
+    @Test("D67 Google's answers are awaited for ten seconds at least")
+    func googleTimeout() {
+        func isValid(_ provider: Provider, _ timeout: TimeAmount) -> Bool {
+            var configuration = ProviderGatewayConfiguration(provider: provider, host: "localhost")
+            configuration.requestTimeout = timeout
+            return configuration.isValid
+        }
+        #expect(ProviderGatewayConfiguration(provider: .fcm, host: "localhost").isValid)
+        #expect(isValid(.fcm, .seconds(10)))
+        #expect(!isValid(.fcm, .seconds(10) - .nanoseconds(1)))
+        #expect(isValid(.apns, .milliseconds(50)) && !isValid(.apns, .zero))
     }
 
     @Test("D61 D65 what Google asks for is a floor")

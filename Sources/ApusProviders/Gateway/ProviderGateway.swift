@@ -107,7 +107,10 @@ package final class ProviderGateway {
         clock: any WallClock,
         logger: Logger,
     ) {
-        precondition(configuration.requestTimeout > .nanoseconds(0) && configuration.streamsMax >= 1)
+        precondition(
+            configuration.isValid,
+            "the gateway's limits are impossible, or Google's answers not awaited for 10 s"
+        )
         self.configuration = configuration
         self.credential = credential
         self.eventLoop = eventLoop

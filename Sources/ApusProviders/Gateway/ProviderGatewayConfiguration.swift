@@ -16,8 +16,7 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var bulkConnectionsMax: Int
     /// Requests at a time on one connection, whatever the peer allows.
     package var streamsMax: Int
-    /// How long an answer is awaited. Google: at least ten seconds
-    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
+    /// How long an answer is awaited; of Google's not less than ``googleTimeoutMin``.
     package var requestTimeout: TimeAmount
     /// How long connecting and the handshake may take.
     package var connectTimeout: TimeAmount
@@ -44,6 +43,16 @@ package struct ProviderGatewayConfiguration: Sendable {
     /// bundle id, only a new connection knows better
     /// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
     package var mappingAge: TimeAmount
+
+    /// How long Google's answers are awaited at least before anything is sent again
+    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
+    package static let googleTimeoutMin = TimeAmount.seconds(10)
+
+    /// Whether a gateway can be made of it.
+    package var isValid: Bool {
+        let timeoutMin = self.provider == .fcm ? Self.googleTimeoutMin : .nanoseconds(1)
+        return self.requestTimeout >= timeoutMin && self.streamsMax >= 1
+    }
 
     /// Defaults are production's.
     package init(

@@ -168,8 +168,9 @@ import Testing
     @Test("a provider that never answers: every request is lost in time, and the connection is given up")
     func silence() async throws {
         let provider = try await FakeProvider.start { _, _ in }
-        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 30, as: .fcm) {
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 30) {
             $0.requestTimeout = .milliseconds(50)
+            $0.startsWithOneStream = false
             $0.timeoutsMax = 10
         }
         try await gateway.finished.get()
