@@ -29,13 +29,22 @@ import Testing
         ("QUOTA_EXCEEDED_TOPIC", .deferred(Deferral(.rateLimited, scope: .message))),
         ("THIRD_PARTY_AUTH_ERROR", .misconfigured(.partnerCredential)),
         ("APNS_AUTH_ERROR", .misconfigured(.partnerCredential)), ("UNSPECIFIED_ERROR", .rejected(.other)),
+        ("UNAVAILABLE", .deferred(Deferral(.providerUnavailable, scope: .route))),
+        ("INTERNAL", .deferred(Deferral(.providerUnavailable, scope: .message))),
+        ("UNAUTHENTICATED", .misconfigured(.staleCredential)), ("PERMISSION_DENIED", .misconfigured(.credential)),
+        ("NOT_FOUND", .misconfigured(.unclear)),
+        ("BAD_GATEWAY", .deferred(Deferral(.providerUnavailable, scope: .route))),
+        ("GATEWAY_TIMEOUT", .deferred(Deferral(.providerUnavailable, scope: .route))),
     ]
+
+    @Test func `Every word of Google's has its meaning in the table, once`() {
+        #expect(Self.google.map(\.0).sorted() == FaultReasons.words(of: .fcm).sorted())
+    }
 
     @Test(arguments: Self.google) func `Google's forms mean what they are called`(
         word: String,
         outcome: DeliveryOutcome
     ) throws {
-        #expect(FaultReasons.words(of: .fcm).contains(word))
         let answer = try #require(FaultReasons.answer(word, route: .fcm, id: nil, now: UnixMilliseconds(7)))
         #expect(FCMAnswer(status: answer.status, body: answer.body).outcome() == outcome)
     }
