@@ -61,6 +61,9 @@ import Testing
             #expect(row?["route"] as? String == "\(Fleet.app)/\(provider.name)/production")
             #expect(row?["suspects"] as? Int == suspects)
             #expect(row?["quarantined"] as? Bool == true && row?["paused"] as? Bool == true)
+            try await eventually("the alert sees it", timeout: .seconds(60)) {
+                try await second.metric("apus_feedback_quarantined_routes") == 1
+            }
 
             fleet.simulator.declare(.alive, of: tokens, provider: provider)
             #expect(try fleet.apus("quarantine", "restore", "\(Fleet.app)/webpush").code == 1)
@@ -68,6 +71,9 @@ import Testing
             let settlement = (restored.json["routes"] as? [[String: Any]])?.first
             #expect(restored.code == 0 && settlement?["settled"] as? Int == suspects)
             #expect(settlement?["paused"] as? Bool == false)
+            try await eventually("the alert is over", timeout: .seconds(60)) {
+                try await second.metric("apus_feedback_quarantined_routes") == 0
+            }
             let ledger = try await fleet.completion(of: "swapped")
             #expect(ledger.total(.rejected) == UInt64(suspects))
             #expect(ledger.total(.accepted) + ledger.total(.rejected) == 10_000)
@@ -79,6 +85,42 @@ import Testing
             try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
             try await dispatcher.terminate()
             try await second.terminate()
+        }
+    }
+
+    @Test func `D5 A quarantine that was right is confirmed: its devices go, and the route opens`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(300, providers: [.apns], topics: { _ in ["news"] })
+            fleet.simulator.declare(.bad, of: devices.map(\.token), provider: .apns)
+            let streams = fleet.installation.streams
+            let number = try await Self.number(.apns, fleet)
+            let feedback = try await fleet.startFeedback(["lease": "1s", "delete_suspects_after": "1h"])
+            let dispatcher = try await fleet.startDispatcher(["lease": "1s"])
+            try await fleet.send(.topic("news"), id: "wiped")
+            try await eventually("the guard stops the route", timeout: .seconds(60)) {
+                try await streams.state(of: number).isPausedByGuard
+            }
+            try await eventually("all outcomes are applied", timeout: .seconds(60)) {
+                try await fleet.unfinished().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+            }
+            try await eventually("the alert sees it", timeout: .seconds(60)) {
+                try await feedback.metric("apus_feedback_quarantined_routes") == 1
+            }
+            let suspects = try await streams.guardState(of: number).suspects
+            #expect(try await Self.count(devices, fleet) == (300, suspects))
+
+            #expect(try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns").code == 64)
+            #expect(try await Self.count(devices, fleet).kept == 300, "nobody goes without --yes")
+            let confirmed = try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns", "--yes")
+            let settlement = (confirmed.json["routes"] as? [[String: Any]])?.first
+            #expect(confirmed.code == 0 && settlement?["settled"] as? Int == suspects)
+            #expect(try await !streams.state(of: number).isPaused)
+            #expect(try await Self.count(devices, fleet) == (300 - suspects, 0))
+            try await eventually("the alert is over", timeout: .seconds(60)) {
+                try await feedback.metric("apus_feedback_quarantined_routes") == 0
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
         }
     }
 

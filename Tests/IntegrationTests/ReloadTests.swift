@@ -93,6 +93,57 @@ import Testing
         }
     }
 
+    /// Files are looked at by their contents, without a signal and whoever changed them: an editor that writes a new file in the
+    /// old one's place, or Kubernetes, which swaps a symbolic link.
+    @Test func `A key file that changes by itself is taken, as is one whose link is swapped`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(100, providers: [.apns], topics: { _ in ["news"] })
+            let audience = Set(devices.map(\.token))
+            let file = Self.keyFile(fleet)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            func expectSending(_ id: String) async throws {
+                try await fleet.send(.topic("news"), id: id)
+                #expect(try await fleet.completion(of: id).total(.accepted) == 100)
+                #expect(Comparison(accepted: fleet.accepted(of: id), audience: audience) == .exact)
+            }
+            let good = try String(contentsOfFile: file, encoding: .utf8)
+            try "not a key".write(toFile: file, atomically: true, encoding: .utf8)
+            try await eventually("the rewritten file is read", timeout: .seconds(60)) {
+                try await Self.reloads(.apns, "unusable", dispatcher) >= 1
+            }
+            try await expectSending("rewritten")
+
+            // The same key in another form: nothing but the file's text has changed.
+            let store = "\(fleet.folder)/store"
+            let manager = FileManager.default
+            for (name, text) in [("old", good), ("new", good + "\n")] {
+                try manager.createDirectory(atPath: "\(store)/\(name)", withIntermediateDirectories: true)
+                try text.write(toFile: "\(store)/\(name)/key.p8", atomically: true, encoding: .utf8)
+            }
+            func point(to name: String) throws {
+                let next = "\(store)/next"
+                try manager.createSymbolicLink(atPath: next, withDestinationPath: name)
+                #expect(rename(next, "\(store)/current") == 0)
+            }
+            try point(to: "old")
+            try manager.removeItem(atPath: file)
+            try manager.createSymbolicLink(atPath: file, withDestinationPath: "\(store)/current/key.p8")
+            try await eventually("the link is followed", timeout: .seconds(60)) {
+                try await dispatcher.metric("apus_config_last_reload_successful") == 1
+            }
+            let before = try await Self.reloads(.apns, "taken", dispatcher)
+            try point(to: "new")
+            try await eventually("the swapped link is followed", timeout: .seconds(60)) {
+                try await Self.reloads(.apns, "taken", dispatcher) > before
+            }
+            try await expectSending("swapped")
+            #expect(try await fleet.deleted(devices) == 0)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A certificate takes a key's place while running, and one of another app or environment does not`()
         async throws
     {
