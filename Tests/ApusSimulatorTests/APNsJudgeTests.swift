@@ -126,6 +126,10 @@ struct APNsFixture {
     private static let long = String(repeating: "x", count: 65)
     private static let live = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
 
+    private static func start(alert: String) -> String {
+        #"{"aps":{"timestamp":1,"event":"start","content-state":{},"attributes-type":"A","attributes":{},"alert":\#(alert)}}"#
+    }
+
     static let faults: [Fault] = [
         Fault(method: "GET", expected: "405 MethodNotAllowed"),
         Fault(method: "PUT", expected: "405 MethodNotAllowed"),
@@ -209,6 +213,31 @@ struct APNsFixture {
             headers: ["apns-push-type": "liveactivity", "apns-topic": "example.app.push-type.liveactivity"],
             body: #"{"aps":{"timestamp":1,"event":"start","content-state":{},"attributes-type":"A"}}"#,
             expected: "400 InvalidPushType",
+        ),
+        Fault(
+            headers: ["apns-push-type": "liveactivity", "apns-topic": "example.app.push-type.liveactivity"],
+            body: Self.start(alert: #"{}"#),
+            expected: "400 InvalidPushType",
+        ),
+        Fault(
+            headers: ["apns-push-type": "liveactivity", "apns-topic": "example.app.push-type.liveactivity"],
+            body: Self.start(alert: #"{"title":"","sound":"s"}"#),
+            expected: "400 InvalidPushType",
+        ),
+        Fault(
+            headers: ["apns-push-type": "liveactivity", "apns-topic": "example.app.push-type.liveactivity"],
+            body: Self.start(alert: #"{"subtitle":"x"}"#),
+            expected: "400 InvalidPushType",
+        ),
+        Fault(
+            headers: ["apns-push-type": "liveactivity", "apns-topic": "example.app.push-type.liveactivity"],
+            body: Self.start(alert: #"{"title":"x"}"#),
+            expected: "200",
+        ),
+        Fault(
+            headers: ["apns-push-type": "liveactivity", "apns-topic": "example.app.push-type.liveactivity"],
+            body: Self.start(alert: #"{"body":{"loc-key":"x","loc-args":[]}}"#),
+            expected: "200",
         ),
         Fault(headers: ["apns-push-type": "mdm", "apns-topic": "com.apple.mgmt"], expected: "400 PayloadEmpty"),
         Fault(

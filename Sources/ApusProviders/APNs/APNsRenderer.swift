@@ -67,14 +67,19 @@ package struct APNsRenderer: Sendable {
         )
     }
 
+    /// One language's payload, checked.
+    ///
+    /// - Parameter isBroadcast: it goes to a channel.
     static func payload(
         _ notification: Notification,
         override: JSONObject?,
         context: RenderContext,
+        isBroadcast: Bool = false,
     ) throws(Problem) -> JSONObject {
         let aps = try APNsPayload.aps(notification, dueAt: context.dueAt)
         // Device management has a payload of its own: {"mdm":"…"}.
-        var payload: JSONObject = notification.kind == .mdm && aps.isEmpty ? [:] : ["aps": .object(aps)]
+        // https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+        var payload: JSONObject = notification.kind == .mdm ? [:] : ["aps": .object(aps)]
         if !notification.image.isEmpty { payload["image"] = .string(notification.image) }
         for (key, value) in notification.data.sorted(by: { $0.key < $1.key }) { payload[key] = .string(value) }
         if let override {
@@ -84,42 +89,14 @@ package struct APNsRenderer: Sendable {
         }
         // Not to device management: its payload is Apple's to the last member.
         if notification.kind != .mdm { payload[RenderContext.apnsSendKey] = .string(context.send.text) }
-        try Self.checkFinished(payload, kind: notification.kind)
+        try APNsFinishedPayload.check(payload, of: notification, isBroadcast: isBroadcast)
         return payload
-    }
-
-    /// What must hold of the payload after the publisher's own JSON has been merged in.
-    private static func checkFinished(_ payload: JSONObject, kind: Notification.Kind) throws(Problem) {
-        if kind == .mdm {
-            guard payload["mdm"]?.string != nil else {
-                throw Problem(.missing, "notification.data[mdm]", "is required for device management")
-            }
-            return
-        }
-        guard let aps = payload["aps"]?.object else {
-            throw Problem(.contradiction, "notification.apns_json", "must leave aps an object")
-        }
-        switch kind {
-        case .alert:
-            guard aps["alert"] != nil || aps["badge"] != nil || aps["sound"] != nil else {
-                throw Problem(.missing, "notification.title", "or a body, a badge or a sound is required for an alert")
-            }
-        case .background:
-            let isSilent = aps["alert"] == nil && aps["badge"] == nil && aps["sound"] == nil
-            guard isSilent, aps["content-available"]?.int64 == 1 else {
-                throw Problem(
-                    .contradiction,
-                    "notification.apns_json",
-                    "must leave content-available 1 and add nothing that is shown to a background notification",
-                )
-            }
-        case .voip, .complication, .fileProvider, .mdm, .location, .liveActivity, .pushToTalk, .widgets, .controls:
-            break
-        }
     }
 
     /// Whole seconds, rounded up: what may live for a moment longer is not cut off before its time. Push to talk is
     /// worthless later: Apple recommends 0.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     static func expiration(_ notification: Notification, publishedAt: UnixMilliseconds) -> Int64? {
         guard let expiry = notification.expiry else { return notification.kind == .pushToTalk ? 0 : nil }
         guard !expiry.isOneAttempt else { return 0 }

@@ -2,7 +2,7 @@ package import ApusMessages
 
 /// Apple's own rules for a notification, beside `NotificationRules`.
 package enum APNsRules {
-    /// Bytes of a bundle id or MDM topic.
+    /// Bytes of a bundle id or MDM topic: our own limit, for APNs names none.
     package static let topicBytesMax = 155
 
     /// Checks them. Sizes, and what raw JSON does to the payload, are checked when it is rendered.
@@ -21,6 +21,9 @@ package enum APNsRules {
     }
 
     /// An `apns-topic` stands in a header: a bundle id and nothing that could end the line.
+    ///
+    /// Source: https://developer.apple.com/documentation/bundleresources/information-property-list/cfbundleidentifier names letters, digits,
+    /// hyphens and periods; an underscore, which older ids have, does no harm in a header.
     package static func checkBundleID(_ bundleID: String) throws(Problem) {
         let valid = bundleID.utf8.allSatisfy { byte in
             (0x61...0x7a).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == 0x2d || byte == 0x2e
@@ -50,10 +53,8 @@ package enum APNsRules {
             guard !activity.attributesJSON.isEmpty else {
                 throw Problem(.missing, "\(field).attributes_json", "is required to start a Live Activity")
             }
-            guard APNsPayload.hasAlert(notification) else {
-                throw Problem(.missing, "notification.title", "or a body is required to start a Live Activity")
-            }
         }
+        try Self.checkAlert(of: notification, isRequired: starts)
         guard !activity.contentStateJSON.isEmpty || activity.event == .end else {
             throw Problem(.missing, "\(field).content_state_json", "is required to start or update a Live Activity")
         }
@@ -74,6 +75,25 @@ package enum APNsRules {
         _ = try FieldRules.jsonObject(activity.contentStateJSON, "\(field).content_state_json")
         _ = try FieldRules.jsonObject(activity.attributesJSON, "\(field).attributes_json")
         try FieldRules.length(activity.attributesType, "\(field).attributes_type", bytesMax: 256)
-        try FieldRules.length(activity.inputPushChannel, "\(field).input_push_channel", bytesMax: 256)
+        if !activity.inputPushChannel.isEmpty {
+            _ = try APNsChannelID(activity.inputPushChannel, field: "\(field).input_push_channel")
+        }
+    }
+
+    /// A Live Activity's alert has a title and a body; its sound stands within it, as a name.
+    private static func checkAlert(of notification: Notification, isRequired: Bool) throws(Problem) {
+        let hasWords =
+            !notification.title.isEmpty || !notification.body.isEmpty || !notification.titleLocKey.isEmpty
+            || !notification.bodyLocKey.isEmpty
+        guard hasWords || !isRequired else {
+            throw Problem(.missing, "notification.title", "or a body is required to start a Live Activity")
+        }
+        guard let sound = notification.sound else { return }
+        guard hasWords else {
+            throw Problem(.missing, "notification.title", "or a body is required with a Live Activity's sound")
+        }
+        guard !sound.critical else {
+            throw Problem(.contradiction, "notification.sound.critical", "is for alerts, not for Live Activities")
+        }
     }
 }

@@ -30,7 +30,10 @@ package enum FieldRules {
         }
     }
 
-    /// Arguments of a localised text: bounded, and only with their key.
+    /// Arguments of a localised text: bounded, and only with their key, whose places they fill.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification,
+    /// https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
     package static func localization(
         key: String,
         arguments: [String],

@@ -141,33 +141,17 @@ package enum NotificationRules {
                 "belongs to the kind live activity, and is required there",
             )
         }
-        if notification.kind == .background { try Self.checkBackground(notification) }
+        if notification.kind == .background { try Self.checkPriority(notification) }
+        try KindRules.check(notification)
     }
 
-    /// Apple: the payload of a background push has `content-available` and nothing that is shown; its priority must be 5.
+    /// Apple: the priority of a background push must be 5.
     /// Source: https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app
-    private static func checkBackground(_ notification: Notification) throws(Problem) {
+    private static func checkPriority(_ notification: Notification) throws(Problem) {
         switch notification.priority {
         case .normal, nil: break
         case .high, .low:
             throw Problem(.contradiction, "notification.priority", "must be normal for a background notification")
-        }
-        let shown: [(Bool, String)] = [
-            (!notification.title.isEmpty, "title"), (!notification.subtitle.isEmpty, "subtitle"),
-            (!notification.body.isEmpty, "body"), (!notification.titleLocKey.isEmpty, "title_loc_key"),
-            (!notification.subtitleLocKey.isEmpty, "subtitle_loc_key"),
-            (!notification.bodyLocKey.isEmpty, "body_loc_key"),
-            (!notification.launchImage.isEmpty, "launch_image"), (!notification.image.isEmpty, "image"),
-            (notification.sound != nil, "sound"), (notification.badge != nil, "badge"),
-            (notification.mutableContent, "mutable_content"), (!notification.variants.isEmpty, "variants"),
-            (notification.interruptionLevel != nil, "interruption_level"),
-        ]
-        for (isSaid, name) in shown where isSaid {
-            throw Problem(
-                .contradiction,
-                "notification.\(name)",
-                "is shown, and a background notification shows nothing"
-            )
         }
     }
 }

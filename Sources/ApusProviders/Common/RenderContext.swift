@@ -9,6 +9,8 @@ package struct RenderContext: Hashable, Sendable {
     package let publishedAt: UnixMilliseconds
     /// When it was to go out: what a Live Activity's change is dated. The same whenever it is rendered, for of two changes a
     /// device keeps the one with the later date, and a retry of the older must not pass for it.
+    ///
+    /// Source: https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
     package let dueAt: UnixMilliseconds
     /// When it is rendered: FCM is told how long is left.
     package let now: UnixMilliseconds

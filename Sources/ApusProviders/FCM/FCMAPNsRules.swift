@@ -111,7 +111,7 @@ package enum FCMAPNsRules {
         }
     }
 
-    /// Apple: a background push has priority 5, another is an error, and shows nothing. Left out, FCM takes 10.
+    /// Apple: a background push has priority 5, another is an error, and nothing but `content-available` in `aps`. Left out, FCM takes 10.
     /// Source: https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app
     private static func checkSilent(priority: String?, _ payload: JSONObject?) throws(Problem) {
         guard priority == "5" else {
@@ -121,11 +121,11 @@ package enum FCMAPNsRules {
                 "must be \"5\" for a background push",
             )
         }
-        for name in ["alert", "badge", "sound"] where payload?["aps"]?[name] != nil {
+        for member in payload?["aps"]?.object?.members ?? [] where member.name != "content-available" {
             throw Problem(
                 .contradiction,
-                "\(Self.field).payload.aps.\(name)",
-                "is shown, and a background push shows nothing",
+                "\(Self.field).payload.aps.\(ProviderText.cleaned(member.name).clipped(toBytes: 64))",
+                "has no place: a background push has content-available alone",
             )
         }
     }

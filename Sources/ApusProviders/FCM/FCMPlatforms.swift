@@ -147,6 +147,8 @@ struct FCMPlatforms {
             var merged = JSONValue.object(payload)
             merged.merge(.object(override))
             payload = merged.object ?? payload
+            // With a block it may be something else in the end, and is looked at then.
+            if isSilent, block == nil { try APNsFinishedPayload.checkSilent(payload["aps"]?.object ?? [:]) }
         }
         let headers = self.apnsHeaders(isActivity ? .liveactivity : isSilent ? .background : .alert)
         var apns: JSONObject = ["headers": .object(headers)]

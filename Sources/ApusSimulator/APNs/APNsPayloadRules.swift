@@ -64,8 +64,17 @@ enum APNsPayloadRules {
             throw Self.mismatch("a Live Activity needs a content-state")
         }
         guard event == "start" else { return }
-        guard aps["attributes-type"]?.string != nil, aps["attributes"]?.object != nil, aps["alert"] != nil else {
-            throw Self.mismatch("a Live Activity starts with attributes-type, attributes and an alert")
+        guard aps["attributes-type"]?.string != nil, aps["attributes"]?.object != nil,
+            aps["alert"].map(Self.hasWords) ?? false
+        else {
+            throw Self.mismatch("a Live Activity starts with attributes-type, attributes and an alert with words")
+        }
+    }
+
+    /// A text, or a title or a body: each a text, or an object that names one of the app's own.
+    private static func hasWords(_ alert: JSONValue) -> Bool {
+        [alert, alert["title"], alert["body"]].contains { text in
+            text?.string?.isEmpty == false || text?["loc-key"]?.string?.isEmpty == false
         }
     }
 

@@ -47,7 +47,8 @@ extension APNsRenderer {
         try APNsRules.check(notification, isBroadcast: true)
         try Self.checkBroadcast(notification, storage)
         let override = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
-        let body = RenderedBody(try Self.payload(notification, override: override, context: context), places: [])
+        let payload = try Self.payload(notification, override: override, context: context, isBroadcast: true)
+        let body = RenderedBody(payload, places: [])
         guard body.bytesMax <= RenderedAPNsBroadcast.payloadBytesMax else {
             throw Problem(
                 .payloadTooLarge,
