@@ -9,7 +9,7 @@ package struct RegisterResult: Hashable, Sendable {
         case created
         /// Something but the token is new, or a day has passed.
         case updated
-        /// All was as it is; nothing was written.
+        /// All was as it is, but perhaps the time of the registration.
         case unchanged
         /// The device has another token, provider or environment now.
         case tokenReplaced
@@ -131,7 +131,7 @@ extension DeviceStore {
                 current?.record.token == token
                 && owners == [StoreCalls.TokenOwner(isSettled: true, device: home.owner)]
             if let current, isSettled, current.realm == work.realm, current.record == record,
-                now.milliseconds(since: current.registeredAt) < Int64(StoreLimits.freshHours) * 3_600_000
+                (work.asOf ?? now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
             {
                 return RegisterResult(change: work.change ?? .unchanged, device: current)
             }
@@ -305,6 +305,7 @@ extension DeviceStore {
         _ realm: Realm,
     ) -> RegisterResult.Change {
         guard let current else { return .created }
+        guard current.record != record || current.realm != realm else { return .unchanged }
         return current.record.token == record.token && current.realm == realm ? .updated : .tokenReplaced
     }
 }

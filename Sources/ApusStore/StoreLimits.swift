@@ -46,6 +46,9 @@ package enum StoreLimits {
     package static let staleDevicesMax = 1_000
     /// Bytes of a provider's own word, or its id of a notification, in a history.
     package static let historyTextBytesMax = 128
-    /// How long an unchanged registration is answered without a write, and how often a device's seen-at moves.
+    /// How often a device's seen-at moves.
     package static let freshHours: UInt32 = 24
+    /// How long an unchanged registration is answered without a write. After it the time of the registration is written: a provider that
+    /// called the token dead before is not believed any more.
+    package static let freshMilliseconds: Int64 = 60_000
 }

@@ -121,7 +121,7 @@ struct TokenTests {
         )
         #expect(try await register("a", one) == .created)
         #expect(try await register("b", other) == .created)
-        #expect(try await register("a", one) == .updated)
+        #expect(try await register("a", one) == .unchanged)
         try await fixture.repairEverything()
         let check = try await StoreCheck.run(fixture.store, fixture.app, keepsDevices: true)
         #expect(check.problems == [] && check.staleHints == 0)
