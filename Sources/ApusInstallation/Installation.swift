@@ -20,7 +20,7 @@ public struct Installation: Sendable {
     public static func library() throws(RedisError) -> FunctionLibrary {
         try FunctionLibrary(
             name: "apus1",
-            version: FunctionLibrary.Version(major: 1, minor: 13),
+            version: FunctionLibrary.Version(major: 1, minor: 14),
             sources: StoreFunctions.sources + StreamFunctions.sources,
         )
     }

@@ -56,13 +56,15 @@ package struct Suspect: Hashable, Sendable {
     }
 }
 
-/// When the suspects of a route are so many that the mistake must be ours.
+/// When the suspects of a route are so many that the mistake must be ours: in a burst, while a suspect waits, or within a day.
+///
+/// While suspects are more than ``percentMax`` of the day's answers nobody is deleted, however few they are.
 package struct GuardRules: Hashable, Sendable {
     /// Milliseconds in which a burst stands out. The whole wait is looked at as well.
     package var windowMilliseconds: Int64
     /// Milliseconds that a suspect waits before it is deleted.
     package var delayMilliseconds: Int64
-    /// Suspects in a window below which the guard does nothing.
+    /// Suspects in a window below which the guard does not stop the route.
     package var suspectsMin: Int
     /// Percent of the answers about tokens that suspects may be.
     package var percentMax: Int

@@ -71,6 +71,23 @@ import Testing
         }
     }
 
+    @Test func `D17 A token registered again after it was called dead, and before that was heard of, stays`()
+        async throws
+    {
+        try await self.with { installation, client, handler, device in
+            let (store, app) = (installation.store, try AppID("shop"))
+            let again = DeviceRegistration(device: "old", provider: .apns, token: String(repeating: "cd", count: 32))
+            func at(_ milliseconds: Int64) -> UnixMilliseconds {
+                device.registeredAt.advanced(byMilliseconds: milliseconds)
+            }
+            let old = try await store.register(app, again, asOf: at(-600_000)).device
+            #expect(old.registeredAt == at(-600_000))
+            #expect(try await store.register(app, again, asOf: at(-100_000)).change == .unchanged)
+            try await handler.handle(try await self.deliver(self.batch(old, asOf: at(-300_000)), client, handler))
+            #expect(try await store.get(app, try DeviceID("old"))?.registeredAt == at(-100_000))
+        }
+    }
+
     @Test func `Another token than the one that was sent to stays`() async throws {
         try await self.with { installation, client, handler, device in
             let later = device.registeredAt.advanced(byMilliseconds: 60_000)
@@ -124,7 +141,9 @@ import Testing
             let other = try AppID("other")
             let same = DeviceRegistration(device: "d", provider: .apns, token: token)
             _ = try await installation.store.register(other, same)
-            try await handler.handle(try await self.deliver(self.suspicion(device, reason), client, handler))
+            var batch = self.suspicion(device, reason)
+            batch.counts.append(OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 100))
+            try await handler.handle(try await self.deliver(batch, client, handler))
             if isBack {
                 let again = DeviceRegistration(device: "d", provider: .apns, token: token)
                 _ = try await installation.store.register(route.app, again)

@@ -183,8 +183,10 @@ final class MassFailureGuard: Sendable {
 
     private func pruneDue(_ number: RouteNumber, _ route: Route) async throws {
         while !Task.isCancelled {
-            let (verdict, due) = try await self.streams.dueSuspects(of: number, rules: self.rules)
-            if verdict == .tripped { self.tripped("\(route)", route.provider) }
+            let judged = try await self.streams.dueSuspects(of: number, rules: self.rules)
+            if judged.verdict == .tripped { self.tripped("\(route)", route.provider) }
+            // Who is taken in the other environment can go back the same way, should the mistake be ours.
+            let due = judged.due.filter { judged.verdict != .held || $0.isOfOtherEnvironment }
             guard !due.isEmpty else { return }
             let store = self.store
             let results = try await forEachConcurrently(due) { suspect in
@@ -215,10 +217,12 @@ final class MassFailureGuard: Sendable {
 
 extension OutcomeBatch {
     /// Answers that judged a token: what else is refused or fails says nothing about it.
+    ///
+    /// A bad token that a publisher keeps itself counts for nothing: it is no suspect, and among the answers it would look like a good one.
     fileprivate var answersAboutTokens: Int {
         let judged = self.counts.filter { $0.outcome == .accepted || $0.outcome == .unregistered }
         // Who was taken in the other environment stands among the accepted, too.
-        let elsewhere = self.suspects.count { $0.reason == .wrongEnvironment }
-        return max(0, judged.reduce(self.suspects.count - elsewhere) { $0 + Int(clamping: $1.count) })
+        let suspects = self.suspects.count { $0.reason != .wrongEnvironment && Suspect($0) != nil }
+        return judged.reduce(suspects) { $0 + Int(clamping: $1.count) }
     }
 }

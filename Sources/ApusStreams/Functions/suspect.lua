@@ -21,7 +21,7 @@ redis.register_function{function_name = 'apus1_suspect', flags = {'allow-oom'}, 
     end
     local heard = tonumber(args[1]) + (added > 0 and tonumber(args[2]) or 0)
     if heard > 0 then
-        guard_note_answers(route, heard, rules)
+        guard_note_answers(route, heard, added, rules)
     end
     local trips, is_news
     if added > 0 then

@@ -1,8 +1,9 @@
--- Suspects who have waited long enough, while the guard has nothing against it: to be deleted, and then settled.
+-- Suspects who have waited long enough, while the guard has nothing against it: to be deleted, and then settled. While they are too
+-- many among the day's answers, though too few to stop the route, nobody is to be deleted.
 -- KEYS: 1 {q}route:<route>
 -- ARGV: 1 how many at most, 2 short window in ms, 3 ms that suspects wait, 4 suspects at least, 5 percent at most,
 --       6 the time in ms ('' this server's)
--- Returns: {'below', suspects…} · {'quarantined'} · {'tripped'} (as in apus1_suspect)
+-- Returns: {'below' · 'held', suspects…} · {'quarantined'} · {'tripped'} (as in apus1_suspect)
 redis.register_function{function_name = 'apus1_suspects_due', flags = {'allow-oom'}, callback = function(keys, args)
     local route, rules = keys[1], guard_rules(args, 2)
     local suspects = guard_keys(route)
@@ -16,5 +17,6 @@ redis.register_function{function_name = 'apus1_suspects_due', flags = {'allow-oo
     if #due > 0 and guard_trips(route, rules) then
         return {'tripped'}
     end
-    return {'below', unpack(due)}
+    local suspected, answered = guard_day(route, rules)
+    return {guard_is_much(suspected, answered, rules) and 'held' or 'below', unpack(due)}
 end}
