@@ -174,11 +174,15 @@ package struct Dispatcher: Service {
     }
 
     private func tellExpiries(_ gateways: GatewayFactory) {
-        for (kind, expiresAt) in gateways.expiries() {
-            self.context.registry.shared.set(
-                self.context.metrics.credentialExpiry[kind.provider, kind],
-                to: expiresAt.value
-            )
+        let expiries = gateways.expiries()
+        for kind in CredentialKind.allCases {
+            let gauge = self.context.metrics.credentialExpiry[kind.provider, kind]
+            if let expiresAt = expiries[kind] {
+                self.context.registry.shared.set(gauge, to: expiresAt.value)
+            } else {
+                // A kind that was replaced by another does not expire any more.
+                self.context.registry.shared.setAbsent(gauge)
+            }
         }
     }
 

@@ -64,7 +64,9 @@ import Testing
             try (try String(contentsOfFile: account, encoding: .utf8) + "\n")
                 .write(toFile: account, atomically: true, encoding: .utf8)
             let keyID = (old: "\"\(old.keyID)\"", new: "\"\(rotated.keyID)\"")
-            try Self.reconfigure(dispatcher, [(Self.keyFile(fleet), file), keyID])
+            // A rate takes effect at the next start only; that keeps no key from being taken over.
+            let rate = (old: "rate_per_second: unlimited", new: "rate_per_second: 1")
+            try Self.reconfigure(dispatcher, [(Self.keyFile(fleet), file), keyID, rate])
             for provider in [Provider.apns, .fcm] {
                 try await eventually("\(provider.name) is sent to with the new one") {
                     try await Self.reloads(provider, "taken", dispatcher) == 1
@@ -179,6 +181,8 @@ import Testing
             try await expectSending("certified")
             let expiry = "apus_provider_credential_expiry_timestamp_seconds{provider=\"apns\",kind=\"certificate\"} "
             let metrics = try await dispatcher.get("metrics").body.split(separator: "\n")
+            let jwt = "apus_provider_credential_expiry_timestamp_seconds{provider=\"apns\",kind=\"jwt\"}"
+            #expect(!metrics.contains { $0.hasPrefix(jwt) }, "a key that is not used any more does not expire")
             let seconds = metrics.first { $0.hasPrefix(expiry) }.flatMap { Double($0.dropFirst(expiry.utf8.count)) }
             let days = try #require(seconds).advanced(by: -Date().timeIntervalSince1970) / 86_400
             #expect((99...100).contains(days))

@@ -63,15 +63,16 @@ struct CredentialReloader: Sendable {
         beside made: [GatewayRecipe],
     ) throws -> GatewayRecipe? {
         guard let settings = apps[entry.route.app],
-            let ingredients = try GatewayIngredients(entry.route, settings),
+            var ingredients = try GatewayIngredients(entry.route, settings),
             let known = self.factory.ingredients(of: entry.number), ingredients != known
         else { return nil }
-        guard ingredients.fixedPart == known.fixedPart else {
+        if ingredients.fixedPart != known.fixedPart {
             self.logger.warning(
                 "bundle id, project, address and rate take effect at the next start",
                 metadata: ["route": "\(entry.route)"]
             )
-            return nil
+            ingredients.keepFixedPart(of: known)
+            guard ingredients != known else { return nil }
         }
         return try self.factory.recipe(ingredients, of: entry.route, beside: made)
     }

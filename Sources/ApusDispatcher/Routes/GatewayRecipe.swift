@@ -107,6 +107,26 @@ enum GatewayIngredients: Hashable, Sendable {
         }
     }
 
+    /// Takes over what must stay the same; the rest is as it was.
+    mutating func keepFixedPart(of known: GatewayIngredients) {
+        switch (self, known) {
+        case (.apns(var settings, let environment, let secret, let authorities), .apns(let old, _, _, _)):
+            settings.topic = old.topic
+            settings.host = old.host
+            settings.port = old.port
+            settings.sandboxPort = old.sandboxPort
+            settings.ratePerSecond = old.ratePerSecond
+            self = .apns(settings, environment, secret, authorities: authorities)
+        case (.fcm(var settings, let account, let authorities), .fcm(let old, _, _)):
+            settings.projectID = old.projectID
+            settings.baseURL = old.baseURL
+            settings.ratePerMinute = old.ratePerMinute
+            settings.rampMilliseconds = old.rampMilliseconds
+            self = .fcm(settings, account: account, authorities: authorities)
+        case (.apns, .fcm), (.fcm, .apns): preconditionFailure("a route keeps its provider")
+        }
+    }
+
     /// Which key or account, in words.
     var credentialName: String {
         switch self {

@@ -47,7 +47,9 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     }
 
     /// Reads again; takes over only what is valid as a whole.
-    public func reload() -> Reload {
+    ///
+    /// - Parameter announce: called when it was taken over, before anybody who follows the updates.
+    public func reload(announcing announce: () -> Void = {}) -> Reload {
         let settings: Settings<Own>
         do {
             settings = try self.source.load(Own.self, for: self.service)
@@ -58,6 +60,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
             state.current = settings
             return Array(state.listeners.values)
         }
+        announce()
         for listener in listeners { listener.yield(settings) }
         return .taken
     }

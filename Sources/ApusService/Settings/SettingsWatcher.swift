@@ -48,9 +48,9 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
 
     private func reload(why: String) {
         let before = self.settings.current.common
-        switch self.settings.reload() {
+        // Said before anybody hears of it: who finds that a file behind the settings cannot be used takes it back.
+        switch self.settings.reload(announcing: self.announceFirst) {
         case .taken:
-            self.announceFirst()
             let after = self.settings.current.common
             self.sink.level = after.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
