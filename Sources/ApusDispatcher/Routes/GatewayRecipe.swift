@@ -121,6 +121,7 @@ enum GatewayIngredients: Hashable, Sendable {
             settings.projectID = old.projectID
             settings.baseURL = old.baseURL
             settings.ratePerMinute = old.ratePerMinute
+            settings.hasOwnRate = old.hasOwnRate
             settings.rampMilliseconds = old.rampMilliseconds
             self = .fcm(settings, account: account, authorities: authorities)
         case (.apns, .fcm), (.fcm, .apns): preconditionFailure("a route keeps its provider")
