@@ -37,6 +37,13 @@ struct Send: AsyncParsableCommand {
     var fcmCondition: String?
     @Flag(help: "To every device of the app.")
     var everyone = false
+    @Option(
+        help: ArgumentHelp(
+            "The notification as a JSON file, with the names of the HTTP API: see GET /openapi.json. The options below win over it.",
+            valueName: "file"
+        )
+    )
+    var notification: String?
     @Option(help: "The headline.")
     var title = ""
     @Option(help: "The text.")
@@ -70,8 +77,9 @@ struct Send: AsyncParsableCommand {
     @Option(help: "For --dry-run, the dispatchers' configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?
 
-    private var order: SendOrder {
+    private func order() throws(SendOrder.Misuse) -> SendOrder {
         var order = SendOrder()
+        if let notification { order.notification = try NotificationFile.read(notification) }
         order.app = self.app
         order.topic = self.topic
         order.devices = self.devices
@@ -93,7 +101,7 @@ struct Send: AsyncParsableCommand {
 
     func validate() throws {
         do {
-            _ = try self.order.command()
+            _ = try self.order().command()
         } catch {
             throw ValidationError(error.description)
         }
@@ -106,7 +114,7 @@ struct Send: AsyncParsableCommand {
 
     private func tryOut() async throws {
         let report = try await DryRunDisplay.run(
-            self.order.command(),
+            self.order().command(),
             configuration: self.config,
             redis: self.redis.url
         )
@@ -116,7 +124,7 @@ struct Send: AsyncParsableCommand {
 
     private func publish(with publisher: Publisher) async throws {
         let publication = try await publisher.publish(
-            self.order.command(),
+            self.order().command(),
             lane: self.express ? .express : .bulk,
             acknowledgement: self.acknowledge,
         )

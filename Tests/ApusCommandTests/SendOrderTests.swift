@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusMessages
+import ApusTestKit
 import Testing
 
 @Suite struct SendOrderTests {
@@ -70,6 +71,61 @@ import Testing
                 #expect(self.misuse(two).contains("exactly one kind"))
             }
         }
+    }
+
+    @Test func `A notification from a file is sent as it is, but for what the options say`() throws {
+        var said = Notification()
+        said.title = "File"
+        said.body = "Text"
+        said.priority = .normal
+        said.data = ["a": "1", "b": "2"]
+        said.expiry = .ttl(milliseconds: 1)
+        let plain = try self.order {
+            $0.title = ""
+            $0.topic = "news"
+            $0.notification = said
+        }.command()
+        #expect(plain.notification == said)
+        let changed = try self.order {
+            $0.title = "Option"
+            $0.topic = "news"
+            $0.data = ["b=3"]
+            $0.ttl = "5m"
+            $0.notification = said
+        }.command()
+        said.title = "Option"
+        said.data = ["a": "1", "b": "3"]
+        said.expiry = .ttl(milliseconds: 300_000)
+        #expect(changed.notification == said)
+    }
+
+    @Test func `A notification's file has the HTTP API's names, and what is wrong is told with its place`() throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write(
+            "n.json",
+            #"{"title":"Hi","priority":"low","collapse_key":"score","apns_json":{"aps":{"badge":1}},"ttl_ms":0}"#
+        )
+        var expected = Notification()
+        expected.title = "Hi"
+        expected.priority = .low
+        expected.collapseKey = "score"
+        expected.apnsJSON = #"{"aps":{"badge":1}}"#
+        expected.expiry = .ttl(milliseconds: 0)
+        #expect(try NotificationFile.read(file) == expected)
+        for (text, told) in [
+            (#"{"priority":"now"}"#, ": priority: must be"),
+            (#"{"sound":{"critical":1}}"#, ": sound/critical: must be"),
+            ("[]", "must be an object"), ("{", "is not JSON"), (#"{"title":5}"#, ": title: must be a string"),
+        ] {
+            let wrong = try folder.write("wrong.json", text)
+            let misuse = #expect(throws: SendOrder.Misuse.self) { _ = try NotificationFile.read(wrong) }
+            #expect(misuse?.description.contains("--notification: \(wrong)") == true)
+            #expect(misuse?.description.contains(told) == true, "\(text): \(misuse?.description ?? "")")
+        }
+        let huge = try folder.write("huge.json", #"{"body":""# + String(repeating: "x", count: 400_000) + #""}"#)
+        #expect(throws: SendOrder.Misuse.self) { _ = try NotificationFile.read(huge) }
+        #expect(throws: SendOrder.Misuse.self) { _ = try NotificationFile.read("/nowhere/n.json") }
+        withExtendedLifetime(folder) {}
     }
 
     @Test func `Nothing to send is refused`() {

@@ -71,7 +71,7 @@ import Testing
                 ])
             }
             let run = try tryOut("Swifts")
-            #expect(run.code == 0 && run.json["recipients"] as? Int == 1)
+            #expect(run.code == 0 && run.json["recipients"] is NSNull)
             let renderings = try #require(run.json["renderings"] as? [[String: Any]])
             #expect(renderings.count == 1 && renderings.first?["payload_bytes_max"] as? Int == 2_048)
             #expect((renderings.first?["payload"] as? String)?.contains("\"topic\":\"news\"") == true)
@@ -98,6 +98,43 @@ import Testing
             let broken = try Self.tryOut(fleet, file, ["--body", tooLarge])
             #expect(broken.code == 1 && broken.json.isEmpty)
             #expect(try await fleet.leftovers() == [:])
+        }
+    }
+
+    @Test func `Some dead tokens do not speak for the message, every language is asked for, and a file says it all`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(20, topics: { _ in ["news"] }).filter { $0.provider == .fcm }
+            let file = try await Self.configuration(fleet)
+            let notification = "\(fleet.folder)/notification.json"
+            let text =
+                #"{"badge_set":1,"content_available":true,"priority":"normal","collapse_key":"score","variants":[{"locale":"de","title":"Mauersegler"}]}"#
+            try Data(text.utf8).write(to: URL(filePath: notification))
+            let run = try Self.tryOut(fleet, file, ["--notification", notification])
+            #expect(run.code == 0)
+            let lints = try #require(run.json["lints"] as? [[String: Any]])
+            #expect(
+                Set(lints.compactMap { $0["code"] as? String }).isSuperset(of: ["priority", "push_type", "collapse"])
+            )
+            let verdicts = try #require(run.json["verdicts"] as? [[String: Any]])
+            #expect(verdicts.map { $0["locale"] as? String } == ["", "de"])
+            #expect(verdicts.allSatisfy { $0["taken"] as? Bool == true })
+
+            let dead = TokenFate.dead(since: UnixMilliseconds(SystemClock().now().value))
+            fleet.simulator.declare(dead, of: devices.map(\.token), provider: .fcm)
+            let unknown = try Self.tryOut(fleet, file, ["--notification", notification])
+            let words = try #require(unknown.json["verdicts"] as? [[String: Any]])
+            #expect(unknown.code == 0 && words.count == 1 && words.first?["taken"] is NSNull)
+            #expect(words.first?["reason"] as? String == "UNREGISTERED")
+            // One that is dead, and then one that is not.
+            let order = ["send", "--dry-run", "--config", file, "--app", Fleet.app]
+            let tokens = ["--address", "fcm:\(devices[0].token)", "--address", "fcm:device:of-ada"]
+            let other = try fleet.apus(order + tokens + ["--title", "Hi"])
+            let taken = try #require(other.json["verdicts"] as? [[String: Any]])
+            #expect(other.code == 0 && taken.count == 1 && taken.first?["taken"] as? Bool == true)
+            #expect(try fleet.apus(order + ["--topic", "news", "--notification", "/nowhere/n.json"]).code == 64)
+            #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty)
         }
     }
 

@@ -41,12 +41,19 @@ package struct DryRunDisplay: Sendable {
     }
 
     /// Whether nobody refuses it.
-    package var isTaken: Bool { self.report.verdicts.allSatisfy(\.isTaken) }
+    package var isTaken: Bool {
+        self.report.verdicts.allSatisfy { verdict in
+            if case .refused = verdict.word { false } else { true }
+        }
+    }
+
+    private var recipients: JSONValue { self.report.holder == nil ? .integer(self.report.recipients) : .null }
 
     /// As JSON.
     package var json: JSONObject {
         let audiences = self.report.audiences.map { audience -> JSONValue in
-            ["route": .string(audience.route.description), "recipients": .integer(audience.recipients)]
+            let count: JSONValue = self.report.holder == nil ? .integer(audience.recipients) : .null
+            return ["route": .string(audience.route.description), "recipients": count]
         }
         let closed = self.report.closed.map { count -> JSONValue in
             [
@@ -68,13 +75,19 @@ package struct DryRunDisplay: Sendable {
             ["code": .string(lint.code), "field": .string(lint.field), "detail": .string(lint.detail)]
         }
         let verdicts = self.report.verdicts.map { verdict -> JSONValue in
-            [
-                "route": .string(verdict.route.description), "taken": .bool(verdict.isTaken),
-                "reason": .string(verdict.reason),
+            let (taken, reason): (JSONValue, String) =
+                switch verdict.word {
+                case .taken: (true, "")
+                case .refused(let reason): (false, reason)
+                case .unknown(let reason): (.null, reason)
+                }
+            return [
+                "route": .string(verdict.route.description), "locale": .string(verdict.locale), "taken": taken,
+                "reason": .string(reason),
             ]
         }
         return [
-            "recipients": .integer(self.report.recipients), "audiences": .array(audiences),
+            "recipients": self.recipients, "audiences": .array(audiences),
             "unreachable": .array(closed), "renderings": .array(renderings), "lints": .array(lints),
             "verdicts": .array(verdicts),
         ]
@@ -83,7 +96,10 @@ package struct DryRunDisplay: Sendable {
     /// As lines.
     package var lines: [String] {
         var audience = TextTable(["ROUTE", ">RECIPIENTS"])
-        for row in self.report.audiences { audience.add(["\(row.route)", NumberText.grouped(row.recipients)]) }
+        for row in self.report.audiences {
+            let held = self.report.holder.map { "not known: \($0.name) holds them" }
+            audience.add(["\(row.route)", held ?? NumberText.grouped(row.recipients)])
+        }
         for count in self.report.closed {
             audience.add(["\(count.provider.name): \(count.reason.name)", NumberText.grouped(count.count)])
         }
@@ -98,7 +114,12 @@ package struct DryRunDisplay: Sendable {
         if !self.report.lints.isEmpty || !self.report.verdicts.isEmpty { lines.append("") }
         lines += self.report.lints.map { "\($0.code): \($0)" }
         lines += self.report.verdicts.map { verdict in
-            verdict.isTaken ? "\(verdict.route): Google takes it" : "\(verdict.route): Google: \(verdict.reason)"
+            let place = verdict.locale.isEmpty ? "\(verdict.route)" : "\(verdict.route) \(verdict.locale)"
+            return switch verdict.word {
+            case .taken: "\(place): Google takes it"
+            case .refused(let reason): "\(place): Google: \(reason)"
+            case .unknown(let reason): "\(place): not known, as the tokens it was tried with are dead: \(reason)"
+            }
         }
         return lines
     }

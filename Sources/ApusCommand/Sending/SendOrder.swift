@@ -23,6 +23,8 @@ package struct SendOrder: Hashable, Sendable {
     package var fcmCondition: String?
     /// Whether all devices are meant.
     package var everyone = false
+    /// What is said besides, or instead of what follows.
+    package var notification = Notification()
     /// Headline.
     package var title = ""
     /// Text.
@@ -53,9 +55,9 @@ package struct SendOrder: Hashable, Sendable {
         } catch {
             throw Misuse(description: "\(error)")
         }
-        var notification = Notification()
-        notification.title = self.title
-        notification.body = self.body
+        var notification = self.notification
+        if !self.title.isEmpty { notification.title = self.title }
+        if !self.body.isEmpty { notification.body = self.body }
         for pair in self.data {
             guard let equals = pair.firstIndex(of: "="), equals != pair.startIndex else {
                 throw Misuse(description: "--data is key=value")
@@ -63,8 +65,8 @@ package struct SendOrder: Hashable, Sendable {
             notification.data[String(pair[..<equals])] = String(pair[pair.index(after: equals)...])
         }
         if let ttl { notification.expiry = .ttl(milliseconds: try Self.milliseconds(ttl)) }
-        if self.title.isEmpty, self.body.isEmpty, self.data.isEmpty {
-            throw Misuse(description: "there is nothing to send: give --title, --body or --data")
+        if self.title.isEmpty, self.body.isEmpty, self.data.isEmpty, self.notification == Notification() {
+            throw Misuse(description: "there is nothing to send: give --title, --body, --data or --notification")
         }
         var command = SendCommand(app: self.app, target: try self.target(), notification: notification)
         command.id = self.id

@@ -13,17 +13,17 @@ package import NIOCore
 ///
 /// It goes the way of a real send, so what it finds is what a send would find at that moment. Nothing is written anywhere.
 package struct DryRun: Sendable {
-    private let routes: RouteBook
-    private let apps: [AppID: AppSettings]
+    let routes: RouteBook
+    let apps: [AppID: AppSettings]
     private let book: SendBook
-    private let planner: Planner
+    let planner: Planner
     private let clock: any WallClock
     /// How Google is asked; nil: it is not.
     private let google: Google?
     /// Certificates whose topics are not known, because they cannot be read here.
     private let unread: [Problem]
 
-    private struct Google: Sendable {
+    struct Google: Sendable {
         let factory: GatewayFactory
         let eventLoop: any EventLoop
     }
@@ -114,6 +114,7 @@ package struct DryRun: Sendable {
     package func run(_ command: SendCommand, asksGoogle: Bool) async throws -> DryRunReport {
         let context = try await self.context(of: command)
         var report = DryRunReport()
+        report.holder = command.target.holder
         report.renderings = try self.renderings(context)
         var samples: [RouteNumber: WorkUnit] = [:]
         let planned = self.routes.planned(context)
@@ -129,9 +130,7 @@ package struct DryRun: Sendable {
         guard asksGoogle, let google else { return report }
         for (number, sample) in samples.sorted(by: { $0.key < $1.key }) {
             guard let route = context.routes[number], route.route.provider == .fcm else { continue }
-            let table = try await RecipientLoader(store: self.planner.store).table(sample, context, route)
-            guard let index = table.rows.firstIndex(where: { $0.verdict == .open }) else { continue }
-            report.verdicts.append(try await self.verdict(context, route, token: Array(table.token(index)), google))
+            report.verdicts += try await self.verdicts(context, route, of: sample, try self.terms(context), google)
         }
         return report
     }
@@ -186,15 +185,19 @@ package struct DryRun: Sendable {
 
     // MARK: What
 
-    private func renderings(_ context: SendContext) throws -> [DryRunReport.Rendering] {
-        let notification = context.command.notification
+    private func terms(_ context: SendContext) throws -> RenderContext {
         let now = self.clock.now()
-        let terms = RenderContext(
+        return RenderContext(
             send: try SendID(context.send),
             publishedAt: context.command.publishedAt(now: now),
             notBefore: context.command.notBefore,
             now: now,
         )
+    }
+
+    private func renderings(_ context: SendContext) throws -> [DryRunReport.Rendering] {
+        let notification = context.command.notification
+        let terms = try self.terms(context)
         let locales = [""] + notification.variants.map(\.locale)
         let target = context.command.target
         var renderings: [DryRunReport.Rendering] = []
@@ -255,44 +258,5 @@ package struct DryRun: Sendable {
 
     private static func text(_ body: RenderedBody) -> String {
         String(decoding: body.bytes(token: Self.tokenPlaceholder), as: UTF8.self)
-    }
-
-    // MARK: Google's word
-
-    private func verdict(
-        _ context: SendContext,
-        _ route: RouteContext,
-        token: [UInt8],
-        _ google: Google,
-    ) async throws -> DryRunReport.Verdict {
-        guard let entry = self.routes.entry(route.route), case .fcm(let project, let authority, _) = entry.kind,
-            let settings = self.apps[entry.route.app],
-            let ingredients = try GatewayIngredients(entry.route, settings)
-        else { preconditionFailure("a route that is configured") }
-        let now = self.clock.now()
-        let terms = RenderContext(
-            send: try SendID(context.send),
-            publishedAt: context.command.publishedAt(now: now),
-            notBefore: context.command.notBefore,
-            now: now,
-        )
-        let rendered = try FCMRenderer.render(
-            context.command.notification,
-            target: try FCMTarget(context.command.target),
-            context: terms,
-            validateOnly: true
-        )
-        let message = try PreparedMessage.fcm(rendered.base, project: project, authority: authority)
-        let (factory, eventLoop) = (google.factory, google.eventLoop)
-        let recipe = try factory.recipe(ingredients, of: entry.route)
-        factory.adopt(recipe, for: entry.number)
-        let answer = try await eventLoop.flatSubmit {
-            SingleRequest.send(message, token: token, over: factory.make(entry, recipe, on: eventLoop))
-        }.get()
-        return DryRunReport.Verdict(
-            route: entry.route,
-            isTaken: answer.outcome == .accepted,
-            reason: answer.reason
-        )
     }
 }

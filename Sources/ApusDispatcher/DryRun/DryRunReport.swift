@@ -37,14 +37,26 @@ package struct DryRunReport: Hashable, Sendable {
 
     /// What Google says of the message, with `validate_only`: nothing is delivered.
     package struct Verdict: Hashable, Sendable {
+        /// What it is.
+        package enum Word: Hashable, Sendable {
+            /// It would be taken.
+            case taken
+            /// It would not, or Google could not be asked: its word, or what happened instead.
+            case refused(String)
+            /// Google spoke of the tokens that it was tried with, and not of the message.
+            case unknown(String)
+        }
+
         /// Which way out.
         package var route: Route
-        /// Whether it would be taken.
-        package var isTaken: Bool
-        /// Google's word when it would not, or why it could not be asked.
-        package var reason: String
+        /// The variant's; empty: the notification's own words.
+        package var locale: String
+        /// What it is.
+        package var word: Word
     }
 
+    /// Who holds the audience: it counts as one recipient, and whom it reaches nobody is told; nil: it is known here.
+    package var holder: Provider?
     /// By route.
     package var audiences: [Audience] = []
     /// Recipients that would end without being sent to: no route leads to them, or they are not there.
@@ -53,7 +65,7 @@ package struct DryRunReport: Hashable, Sendable {
     package var renderings: [Rendering] = []
     /// Advice: nothing of it stops the send.
     package var lints: [Problem] = []
-    /// By route.
+    /// By route and language.
     package var verdicts: [Verdict] = []
 
     /// Nothing found yet.
