@@ -154,6 +154,14 @@ struct FCMRendererTests {
         #expect(refusal { _ = try renderFCM(webpush) } == "invalid_value notification.webpush_json.data[l]")
     }
 
+    @Test("a Web Push header that is not a string is refused")
+    func webpushHeaders() {
+        let wrong = notification { $0.webpushJSON = #"{"headers":{"TTL":60}}"# }
+        #expect(refusal { _ = try renderFCM(wrong) } == "invalid_value notification.webpush_json.headers[TTL]")
+        let right = notification { $0.webpushJSON = #"{"headers":{"TTL":"60"}}"# }
+        #expect(refusal { _ = try renderFCM(right) } == "sent")
+    }
+
     @Test(
         "D69 reserved data keys are refused",
         arguments: ["from", "google.x", "gcm.notification.y", "message_type", "gcm", "googlex"]

@@ -62,6 +62,9 @@ package enum FCMRules {
         if let webpush {
             let field = "notification.webpush_json"
             try Self.checkData(webpush["data"], "\(field).data")
+            for header in webpush["headers"]?.object?.members ?? [] where header.value.string == nil {
+                throw Problem(.invalid, FieldRules.path("\(field).headers", header.name), "must be a string")
+            }
             if let link = webpush["fcm_options"]?["link"] {
                 guard let text = link.string else {
                     throw Problem(.invalid, "\(field).fcm_options.link", "must be a string")

@@ -30,7 +30,7 @@ package enum FCMTopicOutcome: Hashable, Sendable {
     case done
     /// The app instance is gone: its token can be deleted.
     case gone
-    /// The token is none: suspect, as an answer to a message would make it.
+    /// The token is none. It is told and left alone: an answer to a message makes it suspect.
     case badToken
     /// It is in as many topics as FCM allows an app instance: 2,000.
     case tooManyTopics
