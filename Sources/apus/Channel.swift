@@ -148,8 +148,7 @@ struct Channel: AsyncParsableCommand {
             abstract: "Update or end a Live Activity for everybody who listens to a channel.",
             discussion: """
                 Prints the send's id. Apple's pages name two hosts for broadcasts; they go to that of the app's other notifications, \
-                api.push.apple.com. If Apple ever takes them at api-broadcast.push.apple.com only, an app of its own in the \
-                configuration, with the same key and topic and that name as its apns.host, sends them there.
+                unless the configuration names another as apns.broadcast_host.
                 """,
         )
 

@@ -139,6 +139,54 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         withExtendedLifetime(folder) {}
     }
 
+    @Test func broadcastsGoWhereOtherNotificationsDoUnlessAnotherHostIsNamed() throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("broadcast.p8", "key")
+        func apns(_ more: String) throws -> APNsSettings {
+            let key = "team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(file), topic: a.b"
+            return try #require(try load("apps: {shop: {apns: {\(key)\(more)}}}").common.apps[AppID("shop")]?.apns)
+        }
+        let plain = try apns(", environments: [production, sandbox], port: 2197")
+        #expect(plain.address(for: .production).authority == "api.push.apple.com:2197")
+        #expect(plain.address(for: .sandbox).authority == "api.sandbox.push.apple.com:2197")
+        for environment in ProviderEnvironment.allCases { #expect(plain.broadcastAddress(for: environment) == nil) }
+        #expect(try apns("").address(for: .production).authority == "api.push.apple.com")
+        #expect(try apns(", broadcast_host: api.push.apple.com").broadcastAddress(for: .production) == nil)
+        let both = try apns(
+            ", environments: [production, sandbox], port: 2197, broadcast_host: api-broadcast.push.apple.com"
+                + ", sandbox_broadcast_host: api-broadcast.sandbox.push.apple.com, broadcast_port: 443"
+        )
+        #expect(both.broadcastAddress(for: .production)?.authority == "api-broadcast.push.apple.com")
+        #expect(both.broadcastAddress(for: .sandbox)?.authority == "api-broadcast.sandbox.push.apple.com")
+        let one = try apns(
+            ", environments: [production, sandbox], sandbox_port: 2197, sandbox_broadcast_host: 127.0.0.1"
+        )
+        #expect(one.broadcastAddress(for: .production) == nil)
+        #expect(one.broadcastAddress(for: .sandbox)?.authority == "127.0.0.1:2197")
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test(arguments: [
+        ("sandbox_broadcast_host: 127.0.0.1", "apps.shop.apns.sandbox_broadcast_host", "leave it out"),
+        ("broadcast_port: 2197", "apps.shop.apns.broadcast_port", "broadcast_host"),
+        ("broadcast_host: 'not a host'", "apps.shop.apns.broadcast_host", "must be a host name"),
+        ("channels_url: http://127.0.0.1", "apps.shop.apns.channels_url", "must be an address"),
+    ])
+    func anAddressOfBroadcastsThatNothingGoesToIsAMistake(_ line: String, _ key: String, _ cure: String) throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("mistake.p8", "key")
+        let yaml =
+            "apps: {shop: {apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(file), topic: a.b, \(line)}}}"
+        do {
+            _ = try load(yaml)
+            Issue.record("it was taken")
+        } catch let error as SettingsError {
+            #expect(error.issues.map(\.key) == [key])
+            #expect(error.issues.first?.message.contains(cure) == true)
+        }
+        withExtendedLifetime(folder) {}
+    }
+
     @Test func applesHostsAreTheDefault() throws {
         let folder = try TemporaryFolder()
         let key = try folder.write("default.p8", "key")

@@ -58,8 +58,7 @@ package struct ProviderAccess: Sendable {
         }
         let (credential, identity) = try self.proof(apns, environment, redis)
         let address =
-            apns.host.map { WebAddress(host: $0, port: apns.port(for: environment)) }
-            ?? APNsChannelHost.address(of: environment)
+            apns.channelsURL.flatMap { WebAddress(https: $0) } ?? APNsChannelHost.address(of: environment)
         let eventLoop = Self.eventLoop
         let request = try question.request(
             bundleID: apns.topic,

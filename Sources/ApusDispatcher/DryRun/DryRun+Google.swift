@@ -47,7 +47,7 @@ extension DryRun {
                 let message = (table.rows[row].isInstallation ? forInstallations : forTokens)[index]
                 let token = Array(table.token(row))
                 let answer = try await eventLoop.flatSubmit {
-                    SingleRequest.send(message, token: token, over: factory.make(entry, recipe, on: eventLoop))
+                    SingleRequest.send(message, token: token, over: factory.gateway(entry, recipe, on: eventLoop))
                 }.get()
                 answers.append((answer.outcome, answer.reason))
                 word = DryRunReport.Verdict.Word(answers, hasMore: first + answers.count < samples.count)

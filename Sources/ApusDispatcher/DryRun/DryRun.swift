@@ -203,7 +203,7 @@ package struct DryRun: Sendable {
         var renderings: [DryRunReport.Rendering] = []
         for entry in self.routes.apps.values.joined() where context.routes[entry.number] != nil {
             switch entry.kind {
-            case .apns(let renderer, _):
+            case .apns(let renderer, _, _):
                 if case .apnsChannel(let id, _, let storesLatest) = target {
                     let broadcast = try renderer.render(
                         notification,

@@ -58,20 +58,37 @@ final class GatewayFactory: Sendable {
         self.recipes.withLock { $0[route]?.ingredients }
     }
 
-    /// The gateway of a route on an event loop. Traps for a route that is not configured.
-    func make(_ entry: RouteBook.Entry, on eventLoop: any EventLoop) -> ProviderGateway {
+    /// The gateways of a route on an event loop. Traps for a route that is not configured.
+    func make(_ entry: RouteBook.Entry, on eventLoop: any EventLoop) -> RouteGateways {
         guard let recipe = self.recipes.withLock({ $0[entry.number] }) else {
             preconditionFailure("a gateway for an unknown route")
         }
         return self.make(entry, recipe, on: eventLoop)
     }
 
-    /// The gateway of a route by a recipe that is not its own yet.
-    func make(_ entry: RouteBook.Entry, _ recipe: GatewayRecipe, on eventLoop: any EventLoop) -> ProviderGateway {
+    /// The gateways of a route by a recipe that is not its own yet.
+    func make(_ entry: RouteBook.Entry, _ recipe: GatewayRecipe, on eventLoop: any EventLoop) -> RouteGateways {
+        RouteGateways(
+            notifications: self.gateway(entry, recipe, recipe.configuration, on: eventLoop),
+            broadcasts: recipe.broadcasts.map { self.gateway(entry, recipe, $0, on: eventLoop) },
+        )
+    }
+
+    /// A gateway for notifications to devices alone.
+    func gateway(_ entry: RouteBook.Entry, _ recipe: GatewayRecipe, on eventLoop: any EventLoop) -> ProviderGateway {
+        self.gateway(entry, recipe, recipe.configuration, on: eventLoop)
+    }
+
+    private func gateway(
+        _ entry: RouteBook.Entry,
+        _ recipe: GatewayRecipe,
+        _ configuration: ProviderGatewayConfiguration,
+        on eventLoop: any EventLoop,
+    ) -> ProviderGateway {
         var logger = self.logger
         logger[metadataKey: "route"] = "\(entry.route)"
         return ProviderGateway(
-            configuration: recipe.configuration,
+            configuration: configuration,
             credential: recipe.credential,
             eventLoop: eventLoop,
             tls: recipe.tls,
@@ -89,7 +106,7 @@ final class GatewayFactory: Sendable {
     ) async throws -> CredentialProbe.Verdict {
         let message = try entry.probe(recipe.scope, now: now)
         return try await eventLoop.flatSubmit {
-            CredentialProbe.run(message, over: self.make(entry, recipe, on: eventLoop))
+            CredentialProbe.run(message, over: self.gateway(entry, recipe, on: eventLoop))
         }.get()
     }
 
@@ -143,8 +160,16 @@ final class GatewayFactory: Sendable {
             // (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate that it
             // refuses ends the connection after the handshake (TLS 1.3): then one request is lost, not all that fit.
             configuration.startsWithOneStream = true
+            let broadcasts = settings.broadcastAddress(for: environment).map { address in
+                var broadcasts = configuration
+                (broadcasts.host, broadcasts.port) = (address.host, address.port)
+                // One request reaches all of an audience.
+                broadcasts.bulkConnectionsMax = broadcasts.bulkConnectionsMin
+                return broadcasts
+            }
             return GatewayRecipe(
                 configuration: configuration,
+                broadcasts: broadcasts,
                 credential: proof.credential,
                 tls: try Self.tls(settings.caFile, "\(key).ca_file", proof.identity),
                 ingredients: ingredients,

@@ -7,6 +7,8 @@ internal import FoundationEssentials
 /// What the gateways of a route have in common.
 struct GatewayRecipe: Sendable {
     let configuration: ProviderGatewayConfiguration
+    /// Where broadcasts go; nil: where the others do.
+    var broadcasts: ProviderGatewayConfiguration?
     let credential: any ProviderCredential
     let tls: TLSContext
     let ingredients: GatewayIngredients
@@ -98,6 +100,7 @@ enum GatewayIngredients: Hashable, Sendable {
             [
                 settings.topic, settings.host(for: environment), "\(settings.port(for: environment))",
                 "\(settings.ratePerSecond ?? 0)",
+                settings.broadcastAddress(for: environment)?.authority ?? "",
             ]
         case .fcm(let settings, _, _):
             [
@@ -115,6 +118,9 @@ enum GatewayIngredients: Hashable, Sendable {
             settings.host = old.host
             settings.port = old.port
             settings.sandboxPort = old.sandboxPort
+            settings.broadcastHost = old.broadcastHost
+            settings.sandboxBroadcastHost = old.sandboxBroadcastHost
+            settings.broadcastPort = old.broadcastPort
             settings.ratePerSecond = old.ratePerSecond
             self = .apns(settings, environment, secret, authorities: authorities)
         case (.fcm(var settings, let account, let authorities), .fcm(let old, _, _)):

@@ -10,8 +10,8 @@ struct RouteBook: Sendable {
     struct Entry: Sendable {
         /// What a provider needs to know.
         enum Kind: Sendable {
-            /// The renderer knows the app's bundle id.
-            case apns(APNsRenderer, authority: String)
+            /// The renderer knows the app's bundle id. Broadcasts may have an authority of their own.
+            case apns(APNsRenderer, authority: String, broadcasts: String)
             /// Messages go to a project's path.
             case fcm(project: String, authority: String, TokenProbe)
         }
@@ -27,7 +27,7 @@ struct RouteBook: Sendable {
         func probe(_ scope: APNsTopicScope, now: UnixMilliseconds) throws -> PreparedMessage {
             let context = RenderContext(send: try SendID("apus-credential-probe"), publishedAt: now, now: now)
             switch self.kind {
-            case .apns(let renderer, let authority):
+            case .apns(let renderer, let authority, _):
                 let notification = CredentialProbe.notification(for: scope, of: renderer.bundleID)
                 return try .apns(renderer.render(notification, context: context).base, authority: authority)
             case .fcm(let project, let authority, _):
@@ -68,7 +68,12 @@ struct RouteBook: Sendable {
                         Entry(
                             route: route,
                             number: number,
-                            kind: .apns(renderer, authority: apns.host(for: environment)),
+                            kind: .apns(
+                                renderer,
+                                authority: apns.address(for: environment).authority,
+                                broadcasts: (apns.broadcastAddress(for: environment)
+                                    ?? apns.address(for: environment)).authority,
+                            ),
                             pace: RoutePace(
                                 limiter: streams.limiter(of: number, rampMilliseconds: 0),
                                 ratePerSecond: apns.ratePerSecond.map { Double($0) },
@@ -150,13 +155,21 @@ struct RouteBook: Sendable {
     ) throws(Problem) -> RouteContext {
         let notification = command.notification
         switch entry.kind {
-        case .apns(let renderer, let authority):
-            if case .apnsChannel = command.target {
+        case .apns(let renderer, let authority, let broadcasts):
+            let messages: RenderedNotification<PreparedMessage>
+            if case .apnsChannel(let id, _, let storesLatest) = command.target {
                 try self.scopes[entry.number].checkChannel(of: renderer.bundleID)
+                let broadcast = try renderer.render(
+                    notification,
+                    channel: try APNsChannelID(id),
+                    storage: storesLatest ? .latest : .none,
+                    context: context,
+                )
+                messages = RenderedNotification(base: try .apns(broadcast, authority: broadcasts), others: [])
             } else {
                 try self.scopes[entry.number].check(notification.kind, of: renderer.bundleID)
+                messages = try Self.messages(notification, renderer, authority, context, &forApple)
             }
-            let messages = try Self.messages(command, renderer, authority, context, &forApple)
             return RouteContext(route: entry.route, number: entry.number, messages: messages)
         case .fcm(let project, let authority, let probe):
             @Sendable func messages(_ target: FCMTarget) throws(Problem) -> RenderedNotification<PreparedMessage> {
@@ -178,29 +191,20 @@ struct RouteBook: Sendable {
     }
 
     private static func messages(
-        _ command: SendCommand,
+        _ notification: Notification,
         _ renderer: APNsRenderer,
         _ authority: String,
         _ context: RenderContext,
         _ forApple: inout RenderedNotification<RenderedAPNsMessage>?,
     ) throws(Problem) -> RenderedNotification<PreparedMessage> {
-        guard case .apnsChannel(let id, _, let storesLatest) = command.target else {
-            let written: RenderedNotification<RenderedAPNsMessage>
-            if let forApple {
-                written = forApple
-            } else {
-                written = try renderer.render(command.notification, context: context)
-                forApple = written
-            }
-            return try written.map { message throws(Problem) in try .apns(message, authority: authority) }
+        let written: RenderedNotification<RenderedAPNsMessage>
+        if let forApple {
+            written = forApple
+        } else {
+            written = try renderer.render(notification, context: context)
+            forApple = written
         }
-        let broadcast = try renderer.render(
-            command.notification,
-            channel: try APNsChannelID(id),
-            storage: storesLatest ? .latest : .none,
-            context: context,
-        )
-        return RenderedNotification(base: try .apns(broadcast, authority: authority), others: [])
+        return try written.map { message throws(Problem) in try .apns(message, authority: authority) }
     }
 
     /// Whether a target can have recipients on a route: what cannot be reached need not be written out.

@@ -137,6 +137,8 @@ final class ActiveRun {
     var unsent: [Int] = []
     /// The route that it goes by; nil: there is none.
     var route: RouteSender?
+    /// The line of it where it waits for its turn.
+    var line: GatewayLine?
     /// The pace of its send, if that has one.
     var pace: SendPace?
 
@@ -176,7 +178,7 @@ final class ActiveRun {
     }
 }
 
-/// The runs of one route that have something to send, by lane, in the order in which they get their turn.
+/// Runs that go by one gateway and have something to send, by lane, in the order in which they get their turn.
 struct WaitingRuns {
     private var express: [ActiveRun] = []
     private var bulk: [ActiveRun] = []

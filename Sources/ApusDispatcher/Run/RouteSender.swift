@@ -4,22 +4,20 @@ internal import ApusProviders
 internal import ApusStreams
 internal import NIOCore
 
-/// One route on one event loop: its gateway, the runs that wait for their turn, and what decides whether anything goes out.
+/// One route on one event loop: its gateways with the runs that wait for their turn, and what decides whether anything goes out.
 final class RouteSender {
     /// Direct sends under way. When so many wait for a provider, the next ones become units of the route: no route can use up the
     /// credit of the mailboxes.
     static let directRunsMax = 128
 
     let number: RouteNumber
-    private(set) var gateway: ProviderGateway
-    /// Takes the gateway's place as soon as it can send.
-    private var next: ProviderGateway?
-    /// Gateways that were replaced and still owe answers.
-    private var leaving: [ProviderGateway] = []
-    /// What those did that are gone.
-    private var past = GatewayPast()
+    /// To devices, and to channels unless those have a line of their own.
+    private let notifications: GatewayLine
+    /// To channels; nil: they have no address of their own.
+    private let broadcasts: GatewayLine?
+    /// All of them.
+    let lines: [GatewayLine]
     let beat: LeaseBeat
-    var waiting = WaitingRuns()
     var circuit = RouteCircuit()
     var faults = RouteFaults()
     var window: SendWindow
@@ -33,9 +31,11 @@ final class RouteSender {
     /// Nanoseconds by cause, not counted yet.
     private var throttled: [ThrottleCause: Int64] = [:]
 
-    init(number: RouteNumber, gateway: ProviderGateway, beat: LeaseBeat, window: Int) {
+    init(number: RouteNumber, gateways: RouteGateways, beat: LeaseBeat, window: Int) {
         self.number = number
-        self.gateway = gateway
+        self.notifications = GatewayLine(gateways.notifications)
+        self.broadcasts = gateways.broadcasts.map { GatewayLine($0) }
+        self.lines = [self.notifications] + (self.broadcasts.map { [$0] } ?? [])
         self.beat = beat
         self.window = SendWindow(limit: window)
     }
@@ -71,57 +71,55 @@ final class RouteSender {
     func waitingForPermits(now: UInt64) -> Int {
         let circuit = self.circuit.room(now: now)
         var waiting = 0
-        for lane in Lane.allCases where circuit > 0 && self.waiting.hasAny(lane) && self.gateway.hasRoom(lane) {
-            waiting += min(self.waiting.recipients(lane), self.window.room(lane))
+        for lane in Lane.allCases where circuit > 0 {
+            let recipients = self.lines.reduce(0) { $0 + $1.recipientsWithRoom(lane) }
+            waiting += min(recipients, self.window.room(lane))
         }
         return min(waiting, circuit)
     }
 
     // MARK: Gateways
 
-    /// A gateway that is to take over. It is started here.
-    func exchange(for gateway: ProviderGateway) {
-        if let next { self.leave(next) }
-        self.next = gateway
-        gateway.start()
-        // Denied now, it says when it has room.
-        if gateway.hasRoom(.bulk) { _ = self.tookOver(gateway) }
+    /// Whose the route is.
+    var provider: Provider { self.notifications.gateway.configuration.provider }
+
+    /// The line by which a send goes.
+    func line(of send: SendContext) -> GatewayLine {
+        guard let broadcasts, send.isBroadcast else { return self.notifications }
+        return broadcasts
     }
 
-    /// Whether the gateway is, or has just become, the one that is sent with.
-    func tookOver(_ gateway: ProviderGateway) -> Bool {
-        if gateway === self.gateway { return true }
-        guard gateway === self.next else { return false }
-        self.next = nil
-        let old = self.gateway
-        self.gateway = gateway
-        self.leave(old)
-        return true
+    /// Gateways that are to take over. They are started here.
+    func exchange(for gateways: RouteGateways) {
+        precondition((gateways.broadcasts == nil) == (self.broadcasts == nil), "addresses stay while the process runs")
+        self.notifications.exchange(for: gateways.notifications)
+        if let gateway = gateways.broadcasts { self.broadcasts?.exchange(for: gateway) }
     }
 
-    private func leave(_ gateway: ProviderGateway) {
-        self.leaving.append(gateway)
-        gateway.drain().assumeIsolated().whenComplete { _ in
-            self.leaving.removeAll { $0 === gateway }
-            self.past.add(gateway.status.counts)
+    /// Whether the gateway is one that is sent with: neither leaves nor has yet to take over.
+    func isSentWith(_ gateway: ProviderGateway) -> Bool { self.lines.contains { $0.gateway === gateway } }
+
+    /// Whether the gateway is, or has just become, one that is sent with.
+    func tookOver(_ gateway: ProviderGateway) -> Bool { self.lines.contains { $0.tookOver(gateway) } }
+
+    /// Starts the gateways; `delegate` gets their answers.
+    func start(delegate: any ProviderGatewayDelegate) {
+        for line in self.lines {
+            line.gateway.delegate = delegate
+            line.gateway.start()
         }
     }
 
     /// Closes all gateways when nothing of theirs is on the wire.
     func drain() -> EventLoopFuture<Void> {
-        let gateways = [self.gateway] + self.leaving + (self.next.map { [$0] } ?? [])
-        return .andAllComplete(gateways.map { $0.drain() }, on: self.gateway.eventLoop)
+        .andAllComplete(self.lines.map { $0.drain() }, on: self.notifications.gateway.eventLoop)
     }
 
     /// How those stand that have connections.
-    var statuses: [ProviderGatewayStatus] { ([self.gateway] + self.leaving).map(\.status) }
+    var statuses: [ProviderGatewayStatus] { self.lines.flatMap(\.statuses) }
 
     /// What they have done since the start.
-    var counts: GatewayPast {
-        var counts = self.past
-        for status in self.statuses { counts.add(status.counts) }
-        return counts
-    }
+    var counts: [GatewayPast] { self.lines.map(\.counts) }
 
     // MARK: What holds it
 
@@ -161,25 +159,6 @@ final class RouteSender {
         }
         defer { self.throttled = [:] }
         return self.throttled
-    }
-}
-
-/// What the gateways of a route have done, those that are gone among them.
-struct GatewayPast {
-    private(set) var payloadBytes: UInt64 = 0
-    private(set) var bytesSent: UInt64 = 0
-    private(set) var bytesReceived: UInt64 = 0
-    private(set) var goAways: [GoAwayCode: UInt64] = [:]
-    private(set) var handshakes: UInt64 = 0
-    private(set) var failures: [ConnectFailure: UInt64] = [:]
-
-    mutating func add(_ counts: ProviderGatewayCounts) {
-        self.payloadBytes += counts.payloadBytes
-        self.bytesSent += counts.bytesSent
-        self.bytesReceived += counts.bytesReceived
-        self.goAways.merge(counts.goAways, uniquingKeysWith: +)
-        self.handshakes += counts.handshakes
-        self.failures.merge(counts.failures, uniquingKeysWith: +)
     }
 }
 

@@ -26,6 +26,8 @@ final class SendContext: Sendable {
     let activity: ActivityAddress?
     /// What it is: which tokens take it.
     let kind: Notification.Kind
+    /// Whether it goes to a broadcast channel of Apple's.
+    let isBroadcast: Bool
     /// The routes of the app, rendered.
     let routes: [RouteNumber: RouteContext]
 
@@ -59,6 +61,7 @@ final class SendContext: Sendable {
         self.trace = Self.trace(of: command, send: send)
         self.activity = ActivityAddress(command)
         self.kind = command.notification.kind
+        self.isBroadcast = if case .apnsChannel = command.target { true } else { false }
         self.routes = routes
     }
 

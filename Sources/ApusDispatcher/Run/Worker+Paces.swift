@@ -55,7 +55,7 @@ extension Worker {
 extension Worker: LeaseBeatUser {
     func gateway(_ gateway: ProviderGateway, heldFor word: String) {
         // One that leaves, or has yet to take over, says nothing of the credential in use.
-        guard let route = self.routes.values.first(where: { $0.gateway === gateway }) else { return }
+        guard let route = self.routes.values.first(where: { $0.isSentWith(gateway) }) else { return }
         route.beat.permits.heard(RouteFault(.credential, word))
         route.beat.need(hurry: false)
     }
@@ -81,7 +81,7 @@ extension Worker: LeaseBeatUser {
             }
         } else if let route = self.routes.values.first(where: { $0.beat === beat }) {
             // What it was held for stopped the route as well: whoever lets that go on wants to see whether the provider does.
-            if !beat.permits.isPaused { route.gateway.mended() }
+            for line in route.lines where !beat.permits.isPaused { line.gateway.mended() }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }

@@ -25,11 +25,11 @@ extension Worker {
     /// Takes over what the gateways know of the moment and of their past. Before each scrape.
     func collect() {
         for provider in Provider.allCases {
-            let routes = self.routes.values.filter { $0.gateway.configuration.provider == provider }
+            let routes = self.routes.values.filter { $0.provider == provider }
             self.collect(provider, routes)
             let statuses = routes.flatMap(\.statuses)
             self.collect(provider, statuses)
-            self.collect(provider, routes.map(\.counts))
+            self.collect(provider, routes.flatMap(\.counts))
         }
     }
 

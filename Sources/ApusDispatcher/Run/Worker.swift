@@ -56,22 +56,23 @@ final class Worker {
 
     // MARK: Gateways
 
-    func add(_ gateway: ProviderGateway, for route: RouteNumber, pace: RoutePace) {
-        gateway.delegate = self
+    func add(_ gateways: RouteGateways, for route: RouteNumber, pace: RoutePace) {
         let beat = self.beat(of: pace.limiter, ratePerSecond: pace.ratePerSecond)
-        self.routes[route] = RouteSender(number: route, gateway: gateway, beat: beat, window: self.settings.window)
-        gateway.start()
+        let sender = RouteSender(number: route, gateways: gateways, beat: beat, window: self.settings.window)
+        self.routes[route] = sender
+        sender.start(delegate: self)
     }
 
     func beat(of limiter: Limiter, ratePerSecond: Double?) -> LeaseBeat {
         LeaseBeat(limiter, ratePerSecond: ratePerSecond, source: self.leases, eventLoop: self.eventLoop, user: self)
     }
 
-    /// Sends over another gateway as soon as it can; the one before ends when it owes no answer any more.
-    func exchange(_ gateway: ProviderGateway, for route: RouteNumber) {
+    /// Sends over other gateways as soon as they can; those before end when they owe no answer any more.
+    func exchange(_ gateways: RouteGateways, for route: RouteNumber) {
         guard let route = self.routes[route] else { preconditionFailure("a gateway for an unknown route") }
-        gateway.delegate = self
-        route.exchange(for: gateway)
+        gateways.notifications.delegate = self
+        gateways.broadcasts?.delegate = self
+        route.exchange(for: gateways)
     }
 
     /// Closes all gateways when nothing of theirs is on the wire.
@@ -111,6 +112,7 @@ final class Worker {
         self.setRate(plan.ratePerSecond, of: active)
         if let ending = plan.ending { active.run.closeRest(ending.outcome, ending.reason, now: now) }
         active.route = self.routes[plan.context.number]
+        active.line = active.route?.line(of: plan.send)
         if let route = active.route {
             self.join(active, route)
         } else {
@@ -176,7 +178,7 @@ final class Worker {
         active.waiter?.fail(WorkerError.noSuchRun)
         self.leavePace(active)
         if let route = active.route {
-            if active.isQueued { route.waiting.remove(active) }
+            if active.isQueued { active.line?.waiting.remove(active) }
             route.window.settled(active.answered + active.beingWritten)
             route.runs -= 1
             if active.plan.reportsAtEnd { route.directRuns -= 1 }
@@ -200,7 +202,7 @@ final class Worker {
     func enqueue(_ active: ActiveRun) {
         guard active.run.hasNext, !active.isQueued else { return }
         active.isQueued = true
-        active.route?.waiting.append(active)
+        active.line?.waiting.append(active)
     }
 
     private func expire(_ active: ActiveRun, now: UnixMilliseconds) {
@@ -212,91 +214,6 @@ final class Worker {
     private func setAside(_ active: ActiveRun) {
         active.run.abandonProbes(now: self.clock.now())
         active.unsent += active.run.takeUnsent()
-    }
-
-    // MARK: Sending
-
-    /// What came of a run's turn.
-    private enum Turn {
-        /// It has had its batch, or has nothing more to send.
-        case taken
-        /// It waits for something of its own: its report, its send's pace.
-        case parked
-        /// Nothing of this lane can go out now.
-        case blocked
-    }
-
-    func feed(_ route: RouteSender, _ lane: Lane) {
-        while let active = route.waiting.takeFirst(lane) {
-            active.isQueued = false
-            guard active.run.hasNext else { continue }
-            switch self.submitBatch(of: active, route) {
-            case .taken: self.enqueue(active)
-            case .parked: continue
-            case .blocked:
-                active.isQueued = true
-                route.waiting.putFirst(active)
-                return route.noteHold(lane, now: .now())
-            }
-        }
-        route.endHold(now: .now())
-    }
-
-    private func submitBatch(of active: ActiveRun, _ route: RouteSender) -> Turn {
-        let plan = active.plan
-        let now = NIODeadline.now()
-        guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
-        var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
-        guard room > 0 else { return .blocked }
-        if let pace = active.pace {
-            room = min(room, pace.beat.permits.available(plan.lane, now: now.uptimeNanoseconds))
-            guard room > 0 else {
-                pace.park(active)
-                return .parked
-            }
-        }
-        let slot = UInt64(active.slot) << 32
-        let sent = self.submit(room, of: &active.run, plan, slot, route.gateway, now: now.uptimeNanoseconds)
-        route.sent(sent)
-        if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
-        active.pace?.beat.permits.use(sent)
-        return sent == room || !active.run.hasNext ? .taken : .blocked
-    }
-
-    /// Submits up to so many, as far as the gateway has room.
-    private func submit(
-        _ room: Int,
-        of run: inout RecipientRun,
-        _ plan: RunPlan,
-        _ slot: UInt64,
-        _ gateway: ProviderGateway,
-        now: UInt64,
-    ) -> Int {
-        let own = plan.context.messages.variants
-        var installations: [PreparedMessage] = []
-        for sent in 0..<room {
-            guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
-            let row = plan.table.rows[index]
-            let start = Int(row.tokenOffset)
-            let id = APNsID(sendDigest: plan.send.digest, row)
-            // Looked up once for the batch: that takes a lock.
-            if row.isInstallation, installations.isEmpty { installations = plan.context.forInstallations.variants }
-            let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
-            let accepted = gateway.submit(
-                run.probes.isProbe(index) ? plan.context.probe(for: row) : message,
-                token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
-                badge: plan.table.badge(index),
-                id: (id.high, id.low),
-                tag: slot | UInt64(index),
-                lane: plan.lane,
-                now: now,
-            )
-            guard accepted else {
-                run.putBack(index)
-                return sent
-            }
-        }
-        return room
     }
 
     // MARK: Reporting
@@ -400,7 +317,7 @@ extension Worker: ProviderGatewayDelegate {
         _ gateway: ProviderGateway,
     ) -> DeliveryOutcome {
         // Of a gateway that leaves: what it is told about our set-up is about the one before.
-        if case .misconfigured = outcome, gateway !== route.gateway { return outcome }
+        if case .misconfigured = outcome, !route.isSentWith(gateway) { return outcome }
         let now = NIODeadline.now().uptimeNanoseconds
         let draw = Double.random(in: 0..<1, using: &self.generator)
         let meaning = route.faults.heard(outcome, now: now)
@@ -455,7 +372,7 @@ extension Worker: ProviderGatewayDelegate {
             route.window.settled(1)
             self.enqueue(active)
             // A gateway that leaves has no room to tell of: the other one is asked.
-            if gateway !== route.gateway {
+            if gateway !== active.line?.gateway {
                 self.eventLoop.assumeIsolated().execute {
                     for lane in Lane.allCases { self.feed(route, lane) }
                 }

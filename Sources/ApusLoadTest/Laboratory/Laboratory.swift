@@ -180,6 +180,7 @@ package final class Laboratory: Sendable {
     ///   - apple: in Apple's place.
     ///   - certificate: the file of a client certificate for Apple with its key; nil: the apps sign with their keys.
     ///   - sandboxPort: of a simulator that stands in for Apple's sandbox; nil: the apps do not use it.
+    ///   - broadcastPort: of a simulator that takes the broadcasts; nil: the one that takes the rest does.
     ///   - missing: apps that its configuration leaves out.
     package func start(
         _ name: String,
@@ -187,6 +188,7 @@ package final class Laboratory: Sendable {
         apple: ServiceConfiguration.AppleStandIn? = nil,
         certificate: String? = nil,
         sandboxPort: Int? = nil,
+        broadcastPort: Int? = nil,
         missing: Set<String> = [],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
@@ -203,6 +205,7 @@ package final class Laboratory: Sendable {
         services.apple = apple
         services.appleCertificate = certificate
         services.sandboxPort = sandboxPort
+        services.broadcastPort = broadcastPort
         services.credentials.apps.removeAll { missing.contains($0.app.name) }
         services.rates = self.configuration.rates
         let standard = Self.services.first { $0.name == name }?.port ?? 0

@@ -91,6 +91,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var appleCertificate: String?
     /// The port of Apple's sandbox; nil: the apps are in production only.
     package var sandboxPort: Int?
+    /// The port where Apple takes broadcasts; nil: they go where other notifications do.
+    package var broadcastPort: Int?
     /// How fast the dispatchers may go.
     package var rates = ProviderRates()
 
@@ -143,9 +145,13 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 "      rate_per_second: \(Self.rate(self.rates.applePerSecond))",
                 "      host: 127.0.0.1",
                 "      port: \(self.apple?.port ?? self.addresses.apnsPort ?? 0)",
+                "      channels_url: https://127.0.0.1:\(self.addresses.apnsPort ?? 0)",
                 "      ca_file: \(Self.quoted(self.apple?.caFile ?? self.credentials.authorityFile))",
             ]
             if let sandboxPort { lines.append("      sandbox_port: \(sandboxPort)") }
+            if let broadcastPort {
+                lines += ["      broadcast_host: 127.0.0.1", "      broadcast_port: \(broadcastPort)"]
+            }
         }
         if let accountFile = files.serviceAccountFile {
             let base = "\(self.addresses.scheme)://127.0.0.1:\(self.addresses.fcmPort ?? 0)"

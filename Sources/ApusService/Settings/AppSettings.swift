@@ -28,13 +28,21 @@ public struct APNsSettings: Hashable, Sendable {
     public var topic: String
     /// Which of Apple's worlds the app uses.
     public var environments: [ProviderEnvironment]
-    /// Stands in for Apple's host: a simulator; or, for an app that does nothing but broadcast, the host that Apple's examples name for that,
-    /// `api-broadcast.push.apple.com`, while its table of hosts names the usual one.
+    /// Stands in for Apple's host: a simulator.
     public var host: String?
     /// Stands in for port 443.
     public var port: Int
     /// Stands in for the sandbox's port 443; nil: as `port`.
     public var sandboxPort: Int?
+    /// Where broadcasts to channels go, if not where other notifications do: Apple's table of hosts names the usual one for them, its examples
+    /// name `api-broadcast.push.apple.com`.
+    public var broadcastHost: String?
+    /// The same in the sandbox, which Apple's examples call `api-broadcast.sandbox.push.apple.com`.
+    public var sandboxBroadcastHost: String?
+    /// The port there; nil: that of other notifications.
+    public var broadcastPort: Int?
+    /// Stands in for Apple's channel management: a simulator.
+    public var channelsURL: String?
     /// The authority that the server's certificate must come from; nil: the system's.
     public var caFile: String?
     /// Connections for each environment.
@@ -59,10 +67,32 @@ public struct APNsSettings: Hashable, Sendable {
         self.port = reader.integer("\(key).port", default: 443, in: 1...65_535)
         let sandboxPort = reader.integer("\(key).sandbox_port", default: self.port, in: 1...65_535)
         self.sandboxPort = sandboxPort == self.port ? nil : sandboxPort
+        self.broadcastHost = reader.string("\(key).broadcast_host", .host)
+        self.sandboxBroadcastHost = reader.string("\(key).sandbox_broadcast_host", .host)
+        let broadcastPort = reader.integer("\(key).broadcast_port", default: self.port, in: 1...65_535)
+        self.broadcastPort = broadcastPort == self.port ? nil : broadcastPort
+        self.channelsURL = reader.string("\(key).channels_url", .secureURL)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
         self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
         self.checkScope(reader, key)
+        self.checkBroadcasts(reader, key)
+    }
+
+    /// An address that nothing would be sent to is a mistake.
+    private func checkBroadcasts(_ reader: SettingsReader, _ key: String) {
+        let names: [(ProviderEnvironment, String, String?)] = [
+            (.production, "broadcast_host", self.broadcastHost),
+            (.sandbox, "sandbox_broadcast_host", self.sandboxBroadcastHost),
+        ]
+        for (environment, name, host) in names where host != nil && !self.environments.contains(environment) {
+            reader.issue("\(key).\(name)", "is for \(environment.name), which environments does not name: leave it out")
+        }
+        guard self.broadcastPort != nil, names.allSatisfy({ $0.2 == nil }) else { return }
+        reader.issue(
+            "\(key).broadcast_port",
+            "goes with broadcast_host or sandbox_broadcast_host: give one, or leave it out"
+        )
     }
 
     /// A route that its credential does not serve is a mistake that shows before anything is sent.
@@ -107,6 +137,19 @@ public struct APNsSettings: Hashable, Sendable {
     /// The port of one of the two worlds.
     public func port(for environment: ProviderEnvironment) -> Int {
         environment == .sandbox ? self.sandboxPort ?? self.port : self.port
+    }
+
+    /// Where notifications go in one of the two worlds.
+    package func address(for environment: ProviderEnvironment) -> WebAddress {
+        WebAddress(host: self.host(for: environment), port: self.port(for: environment))
+    }
+
+    /// Where broadcasts go in one of the two worlds; nil: where other notifications do.
+    package func broadcastAddress(for environment: ProviderEnvironment) -> WebAddress? {
+        let given = environment == .sandbox ? self.sandboxBroadcastHost : self.broadcastHost
+        guard let host = given else { return nil }
+        let address = WebAddress(host: host, port: self.broadcastPort ?? self.port(for: environment))
+        return address == self.address(for: environment) ? nil : address
     }
 
     private static let bundleID = SettingRule("must be a bundle id, such as com.example.shop") { text in

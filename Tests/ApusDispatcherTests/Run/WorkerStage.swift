@@ -107,7 +107,7 @@ struct WorkerStage: Sendable {
                 metrics: metrics,
                 shard: registry.makeShard(),
             )
-            worker.add(gateway, for: Self.route, pace: pace)
+            worker.add(RouteGateways(notifications: gateway), for: Self.route, pace: pace)
             return WorkerHandle(worker)
         }.get()
         let stage = WorkerStage(

@@ -1,0 +1,119 @@
+import ApusCore
+import ApusLoadTest
+import ApusMessages
+import ApusSimulator
+import ApusStreams
+import ApusTestKit
+import Foundation
+import Testing
+
+/// An app whose broadcasts go to an address of their own: two simulated Apples, one for devices and one for channels.
+@Suite(.serialized) struct BroadcastHostTests {
+    private struct Stage {
+        let fleet: Fleet
+        /// Takes the broadcasts.
+        let broadcaster: Simulator
+        let dispatcher: ServiceProcess
+        let channel: String
+
+        init(_ fleet: Fleet, _ broadcaster: Simulator) async throws {
+            self.fleet = fleet
+            self.broadcaster = broadcaster
+            let port = try #require(broadcaster.addresses.apnsPort)
+            self.dispatcher = try await fleet.start("dispatcher", broadcastPort: port)
+            // The channel is made where it is sent to.
+            let text = try String(contentsOfFile: "\(self.dispatcher.directory)/apus.yaml", encoding: .utf8)
+            let usual = "channels_url: https://127.0.0.1:\(fleet.simulator.addresses.apnsPort ?? 0)"
+            #expect(text.contains(usual))
+            let file = "\(fleet.folder)/broadcaster.yaml"
+            try text.replacing(usual, with: "channels_url: https://127.0.0.1:\(port)")
+                .write(toFile: file, atomically: true, encoding: .utf8)
+            let made = try fleet.apus("channel", "create", "--config", file, "--app", Fleet.app)
+            self.channel = try #require(made.json["channel"] as? String)
+        }
+
+        func publish(_ id: String) async throws {
+            let target = Target.apnsChannel(id: self.channel, environment: .production, storesLatest: false)
+            try await self.fleet.send(target, id: id) { command in
+                var activity = Notification.LiveActivity(event: .update)
+                activity.contentStateJSON = "{}"
+                command.notification = Notification()
+                command.notification.kind = .liveActivity
+                command.notification.liveActivity = activity
+            }
+        }
+
+        func expectAccepted(_ id: String) async throws {
+            try await eventually("\(id) has its receipt") {
+                try await self.fleet.receipts(of: id).contains { $0.kind == .final }
+            }
+            let receipt = try await self.fleet.receipts(of: id).first { $0.kind == .final }
+            #expect(receipt?.planned == 1 && receipt?.counts.map(\.outcome) == [.accepted], "\(id)")
+        }
+
+        /// What each of the two has been asked to deliver so far: to devices, to channels.
+        var requests: [Int] {
+            [self.fleet.simulator.ledger.snapshot.count, self.broadcaster.ledger.snapshot.count]
+        }
+    }
+
+    private static func with(_ body: (Stage) async throws -> Void) async throws {
+        try await Fleet.with { fleet in
+            var configuration = SimulatorConfiguration()
+            configuration.fcmPort = nil
+            configuration.controlPort = nil
+            let broadcaster = try await Simulator.start(configuration, beside: fleet.simulator)
+            do {
+                try await body(try await Stage(fleet, broadcaster))
+            } catch {
+                await broadcaster.stop()
+                throw error
+            }
+            await broadcaster.stop()
+        }
+    }
+
+    @Test func `Devices get theirs from one host and channels from the other, with a new credential too`() async throws
+    {
+        try await Self.with { stage in
+            let fleet = stage.fleet
+            let devices = try await fleet.register(40, providers: [.apns], topics: { _ in ["news"] })
+            let feedback = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: "devices")
+            #expect(try await fleet.completion(of: "devices").total(.accepted) == 40)
+            #expect(stage.requests == [40, 0])
+            for number in 1...3 { try await stage.publish("broadcast-\(number)") }
+            for number in 1...3 { try await stage.expectAccepted("broadcast-\(number)") }
+            #expect(stage.requests == [40, 3])
+
+            let key = "\(fleet.folder)/AuthKey_\(SimulatedApp.demo.keyID).p8"
+            try (try String(contentsOfFile: key, encoding: .utf8) + "\n")
+                .write(toFile: key, atomically: true, encoding: .utf8)
+            stage.dispatcher.reload()
+            try await eventually("the key is read again") {
+                let line = "apus_provider_credential_reloads_total{provider=\"apns\",result=\"taken\"} 1"
+                return try await stage.dispatcher.get("metrics").body.contains(line)
+            }
+            // Asking Apple about a credential is a request of its own.
+            let probed = stage.requests
+            #expect(probed[1] == 3, "it is asked at one host only")
+            try await fleet.send(.devices(devices.prefix(7).map(\.id)), id: "device", lane: .express)
+            try await stage.publish("after")
+            try await stage.expectAccepted("after")
+            try await eventually("the devices have theirs") { fleet.accepted(of: "device").count == 7 }
+            #expect(stage.requests == [probed[0] + 7, 4])
+
+            // What is on the wire to channels is waited for when the dispatcher stops.
+            var slow = FaultPlan(seed: 1)
+            slow.apns.delayMilliseconds = 1_500
+            stage.broadcaster.setFaults(slow)
+            try await stage.publish("last")
+            try await eventually("it is on the wire") { stage.requests[1] == 5 }
+            try await stage.dispatcher.terminate()
+            try await stage.expectAccepted("last")
+            #expect(stage.requests[1] == 5)
+            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await feedback.terminate()
+        }
+    }
+}
