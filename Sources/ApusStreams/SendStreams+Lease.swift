@@ -71,6 +71,8 @@ package struct LeaseRequest: Hashable, Sendable {
     package var cutMilliseconds: Int64 = 0
     /// What the provider calls wrong with our set-up: stops the route; nil: nothing.
     package var fault: RouteFault?
+    /// A digest of the set-up that is sent with; empty: not told. A fault stops those alone who are set up like that.
+    package var setUp = ""
     /// What the provider's own partner calls wrong, in its word: only noted, for operators; `partnerMended`: nothing any more; empty: no
     /// news.
     package var partnerFault = ""
@@ -131,7 +133,7 @@ extension SendStreams {
                 .integer(request.refusals), .integer(request.cutMilliseconds),
                 .integer(limiter.forgetMilliseconds ?? 0), .text(microseconds.map { String($0) } ?? ""),
                 .text(request.fault?.word ?? ""), .text(request.partnerFault),
-                .text(request.fault?.kind.rawValue ?? ""),
+                .text(request.fault?.kind.rawValue ?? ""), .text(request.setUp),
             ],
         )
         let options = RedisClient.Options(patience: .zero)
@@ -206,6 +208,8 @@ extension SendStreams {
         package var stop: Stop?
         /// What the provider's own partner (Apple, for FCM) calls wrong: whoever needs it waits, the others go on; nil: nothing.
         package var partnerFault: String?
+        /// The digests of the set-ups for which it was stopped.
+        package var refusedSetUps: Set<String> = []
         /// Whether nothing is sent.
         package var isPaused: Bool { self.stop != nil }
         /// Whether it was the guard.
@@ -237,6 +241,7 @@ extension SendStreams {
         default: state.stop = .byOperator
         }
         if !answer[6].text.isEmpty { state.partnerFault = answer[6].text }
+        state.refusedSetUps = Set(answer[7].text.split(separator: ",").map(String.init))
         let override = Double(answer[1].text)
         let rate = override ?? Double(answer[2].text) ?? 0
         state.isOverridden = override != nil

@@ -313,6 +313,47 @@ private final class LeaseStage {
         }
     }
 
+    @Test(arguments: [RouteFault.Kind.setUp, .credential])
+    func `A fault stops those who are set up like the one that met it, and nobody with another key`(
+        kind: RouteFault.Kind
+    ) async throws {
+        try await StreamsFixture.with { fixture in
+            let (streams, route) = (fixture.streams, RouteNumber(7))
+            let stage = LeaseStage(fixture, rate: nil)
+            func isPaused(_ member: String, _ setUp: String, faulty: Bool = false) async throws -> Bool {
+                try await stage.ask(member) { request in
+                    request.setUp = setUp
+                    if faulty { request.fault = RouteFault(kind, "InvalidProviderToken") }
+                }.isPaused
+            }
+            #expect(try await isPaused("old", "aa", faulty: true))
+            #expect(try await isPaused("old", "aa"))
+            #expect(try await !isPaused("new", "bb"))
+            // Who does not say what it is set up with is stopped by any fault.
+            #expect(try await isPaused("silent", ""))
+            #expect(try await streams.state(of: route).refusedSetUps == ["aa"])
+            #expect(try await isPaused("new", "bb", faulty: true))
+            #expect(try await isPaused("old", "aa"))
+            #expect(try await streams.state(of: route).refusedSetUps == ["aa", "bb"])
+            #expect(try await streams.mended(route))
+            #expect(try await !isPaused("old", "aa"))
+            #expect(try await !isPaused("new", "bb"))
+            #expect(try await streams.state(of: route).refusedSetUps == [])
+            #expect(try await !streams.mended(route))
+            // An operator's word is for all, and takes the faults with it.
+            _ = try await isPaused("old", "aa", faulty: true)
+            try await streams.govern(route, .pause)
+            #expect(try await isPaused("new", "bb"))
+            #expect(try await !streams.mended(route))
+            try await streams.govern(route, .resume)
+            #expect(try await !isPaused("old", "aa"))
+            // With more set-ups than are kept everybody is stopped.
+            for number in 0..<500 { _ = try await isPaused("old", String(1_000 + number), faulty: true) }
+            #expect(try await isPaused("new", "bb"))
+            #expect(try await streams.state(of: route).refusedSetUps.count < 300)
+        }
+    }
+
     @Test func `D7 What a provider calls wrong stops the route for every member, until an operator lets it go on`()
         async throws
     {

@@ -52,6 +52,8 @@ final class LeaseBeat {
 
     let limiter: Limiter
     var ratePerSecond: Double?
+    /// A digest of what a route is set up with; empty for a send's pace.
+    var setUp = ""
     var permits = LeasedPermits()
     private let source: any LeaseSource
     private let eventLoop: any EventLoop
@@ -107,7 +109,8 @@ final class LeaseBeat {
         self.isInHurry = false
         let askedAt = NIODeadline.now()
         self.askedAt = askedAt
-        let request = self.permits.request(waiting: self.user?.waiting(for: self) ?? 0, now: askedAt.uptimeNanoseconds)
+        var request = self.permits.request(waiting: self.user?.waiting(for: self) ?? 0, now: askedAt.uptimeNanoseconds)
+        request.setUp = self.setUp
         self.source.lease(request, of: self.limiter, ratePerSecond: self.ratePerSecond, on: self.eventLoop)
             .assumeIsolated()
             .whenComplete { result in

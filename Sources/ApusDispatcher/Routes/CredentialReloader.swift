@@ -86,7 +86,14 @@ struct CredentialReloader: Sendable {
             try await worker.onLoop { $0.exchange(factory.make(entry, recipe, on: eventLoop), for: entry.number) }
         }
         self.logger.notice("new credential in use", metadata: ["route": "\(entry.route)"])
-        try await self.watch.letGoOn(entry)
+        do {
+            try await self.watch.letGoOn(entry)
+        } catch {
+            self.logger.warning(
+                "the route may be stopped still for the credential before: apus lag, apus resume --route \(entry.route)",
+                metadata: ["error": "\(error)"]
+            )
+        }
     }
 
     private func refuse(_ entry: RouteBook.Entry, _ reason: String) {

@@ -7,8 +7,9 @@ internal import NIOCore
 /// Lets routes go on whose set-up is mended, though nobody says so: a role was granted at Google, a key is valid again at Apple, the
 /// dispatcher was started with another configuration.
 ///
-/// The provider is asked with a request that reaches no device: see ``CredentialProbe``. At the start about every route that is stopped
-/// for our set-up, later about those whose credential is refused, as `FaultRetests` says.
+/// The provider is asked with a request that reaches no device: see ``CredentialProbe``. At the start about every route that is stopped,
+/// if it is set up otherwise than those who were refused or it is the credential that was; later about refused credentials alone, as
+/// `FaultRetests` says.
 struct FaultWatch: Sendable {
     /// How often the routes are looked at.
     static let beat: Duration = .seconds(5)
@@ -24,35 +25,50 @@ struct FaultWatch: Sendable {
     /// Looks until the task is cancelled.
     func run() async {
         var retests = FaultRetests(self.rules)
-        var isStart = true
+        var unasked = Set(self.routes.numbers)
         while !Task.isCancelled {
             for entry in self.routes.apps.values.joined() {
                 do {
-                    guard case .byFault(let fault)? = try await self.streams.state(of: entry.number).stop else {
-                        _ = retests.isDue(entry.number, nil, now: Self.now(), draw: 0)
-                        continue
-                    }
-                    let isDue = retests.isDue(entry.number, fault, now: Self.now(), draw: Double.random(in: 0..<1))
-                    if isDue || isStart { try await self.ask(entry, fault) }
+                    try await self.look(at: entry, &retests, &unasked)
                 } catch {
                     self.logger.debug("a route was not looked at", metadata: ["error": "\(error)"])
                 }
             }
-            isStart = false
             try? await Task.sleep(for: Self.beat)
         }
     }
 
-    private func ask(_ entry: RouteBook.Entry, _ fault: RouteFault) async throws {
-        let verdict = try await self.factory.probe(entry, now: self.clock.now(), on: self.eventLoop)
-        switch verdict {
-        case .taken: try await self.letGoOn(entry)
-        case .refused(let word), .unanswered(let word):
-            self.logger.info(
-                "the provider was asked again, and the route stays stopped",
-                metadata: ["route": "\(entry.route)", "word": "\(word)"]
-            )
+    private func look(
+        at entry: RouteBook.Entry,
+        _ retests: inout FaultRetests,
+        _ unasked: inout Set<RouteNumber>,
+    ) async throws {
+        let state = try await self.streams.state(of: entry.number)
+        guard case .byFault(let fault)? = state.stop else {
+            _ = retests.isDue(entry.number, nil, now: Self.now(), draw: 0)
+            unasked.remove(entry.number)
+            return
         }
+        let isDue = retests.isDue(entry.number, fault, now: Self.now(), draw: Double.random(in: 0..<1))
+        // Of the same set-up it is known what the provider says, unless that is about rights or keys, which it may have changed.
+        let isNews = fault.kind == .credential || !state.refusedSetUps.contains(self.factory.setUp(of: entry.number))
+        guard isDue || unasked.contains(entry.number) && isNews else { return }
+        switch try await self.factory.probe(entry, now: self.clock.now(), on: self.eventLoop) {
+        case .taken:
+            unasked.remove(entry.number)
+            try await self.letGoOn(entry)
+        case .refused(let word):
+            unasked.remove(entry.number)
+            self.tell(entry, word)
+        case .unanswered(let word): self.tell(entry, word)
+        }
+    }
+
+    private func tell(_ entry: RouteBook.Entry, _ word: String) {
+        self.logger.info(
+            "the provider was asked again, and the route stays stopped",
+            metadata: ["route": "\(entry.route)", "word": "\(word)"]
+        )
     }
 
     /// The provider takes our set-up.

@@ -53,6 +53,9 @@ final class GatewayFactory: Sendable {
         self.recipes.withLock { $0[route] = recipe }
     }
 
+    /// A digest of what a route is set up with; empty for a route that is not configured.
+    func setUp(of route: RouteNumber) -> String { self.ingredients(of: route)?.setUp ?? "" }
+
     /// What a route's gateways are made from; nil for a route that is not configured.
     func ingredients(of route: RouteNumber) -> GatewayIngredients? {
         self.recipes.withLock { $0[route]?.ingredients }
@@ -71,6 +74,7 @@ final class GatewayFactory: Sendable {
         RouteGateways(
             notifications: self.gateway(entry, recipe, recipe.configuration, on: eventLoop),
             broadcasts: recipe.broadcasts.map { self.gateway(entry, recipe, $0, on: eventLoop) },
+            setUp: recipe.ingredients.setUp,
         )
     }
 

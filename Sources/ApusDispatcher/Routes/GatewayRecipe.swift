@@ -157,6 +157,13 @@ enum GatewayIngredients: Hashable, Sendable {
         }
     }
 
+    /// A digest of credential, address, topic and project: what a provider calls wrong of one set-up may be right in another.
+    var setUp: String {
+        var bytes: [UInt8] = []
+        for part in self.identity.names + self.fixedPart { bytes += Array(part.utf8) + [0] }
+        return Hexadecimal.encode(SHA256.hash(bytes + self.identity.secret).prefix(8))
+    }
+
     /// Whose credential it is: routes of which it is the same share one.
     var identity: CredentialIdentity {
         switch self {

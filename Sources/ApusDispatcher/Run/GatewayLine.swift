@@ -8,6 +8,8 @@ struct RouteGateways {
     let notifications: ProviderGateway
     /// To channels.
     var broadcasts: ProviderGateway?
+    /// A digest of what they are set up with.
+    var setUp = ""
 }
 
 /// A gateway with its successor and those before it, and the runs that wait for their turn there.
@@ -35,7 +37,20 @@ final class GatewayLine {
         self.next = gateway
         gateway.start()
         // Denied now, it says when it has room.
-        if gateway.hasRoom(.bulk) { _ = self.tookOver(gateway) }
+        let isReady = gateway.hasRoom(.bulk)
+        if isReady || self.gateway.isHeld { _ = self.tookOver(gateway) }
+    }
+
+    /// The set-up may be mended: whoever is held sends again, a successor as well.
+    func mended() {
+        self.gateway.mended()
+        self.next?.mended()
+    }
+
+    /// Whether the gateway, whose credential is refused, gives way to its successor at once: that has another.
+    func giveWay(_ gateway: ProviderGateway) -> Bool {
+        guard gateway === self.gateway, let next else { return false }
+        return self.tookOver(next)
     }
 
     /// Whether the gateway is, or has just become, the one that is sent with.

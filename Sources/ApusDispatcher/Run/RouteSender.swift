@@ -96,6 +96,12 @@ final class RouteSender {
         if let gateway = gateways.broadcasts { self.broadcasts?.exchange(for: gateway) }
     }
 
+    /// The set-up may be mended. Broadcasts wait for a time of their own: see `holdsBroadcasts(_:)`.
+    func mended() { self.notifications.mended() }
+
+    /// Whether it is broadcasts alone that wait for the gateway: what their host says of us need not be true elsewhere.
+    func holdsBroadcasts(_ gateway: ProviderGateway) -> Bool { self.broadcasts?.gateway === gateway }
+
     /// Whether the gateway is one that is sent with: neither leaves nor has yet to take over.
     func isSentWith(_ gateway: ProviderGateway) -> Bool { self.lines.contains { $0.gateway === gateway } }
 

@@ -53,9 +53,17 @@ extension Worker {
 }
 
 extension Worker: LeaseBeatUser {
+    /// How long broadcasts wait whose own host refuses the credential.
+    static let broadcastsWait: TimeAmount = .minutes(5)
+
     func gateway(_ gateway: ProviderGateway, heldFor word: String) {
         // One that leaves, or has yet to take over, says nothing of the credential in use.
         guard let route = self.routes.values.first(where: { $0.isSentWith(gateway) }) else { return }
+        guard !route.lines.contains(where: { $0.giveWay(gateway) }) else { return }
+        guard !route.holdsBroadcasts(gateway) else {
+            self.eventLoop.assumeIsolated().scheduleTask(in: Self.broadcastsWait) { gateway.mended() }
+            return
+        }
         route.beat.permits.heard(RouteFault(.credential, word))
         route.beat.need(hurry: false)
     }
@@ -81,7 +89,7 @@ extension Worker: LeaseBeatUser {
             }
         } else if let route = self.routes.values.first(where: { $0.beat === beat }) {
             // What it was held for stopped the route as well: whoever lets that go on wants to see whether the provider does.
-            for line in route.lines where !beat.permits.isPaused { line.gateway.mended() }
+            if !beat.permits.isPaused { route.mended() }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }

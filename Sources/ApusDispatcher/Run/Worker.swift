@@ -59,6 +59,7 @@ final class Worker {
     func add(_ gateways: RouteGateways, for route: RouteNumber, pace: RoutePace) {
         let beat = self.beat(of: pace.limiter, ratePerSecond: pace.ratePerSecond)
         let sender = RouteSender(number: route, gateways: gateways, beat: beat, window: self.settings.window)
+        beat.setUp = gateways.setUp
         self.routes[route] = sender
         sender.start(delegate: self)
     }
@@ -72,6 +73,7 @@ final class Worker {
         guard let route = self.routes[route] else { preconditionFailure("a gateway for an unknown route") }
         gateways.notifications.delegate = self
         gateways.broadcasts?.delegate = self
+        route.beat.setUp = gateways.setUp
         route.exchange(for: gateways)
     }
 

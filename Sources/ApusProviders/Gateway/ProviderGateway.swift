@@ -70,7 +70,7 @@ package final class ProviderGateway {
     var isAsking = false
     var askAgainAt: UnixMilliseconds?
     /// Whether nothing goes out before somebody says that our set-up is mended.
-    var isHeld = false
+    package internal(set) var isHeld = false
 
     private let requestNanoseconds: UInt64
     private var localAnswers: [LocalAnswer] = []

@@ -9,14 +9,14 @@ redis.register_function{function_name = 'apus1_govern', callback = function(keys
         redis.call('HSET', keys[1], 'paused', '1')
         redis.call('HDEL', keys[1], 'paused_for')
     elseif args[1] == 'resume' then
-        redis.call('HDEL', keys[1], 'paused', 'paused_for', 'partner_fault')
+        redis.call('HDEL', keys[1], 'paused', 'paused_for', 'refused', 'partner_fault')
         guard_forgive(keys[1], now_ms())
     elseif args[1] == 'mended' then
         local paused = redis.call('HGET', keys[1], 'paused')
         if paused ~= 'fault' and paused ~= 'credential' then
             return 0
         end
-        redis.call('HDEL', keys[1], 'paused', 'paused_for')
+        redis.call('HDEL', keys[1], 'paused', 'paused_for', 'refused')
     elseif args[1] == 'rate' then
         redis.call('HSET', keys[1], 'rate', args[2])
     else

@@ -15,7 +15,8 @@
 --       8 refusals that meant the whole project since the last call, 9 ms to stop for ('0' go on), 10 ms after which the limiter is
 --       forgotten ('0' never), 11 the time in microseconds ('' this server's), 12 what the provider calls wrong with our set-up: stops
 --       the route until it is mended ('' nothing), 13 what the provider's own partner calls wrong: only noted ('-' nothing
---       any more, '' no news), 14 of what kind 12 is: 'fault' or 'credential'
+--       any more, '' no news), 14 of what kind 12 is: 'fault' or 'credential', 15 the caller's set-up ('' not told): who is set
+--       up otherwise than those whose set-up was called wrong is not stopped
 -- Returns: {permits (-1 no limit), 1 paused or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
 --           level in millionths}
 local LEASE_BURST_US = 40000 -- what the bucket holds, beside the permits in hand
@@ -31,6 +32,7 @@ local LEASE_RAMP_FLOOR = 0.01 -- of the rate: single sends go at once
 local LEASE_RAMP_FLOOR_PER_SECOND = 20
 local LEASE_RAMP_DECAY = 10
 local LEASE_SLOWED_PER_SECOND_MIN = 10 -- refusals slow no route down further: somebody must find out when it is well again
+local LEASE_REFUSED_BYTES_MAX = 1024 -- of the set-ups that were called wrong; with more of them everybody is stopped
 local LEASE_PERMITS_MIN = 1.5 -- a slow bucket holds one permit, and goes on filling while it waits to be fetched
 -- What a member's account holds: permits, how many more it waits for, when it was heard.
 local CREDIT, WANT, HEARD = 1, 2, 3
@@ -184,28 +186,45 @@ local function lease_load(key, now)
     return state, passed
 end
 
+-- Whether the caller is stopped: by an operator or the guard for any set-up, else for those that were called wrong.
+local function lease_paused(paused, refused, setup)
+    if not paused or paused ~= 'fault' and paused ~= 'credential' or setup == '' then
+        return paused
+    end
+    refused = refused or ''
+    return #refused >= LEASE_REFUSED_BYTES_MAX or string.find(refused, setup .. ',', 1, true)
+end
+
 redis.register_function{function_name = 'apus1_lease', flags = {'allow-oom'}, callback = function(keys, args)
     local key, now = keys[1], tonumber(args[11])
     if not now then
         local time = redis.call('TIME')
         now = tonumber(time[1]) * 1000000 + tonumber(time[2])
     end
-    if (args[12] or '') ~= '' and redis.call('HSETNX', key, 'paused', args[14]) == 1 then
-        redis.call('HSET', key, 'paused_for', args[12])
+    local setup = args[15] or ''
+    if (args[12] or '') ~= '' then
+        if redis.call('HSETNX', key, 'paused', args[14] or 'fault') == 1 then
+            redis.call('HSET', key, 'paused_for', args[12])
+        end
+        local refused = redis.call('HGET', key, 'refused') or ''
+        if setup ~= '' and not lease_paused('fault', refused, setup) then
+            redis.call('HSET', key, 'refused', refused .. setup .. ',')
+        end
     end
     if args[13] == '-' then
         redis.call('HDEL', key, 'partner_fault')
     elseif (args[13] or '') ~= '' then
         redis.call('HSET', key, 'partner_fault', args[13])
     end
-    local steered = redis.call('HMGET', key, 'paused', 'rate')
+    local steered = redis.call('HMGET', key, 'paused', 'rate', 'refused')
+    local is_paused = lease_paused(steered[1], steered[3], setup)
     local state, passed = lease_load(key, now)
     -- A leaky sum with a second's memory: what goes out per second.
     state.seen = state.seen * math.exp(-passed / 1000000) + tonumber(args[7])
     local cut = lease_level(now, state, tonumber(args[8]), math.min(tonumber(args[9]), LEASE_CUT_MS_MAX) * 1000, passed)
     local rate = lease_rate(now, state, tonumber(steered[2] or args[2]), tonumber(args[3]) * 1000, passed)
     local me, count = lease_member(now, state, args[1])
-    local is_held = steered[1] or cut > 0
+    local is_held = is_paused or cut > 0
     local permits = 0
     if rate and me then
         lease_fill(state, rate, passed)
@@ -229,5 +248,5 @@ redis.register_function{function_name = 'apus1_lease', flags = {'allow-oom'}, ca
     if args[10] ~= '0' then
         redis.call('PEXPIRE', key, args[10])
     end
-    return {permits, steered[1] and 1 or 0, math.ceil(cut / 1000), rate and math.floor(rate) or -1, math.floor(state.level * 1000000)}
+    return {permits, is_paused and 1 or 0, math.ceil(cut / 1000), rate and math.floor(rate) or -1, math.floor(state.level * 1000000)}
 end}
