@@ -6,8 +6,6 @@ extension SendStreams {
     package enum GuardVerdict: String, Hashable, Sendable {
         /// Its suspects are few.
         case below
-        /// They are too few to stop the route, and too many among the day's answers: nobody is deleted now.
-        case held
         /// They were too many before: nobody is deleted until an operator says so.
         case quarantined
         /// They have become too many: the route is stopped, and its suspects are in quarantine.
@@ -41,8 +39,8 @@ extension SendStreams {
         )
     }
 
-    /// Suspects who have waited long enough, if the guard has nothing against it: to be deleted, and then settled. While they are held
-    /// only those are to be settled who are not deleted.
+    /// Suspects who have waited long enough, if the guard has nothing against it: to be deleted, and then settled. While they are too many
+    /// among the day's answers, though too few to stop the route, only those are due who are moved to the other environment.
     package func dueSuspects(
         of route: RouteNumber,
         rules: GuardRules,

@@ -56,11 +56,6 @@ private struct GuardedRoute {
         try await self.streams.dueSuspects(of: self.route, rules: Self.rules, now: self.at(seconds)).due
     }
 
-    func mayDelete(at seconds: Int64) async throws -> [Suspect] {
-        let judged = try await self.streams.dueSuspects(of: self.route, rules: Self.rules, now: self.at(seconds))
-        return judged.verdict == .below ? judged.due : []
-    }
-
     var state: SendStreams.GuardState { get async throws { try await self.streams.guardState(of: self.route) } }
     var isPaused: Bool { get async throws { try await self.streams.state(of: self.route).isPaused } }
 }
@@ -137,7 +132,7 @@ private struct GuardedRoute {
             // One an hour, and every one called bad.
             for hour in 0..<19 {
                 #expect(try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600) == .below)
-                #expect(try await guarded.mayDelete(at: Int64(hour) * 3_600 + 1_800) == [])
+                #expect(try await guarded.due(at: Int64(hour) * 3_600 + 1_800) == [])
             }
             #expect(try await guarded.hear(19..<20, of: 1, at: 19 * 3_600) == .tripped)
             let state = try await guarded.state
@@ -146,22 +141,22 @@ private struct GuardedRoute {
         try await GuardedRoute.with { guarded, _ in
             // All that there was in ten minutes, and too few to stop the route.
             #expect(try await guarded.hear(0..<19, of: 19, at: 0) == .below)
-            #expect(try await guarded.mayDelete(at: 601) == [])
+            #expect(try await guarded.due(at: 601) == [])
             #expect(try await !guarded.isPaused)
             // Among many good answers they are what they were called.
             try await guarded.hear(0..<0, of: 0, others: 1_000, at: 700)
-            #expect(try await guarded.mayDelete(at: 701).count == 19)
+            #expect(try await guarded.due(at: 701).count == 19)
         }
         try await GuardedRoute.with { guarded, _ in
             // Who was let go counts on: one an hour more than a tenth of all is no wear and tear.
             try await guarded.hear(0..<0, of: 0, others: 100, at: 0)
             for hour in 0..<10 {
                 try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600)
-                #expect(try await guarded.mayDelete(at: Int64(hour) * 3_600 + 1_800).count == 1)
+                #expect(try await guarded.due(at: Int64(hour) * 3_600 + 1_800).count == 1)
                 try await guarded.streams.settle(guarded.suspects(hour..<hour + 1), of: guarded.route)
             }
             for hour in 10..<14 { try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600) }
-            #expect(try await guarded.mayDelete(at: 15 * 3_600) == [])
+            #expect(try await guarded.due(at: 15 * 3_600) == [])
         }
     }
 

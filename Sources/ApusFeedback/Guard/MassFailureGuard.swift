@@ -165,7 +165,7 @@ final class MassFailureGuard: Sendable {
             "the provider calls our set-up wrong: recipients of the route wait",
             metadata: [
                 "route": "\(route)", "word": "\(fault)",
-                "see": "mend the configuration, then apus resume --route \(route)",
+                "see": "apus lag, and the runbook ApusRouteFaulty",
             ]
         )
     }
@@ -183,10 +183,8 @@ final class MassFailureGuard: Sendable {
 
     private func pruneDue(_ number: RouteNumber, _ route: Route) async throws {
         while !Task.isCancelled {
-            let judged = try await self.streams.dueSuspects(of: number, rules: self.rules)
-            if judged.verdict == .tripped { self.tripped("\(route)", route.provider) }
-            // Who is taken in the other environment can go back the same way, should the mistake be ours.
-            let due = judged.due.filter { judged.verdict != .held || $0.isOfOtherEnvironment }
+            let (verdict, due) = try await self.streams.dueSuspects(of: number, rules: self.rules)
+            if verdict == .tripped { self.tripped("\(route)", route.provider) }
             guard !due.isEmpty else { return }
             let store = self.store
             let results = try await forEachConcurrently(due) { suspect in
