@@ -150,9 +150,10 @@ struct APNsFinishedPayloadTests {
         #expect(refusal { _ = try renderFCM(beside) } == "sent")
         let handed = notification {
             $0.fcmAPNsStyle = .data
-            $0.apnsJSON = #"{"aps":{"alert":"x"}}"#
+            $0.apnsJSON = #"{"aps":{"alert":"x"},"own":1}"#
         }
-        #expect(refusal { _ = try renderFCM(handed) } == "contradiction \(Self.field)")
+        #expect(try renderFCM(handed).body.text.contains(#""payload":{"aps":{"content-available":1},"#))
+        #expect(try renderFCM(handed).body.text.contains(#""own":1"#))
     }
 
     @Test("device management takes mdm and nothing else")

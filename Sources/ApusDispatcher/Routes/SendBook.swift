@@ -67,7 +67,14 @@ actor SendBook {
     }
 
     /// The context of a command that is at hand. It is kept nowhere, so it is made where the caller runs.
-    nonisolated func context(of command: SendCommand, send: String, tag: HashTag) async throws -> SendContext {
+    ///
+    /// - Parameter isAccepted: whether it was taken from Redis, where it was left when it was accepted.
+    nonisolated func context(
+        of command: SendCommand,
+        send: String,
+        tag: HashTag,
+        isAccepted: Bool = false,
+    ) async throws -> SendContext {
         let app = try AppID(command.app)
         let now = self.clock.now()
         let publishedAt = command.publishedAt(now: now)
@@ -79,6 +86,7 @@ actor SendBook {
                 publishedAt: publishedAt,
                 notBefore: command.notBefore,
                 now: now,
+                isAccepted: isAccepted,
             ),
         )
         for route in contexts.values { self.instruments.note(route) }
@@ -100,7 +108,7 @@ actor SendBook {
 
     private func load(_ send: String, tag: HashTag) async throws -> SendContext? {
         guard let command = try await self.streams.body(of: send, tag: tag) else { return nil }
-        return try await self.context(of: command, send: send, tag: tag)
+        return try await self.context(of: command, send: send, tag: tag, isAccepted: true)
     }
 
     // MARK: Targets

@@ -20,7 +20,7 @@ package struct APNsRenderer: Sendable {
         _ notification: Notification,
         context: RenderContext,
     ) throws(Problem) -> RenderedNotification<RenderedAPNsMessage> {
-        try NotificationRules.check(notification)
+        try NotificationRules.check(notification, isAccepted: context.isAccepted)
         try APNsRules.check(notification)
         let override = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
         let base = try self.message(notification, override: override, context: context, field: "notification")
@@ -89,7 +89,7 @@ package struct APNsRenderer: Sendable {
         }
         // Not to device management: its payload is Apple's to the last member.
         if notification.kind != .mdm { payload[RenderContext.apnsSendKey] = .string(context.send.text) }
-        try APNsFinishedPayload.check(payload, of: notification, isBroadcast: isBroadcast)
+        if !context.isAccepted { try APNsFinishedPayload.check(payload, of: notification, isBroadcast: isBroadcast) }
         return payload
     }
 

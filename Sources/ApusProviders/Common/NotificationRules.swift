@@ -7,13 +7,16 @@ package import ApusMessages
 /// notification is rendered.
 package enum NotificationRules {
     /// Checks all of them.
-    package static func check(_ notification: Notification) throws(Problem) {
+    ///
+    /// - Parameter isAccepted: whether the send was accepted before; what its kind cannot carry is left out then.
+    package static func check(_ notification: Notification, isAccepted: Bool = false) throws(Problem) {
         try Self.checkWords(notification)
         try Self.checkAppearance(notification)
         try Self.checkData(notification)
         try Self.checkVariants(notification)
         try Self.checkExpiry(notification)
         try Self.checkKind(notification)
+        if !isAccepted { try KindRules.check(notification) }
     }
 
     private static func checkWords(_ notification: Notification) throws(Problem) {
@@ -142,7 +145,6 @@ package enum NotificationRules {
             )
         }
         if notification.kind == .background { try Self.checkPriority(notification) }
-        try KindRules.check(notification)
     }
 
     /// Apple: the priority of a background push must be 5.

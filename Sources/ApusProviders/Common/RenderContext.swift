@@ -14,6 +14,8 @@ package struct RenderContext: Hashable, Sendable {
     package let dueAt: UnixMilliseconds
     /// When it is rendered: FCM is told how long is left.
     package let now: UnixMilliseconds
+    /// Whether the send was accepted before: then by the rules of that version, and a rule that came since must not fail it.
+    package let isAccepted: Bool
 
     /// The member of an APNs payload that carries the send's id, so that apps can tell what became of it.
     package static let apnsSendKey = "apus.send"
@@ -22,17 +24,21 @@ package struct RenderContext: Hashable, Sendable {
 
     /// A context.
     ///
-    /// - Parameter notBefore: the later time that the publisher asked for, if any.
+    /// - Parameters:
+    ///   - notBefore: the later time that the publisher asked for, if any.
+    ///   - isAccepted: whether the send was accepted before.
     package init(
         send: SendID,
         publishedAt: UnixMilliseconds,
         notBefore: UnixMilliseconds? = nil,
         now: UnixMilliseconds,
+        isAccepted: Bool = false,
     ) {
         self.send = send
         self.publishedAt = publishedAt
         self.dueAt = max(publishedAt, notBefore ?? publishedAt)
         self.now = now
+        self.isAccepted = isAccepted
     }
 }
 

@@ -143,12 +143,16 @@ struct FCMPlatforms {
             )
             payload = aps.isEmpty ? [:] : ["aps": .object(aps)]
         }
-        if let override {
+        if var override {
+            // Data is a background push here: what aps is to show is for Apple's own route alone, unless fcm_apns_json says it.
+            if isSilent, self.notification.kind != .background { override["aps"] = nil }
             var merged = JSONValue.object(payload)
             merged.merge(.object(override))
             payload = merged.object ?? payload
             // With a block it may be something else in the end, and is looked at then.
-            if isSilent, block == nil { try APNsFinishedPayload.checkSilent(payload["aps"]?.object ?? [:]) }
+            if self.notification.kind == .background, block == nil, !self.context.isAccepted {
+                try APNsFinishedPayload.checkSilent(payload["aps"]?.object ?? [:])
+            }
         }
         let headers = self.apnsHeaders(isActivity ? .liveactivity : isSilent ? .background : .alert)
         var apns: JSONObject = ["headers": .object(headers)]

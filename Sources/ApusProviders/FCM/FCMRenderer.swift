@@ -17,7 +17,7 @@ package enum FCMRenderer {
         context: RenderContext,
         validateOnly: Bool = false,
     ) throws(Problem) -> RenderedNotification<RenderedFCMMessage> {
-        try NotificationRules.check(notification)
+        try NotificationRules.check(notification, isAccepted: context.isAccepted)
         try FCMRules.check(notification, target: target)
         let overrides = try Overrides(notification)
         let base = try Self.message(

@@ -43,7 +43,7 @@ extension APNsRenderer {
         storage: APNsChannelStorage,
         context: RenderContext,
     ) throws(Problem) -> RenderedAPNsBroadcast {
-        try NotificationRules.check(notification)
+        try NotificationRules.check(notification, isAccepted: context.isAccepted)
         try APNsRules.check(notification, isBroadcast: true)
         try Self.checkBroadcast(notification, storage)
         let override = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
