@@ -33,17 +33,17 @@ struct ProjectShare: Hashable, Sendable {
 
     /// What each app may send in a minute; none: as many as can be.
     ///
-    /// Where the others leave less than one message for each, Google must have granted more than it says here: then an even part of
-    /// the usual is taken, which `SettingsAdvice` tells.
+    /// Where the others leave less than a tenth of an even part, Google must have granted more than it says here: then that tenth is
+    /// taken, which `SettingsAdvice` tells.
     static func perMinute(_ shares: [ProjectShare]) -> [AppID: Int] {
         var result: [AppID: Int] = [:]
         for (_, members) in Dictionary(grouping: shares, by: \.project) {
             let even = members.filter { $0.rate == .even }
             let left = FCMSettings.projectRatePerMinute - Self.ownPerMinute(members)
-            let part = left >= even.count ? left / max(1, even.count) : FCMSettings.projectRatePerMinute / members.count
+            let part = max(Self.leastPerMinute(of: members.count), left / max(1, even.count))
             for member in members {
                 switch member.rate {
-                case .even: result[member.app] = max(1, part)
+                case .even: result[member.app] = part
                 case .own(let perMinute): result[member.app] = perMinute
                 case .unlimited: break
                 }
@@ -51,6 +51,9 @@ struct ProjectShare: Hashable, Sendable {
         }
         return result
     }
+
+    /// What an app of a project of so many gets at least.
+    static func leastPerMinute(of members: Int) -> Int { max(1, FCMSettings.projectRatePerMinute / (10 * members)) }
 
     /// What those with a rate of their own may send together, not above the greatest number that can be told.
     static func ownPerMinute(_ shares: [ProjectShare]) -> Int {

@@ -28,7 +28,7 @@ enum SettingsAdvice {
     static func advice(on shares: [ProjectShare]) -> [String] {
         Dictionary(grouping: shares, by: \.project).sorted { $0.key < $1.key }.compactMap { project, shares in
             let own = ProjectShare.ownPerMinute(shares)
-            let even = shares.count { $0.rate == .even }
+            let even = shares.count { $0.rate == .even } * ProjectShare.leastPerMinute(of: shares.count)
             let isAbove = own.addingReportingOverflow(even)
             let isOpen = shares.contains { $0.rate == .unlimited }
             guard shares.count > 1,
