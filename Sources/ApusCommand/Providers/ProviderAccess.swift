@@ -57,8 +57,13 @@ package struct ProviderAccess: Sendable {
             throw CommandFailure("\(self.app) does not use Apple's \(environment.name) environment")
         }
         let (credential, identity) = try self.proof(apns, environment, redis)
-        let address =
-            apns.channelsURL.flatMap { WebAddress(https: $0) } ?? APNsChannelHost.address(of: environment)
+        var address = APNsChannelHost.address(of: environment)
+        if let text = apns.channelsURL {
+            guard let given = WebAddress(https: text) else {
+                throw CommandFailure("apps.\(self.app).apns.channels_url is no address: \(text)")
+            }
+            address = given
+        }
         let eventLoop = Self.eventLoop
         let request = try question.request(
             bundleID: apns.topic,

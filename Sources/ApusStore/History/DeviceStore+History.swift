@@ -98,7 +98,7 @@ extension DeviceStore {
 
     /// What a write of a record tells the device's history; nil: nothing.
     func event(of record: DeviceRecord, over current: StoredDevice?, _ stamp: StoreCalls.Stamp) -> HistoryEvent? {
-        guard current?.record != record else { return nil }
+        guard current?.record != record || current?.realm.environment != record.environment else { return nil }
         let kind: HistoryEvent.Kind
         switch stamp {
         case .now, .asOf:
