@@ -77,7 +77,9 @@ extension DryRunReport.Verdict.Word {
             // Source: https://firebase.google.com/docs/cloud-messaging/error-codes
             let isForeign = answers.allSatisfy { $0.outcome == .suspect(.wrongSender) }
             self = isForeign ? .refused(last.reason) : .unknown(last.reason)
-        case .rejected, .deferred, .misconfigured, .lost: self = .refused(last.reason)
+        case .rejected, .misconfigured: self = .refused(last.reason)
+        // That there was no answer, or not now, is no word on the message.
+        case .deferred, .lost: self = .unknown(last.reason)
         }
     }
 }
