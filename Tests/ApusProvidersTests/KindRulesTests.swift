@@ -1,3 +1,4 @@
+import ApusCore
 import ApusMessages
 import ApusProviders
 import Testing
@@ -64,6 +65,24 @@ struct KindRulesTests {
                 #expect(answer == (isForeign ? "contradiction notification.\(name)" : "sent"), "\(name) of \(kind)")
             }
         }
+    }
+
+    @Test("a send that was accepted before is written out as it was, whatever has come to be refused since")
+    func accepted() throws {
+        let old = notification(.background) {
+            $0.threadID = "t"
+            $0.apnsJSON = #"{"aps":{"category":"c"}}"#
+        }
+        let now = UnixMilliseconds(1_800_000_000_000)
+        func written(isAccepted: Bool) throws -> [String] {
+            let context = RenderContext(send: try SendID("s"), publishedAt: now, now: now, isAccepted: isAccepted)
+            return [
+                try APNsRenderer(bundleID: "com.example.app").render(old, context: context).base.body.text,
+                try FCMRenderer.render(old, target: .token, context: context).base.body.text,
+            ]
+        }
+        #expect(refusal { _ = try written(isAccepted: false) } == "contradiction notification.thread_id")
+        #expect(try written(isAccepted: true).allSatisfy { $0.contains(#""content-available":1"#) })
     }
 
     @Test("a Live Activity's languages have a title and a body")

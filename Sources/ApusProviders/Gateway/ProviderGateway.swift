@@ -91,10 +91,9 @@ package final class ProviderGateway {
         case drained
     }
 
+    /// A request that was not sent, because its token is none.
     private struct LocalAnswer {
         let tag: UInt64
-        let outcome: DeliveryOutcome
-        let reason: StaticString
         let startedAt: UInt64
     }
 
@@ -199,7 +198,7 @@ package final class ProviderGateway {
                     self.deny(lane)
                     return false
                 }
-                self.answerLocally(tag, .suspect(.badToken), "a token of this form cannot be sent", now)
+                self.answerLocally(tag, now)
                 return true
             }
         }
@@ -247,9 +246,9 @@ package final class ProviderGateway {
 
     // MARK: Answers
 
-    private func answerLocally(_ tag: UInt64, _ outcome: DeliveryOutcome, _ reason: StaticString, _ now: UInt64) {
+    private func answerLocally(_ tag: UInt64, _ now: UInt64) {
         self.counts.answeredLocally += 1
-        self.localAnswers.append(LocalAnswer(tag: tag, outcome: outcome, reason: reason, startedAt: now))
+        self.localAnswers.append(LocalAnswer(tag: tag, startedAt: now))
         guard !self.isLocalScheduled else { return }
         self.isLocalScheduled = true
         self.eventLoop.assumeIsolated().execute {
@@ -259,8 +258,8 @@ package final class ProviderGateway {
             for answer in answers {
                 self.tell(
                     answer.tag,
-                    answer.outcome,
-                    ProviderAnswer(startedAt: answer.startedAt, reason: "\(answer.reason)"),
+                    .suspect(.badToken),
+                    ProviderAnswer(startedAt: answer.startedAt, reason: "a token of this form cannot be sent"),
                 )
             }
             self.roomMayHaveChanged()

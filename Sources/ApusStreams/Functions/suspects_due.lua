@@ -1,10 +1,11 @@
 -- Suspects who have waited long enough, while the guard has nothing against it: to be deleted, and then settled. While they are too
 -- many among the day's answers, though too few to stop the route, only those who are not to be deleted are among them.
-local WRONG_ENVIRONMENT = '21' -- the reason of those who are moved instead
 -- KEYS: 1 {q}route:<route>
 -- ARGV: 1 how many at most, 2 short window in ms, 3 ms that suspects wait, 4 suspects at least, 5 percent at most,
 --       6 the time in ms ('' this server's)
 -- Returns: {'below', suspects…} · {'quarantined'} · {'tripped'} (as in apus1_suspect)
+local WRONG_ENVIRONMENT = '21' -- the reason of those who are moved instead
+
 redis.register_function{function_name = 'apus1_suspects_due', flags = {'allow-oom'}, callback = function(keys, args)
     local route, rules = keys[1], guard_rules(args, 2)
     local suspects = guard_keys(route)
