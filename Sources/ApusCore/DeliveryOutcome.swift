@@ -1,6 +1,6 @@
-/// What a provider's answer to one request means. An answer is not a failure: only `lost` is one.
+/// The meaning of a provider's answer to one request. An answer is not a failure: only `lost` is one.
 ///
-/// Every provider has one table from its own vocabulary to these words; every switch over them is exhaustive.
+/// Every provider has one table from its own vocabulary to these cases; every switch over them is exhaustive.
 public enum DeliveryOutcome: Hashable, Sendable {
     /// The provider took it. (Taken is not shown: a provider may discard what it accepted.)
     case accepted
@@ -12,27 +12,27 @@ public enum DeliveryOutcome: Hashable, Sendable {
     case rejected(Reason)
     /// Not now.
     case deferred(Deferral)
-    /// We are set up wrongly: pauses `scope`, never touches a token.
+    /// Our configuration is wrong: pauses `scope`, never touches a token.
     case misconfigured(Misconfiguration)
     /// No answer: the outcome is unknown.
     case lost(Loss)
 }
 
-/// How and how long to hold back.
+/// How long, and in what scope, to hold back.
 public struct Deferral: Hashable, Sendable {
-    /// Whose pace is meant.
+    /// What is to be held back.
     public enum Scope: Hashable, Sendable {
         /// This message to this device only.
         case message
         /// Everything to this device.
         case device
-        /// Everything on the route: the rate is too high, or the provider is in trouble.
+        /// Everything on the route: the rate is too high, or the provider fails.
         case route
     }
 
-    /// What class of trouble it is.
+    /// The reason.
     public let reason: Reason
-    /// Whose pace is meant.
+    /// What is to be held back.
     public let scope: Scope
     /// What the provider asked for, in milliseconds; nil when it said nothing.
     public let retryAfterMilliseconds: Int64?
@@ -57,7 +57,7 @@ public struct Deferral: Hashable, Sendable {
     }
 }
 
-/// What of our own set-up is wrong, and what one can still do about it.
+/// The part of our configuration that is wrong, and what can still be done.
 public enum Misconfiguration: Hashable, Sendable {
     /// The short-lived credential (JWT, OAuth token) is stale: renew it once, on a new connection, and send again.
     case staleCredential
@@ -74,8 +74,8 @@ public enum Misconfiguration: Hashable, Sendable {
     /// The project, the route or its rights may be wrong, or this request alone: refuses the message, and pauses the route
     /// when it goes on.
     case unclear
-    /// The provider cannot reach its own partner with our credentials (FCM towards Apple): pause that part only.
-    case partnerCredential
+    /// The provider cannot reach a third party with our credentials: pause that part only.
+    case thirdPartyAuth
 }
 
 /// Why there is no answer.

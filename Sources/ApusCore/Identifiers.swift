@@ -1,4 +1,4 @@
-/// Why a name was refused; says the rule that it breaks.
+/// A name that was refused, with the rule that it breaks.
 public struct IdentifierError: Error, Equatable, CustomStringConvertible {
     /// What kind of name it was to be: "app", "device", "topic".
     public let kind: String
@@ -94,11 +94,11 @@ public struct SendID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { self.text }
 }
 
-/// The name of a topic, in FCM's alphabet: `[a-zA-Z0-9-_.~%]{1,900}`.
+/// The name of a topic: `[a-zA-Z0-9-_.~%]{1,900}`.
 ///
 /// Source: https://firebase.google.com/docs/cloud-messaging/manage-topics
 public struct TopicName: Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// The name, without FCM's "/topics/".
+    /// The name, without a "/topics/" before it.
     public let text: String
 
     /// Checks and wraps; a leading "/topics/" is taken off.
@@ -140,4 +140,19 @@ private func checkedPrintable(
         )
     }
     return text
+}
+
+/// The rights of the holder of an app's API key.
+public enum APIKeyRole: String, CaseIterable, Hashable, Sendable {
+    /// Register and change devices.
+    case register
+    /// Send.
+    case publish
+    /// All of it.
+    case admin
+
+    /// Whether it may register and change devices.
+    public var mayRegister: Bool { self != .publish }
+    /// Whether it may send.
+    public var mayPublish: Bool { self != .register }
 }

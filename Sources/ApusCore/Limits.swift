@@ -8,14 +8,14 @@ public enum Limits {
     public static let userIDBytesMax = 128
     /// Characters of a send's id.
     public static let sendIDBytesMax = 64
-    /// Characters of a topic's name (FCM's own limit).
+    /// Characters of a topic's name.
     public static let topicNameBytesMax = 900
-    /// Characters of a topic's name with "/topics/" before it, as FCM's own clients write it.
+    /// Characters of a topic's name with "/topics/" before it, as some clients write it.
     public static let topicTextBytesMax = topicNameBytesMax + 8
 
     /// Bytes of a packed send command.
     public static let sendCommandBytesMax = 256 * 1_024
-    /// Bytes of a packed outcome batch or receipt: 512 recipients of some 110 bytes, and the providers' words.
+    /// Bytes of a packed outcome batch or receipt: 512 recipients of some 110 bytes, and the providers' texts.
     public static let outcomeBatchBytesMax = 256 * 1_024
     /// Bytes of the original that a dead letter keeps: all of the largest message.
     public static let deadLetterPayloadBytesMax = sendCommandBytesMax
@@ -83,17 +83,17 @@ public enum Limits {
     public static let tagBytesMax = 64
     /// Bytes of a token of any provider.
     public static let tokenBytesMax = 4_096
-    /// Bytes of an APNs token. Apple: opaque, of variable length; update tokens of 80 bytes have been seen.
+    /// Bytes of a token that is kept raw: opaque, of variable length; tokens of 80 bytes have been seen.
     public static let apnsTokenBytesMax = 200
     /// Secondary addresses of one device.
     public static let secondaryAddressesMax = 16
-    /// What badge increments count to: FCM's `notification_count` is an int32.
+    /// What badge increments count to: an int32 at some providers.
     public static let badgeMax: UInt32 = 2_147_483_647
     /// Bytes of a Web Push device's public key: an uncompressed P-256 point (RFC 8291 §3.1).
     public static let webpushP256DHBytes = 65
     /// Bytes of a Web Push device's authentication secret (RFC 8291 §3.2).
     public static let webpushAuthBytes = 16
-    /// Bytes of a provider's own words kept in an outcome.
+    /// Bytes of a provider's own text kept in an outcome.
     public static let providerTextBytesMax = 200
 
     /// Different counts in one outcome batch or receipt: provider, outcome and reason.

@@ -1,4 +1,4 @@
-/// Where a recipient of a send stands. At every moment planned = the sum over all of these.
+/// The state of one recipient of a send. At every moment the planned recipients are the sum over all of these.
 public enum Outcome: UInt8, CaseIterable, Sendable, Hashable {
     /// Nothing final is known yet.
     case open = 1
@@ -10,7 +10,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, Hashable {
     case rejected = 4
     /// Retries are used up, or the credentials are wrong.
     case failed = 5
-    /// Its time passed before it could be delivered.
+    /// It expired before it could be delivered.
     case expired = 6
     /// The publisher or an operator stopped it.
     case cancelled = 7
@@ -35,8 +35,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, Hashable {
     public static let final: [Outcome] = Self.allCases.filter { $0 != .open }
 }
 
-/// Why, in few words: the closed set that metrics and ledgers use. The provider's own word travels beside it: Apple's of
-/// https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns, Google's of
+/// The reason of an outcome: the closed set that metrics and ledgers use. The provider's own word travels beside it, as of
+/// https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns and
 /// https://firebase.google.com/docs/cloud-messaging/error-codes.
 public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     /// Nothing to explain.
@@ -56,13 +56,13 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     case credentials = 7
     /// Too many requests: `TooManyRequests`; `QUOTA_EXCEEDED`.
     case rateLimited = 8
-    /// The provider's own trouble: `InternalServerError`, `ServiceUnavailable`, `Shutdown`; `INTERNAL`, `UNAVAILABLE`.
+    /// The provider failed: `InternalServerError`, `ServiceUnavailable`, `Shutdown`; `INTERNAL`, `UNAVAILABLE`.
     case providerUnavailable = 9
     /// No answer in time.
     case timeout = 10
     /// The connection ended before the answer.
     case connection = 11
-    /// The message's time ran out.
+    /// The message expired.
     case ttl = 12
     /// Stopped on purpose.
     case cancelled = 13
@@ -78,9 +78,9 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     case deviceGone = 18
     /// Anything else.
     case other = 19
-    /// Perhaps sent, perhaps not: whoever sent it ended before the answer came, and it may not be sent twice.
+    /// Perhaps sent, perhaps not: its sender ended before the answer came, and it must not be sent twice.
     case unknown = 20
-    /// Apple calls the token bad in the environment that the app named, and takes it in the other.
+    /// The provider calls the token bad in the environment that the app named, and takes it in the other.
     case wrongEnvironment = 21
 
     /// The name in ledgers, metrics and receipts.

@@ -1,16 +1,16 @@
-/// When to try again, if at all: exponential back-off with full jitter, bounded by attempts and by the message's expiry.
+/// Decides when to retry: exponential backoff with full jitter, bounded by attempts and by the message's expiry.
 ///
-/// Pure: the time and the random number come in. The provider's own wish (`Retry-After`) is a floor, never shortened.
+/// Pure: the time and the random number come in. The provider's `Retry-After` is a floor, never shortened.
 public struct RetryPolicy: Hashable, Sendable {
     /// The wait that the first retry is drawn from.
     public var baseMilliseconds: Int64
-    /// No retry comes sooner, whatever the draw. Google: at least ten seconds.
+    /// No retry comes sooner, whatever the draw.
     public var floorMilliseconds: Int64
     /// The wait never grows beyond this, unless the provider asks for more.
     public var capMilliseconds: Int64
     /// Tries in all, the first one counted.
     public var attemptsMax: UInt32
-    /// A provider's wish beyond this counts as "too late".
+    /// A `Retry-After` beyond this gives up.
     public var retryAfterMillisecondsMax: Int64
 
     /// A policy. `baseMilliseconds` must be positive and not above `capMilliseconds`.
@@ -30,7 +30,7 @@ public struct RetryPolicy: Hashable, Sendable {
         self.retryAfterMillisecondsMax = retryAfterMillisecondsMax
     }
 
-    /// What to do after a try that did not end it.
+    /// The decision after an attempt that failed.
     public enum Decision: Hashable, Sendable {
         /// Try again, not before then.
         case retry(notBefore: UnixMilliseconds)
@@ -40,7 +40,7 @@ public struct RetryPolicy: Hashable, Sendable {
         case expire
     }
 
-    /// Decides.
+    /// Decides whether and when to try again.
     ///
     /// - Parameters:
     ///   - attempt: how many tries there were, from 1.
@@ -63,7 +63,7 @@ public struct RetryPolicy: Hashable, Sendable {
         var wait = max(self.floorMilliseconds, Int64(Double(ceiling) * draw))
         if let asked = retryAfterMilliseconds {
             guard asked <= self.retryAfterMillisecondsMax else { return .giveUp }
-            // The whole fleet was told the same moment: up to a fifth more spreads it out.
+            // All dispatchers got the same answer: up to a fifth more spreads them out.
             wait = max(wait, asked + Int64(Double(max(asked, 0)) * 0.2 * draw))
         }
         let next = now.advanced(byMilliseconds: wait)

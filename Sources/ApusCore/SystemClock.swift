@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The system's time of day. Only drivers and programs make one; what decides gets the time as an argument.
+/// The system's time of day. Only drivers and programs make one.
 public struct SystemClock: WallClock {
     /// The clock.
     public init() {}

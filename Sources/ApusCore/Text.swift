@@ -1,4 +1,4 @@
-/// Hexadecimal, as APNs paths and digests use it.
+/// Hexadecimal, as tokens in paths and digests use it.
 public enum Hexadecimal {
     private static let digits: [UInt8] = Array("0123456789abcdef".utf8)
 

@@ -1,7 +1,7 @@
 /// A point in time: milliseconds since 1970-01-01 UTC.
 ///
-/// What Redis' `TIME`, providers' timestamps and messages agree on. Never taken from a clock by the code that decides:
-/// it comes in as an argument.
+/// The unit of Redis' `TIME`, of providers' timestamps and of messages. Code that decides never reads a clock: the time comes in as an
+/// argument.
 public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The number.
     public let value: Int64
@@ -43,7 +43,7 @@ public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConv
     public static func < (one: UnixMilliseconds, other: UnixMilliseconds) -> Bool { one.value < other.value }
 }
 
-/// Where drivers take the time of day from; tests and simulations bring their own.
+/// A source of the time of day for drivers; tests and simulations bring their own.
 public protocol WallClock: Sendable {
     /// Nanoseconds since 1970-01-01 UTC.
     func nanosecondsSince1970() -> Int64
@@ -52,4 +52,23 @@ public protocol WallClock: Sendable {
 extension WallClock {
     /// The time in milliseconds.
     public func now() -> UnixMilliseconds { UnixMilliseconds(self.nanosecondsSince1970() / 1_000_000) }
+}
+
+/// Returns the result of some work, or nil when it takes too long; the work is then cancelled, but not waited for.
+package func firstWithin<Result: Sendable>(
+    _ limit: Duration,
+    _ work: @escaping @Sendable () async -> Result,
+) async -> Result? {
+    let (stream, continuation) = AsyncStream<Result?>.makeStream(bufferingPolicy: .bufferingOldest(1))
+    let working = Task { continuation.yield(await work()) }
+    let waiting = Task {
+        try? await Task.sleep(for: limit)
+        continuation.yield(nil)
+    }
+    defer {
+        working.cancel()
+        waiting.cancel()
+    }
+    for await result in stream { return result }
+    return nil
 }

@@ -25,7 +25,7 @@ public struct SpanID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { hexadecimal(self.value) }
 }
 
-/// Where in a trace something happens, as messages carry it in the field `traceparent`.
+/// A position in a trace, as messages carry it in the field `traceparent`.
 ///
 /// Source: W3C Trace Context, https://www.w3.org/TR/trace-context/#traceparent-header
 public struct TraceContext: Hashable, Sendable {
@@ -33,15 +33,15 @@ public struct TraceContext: Hashable, Sendable {
     public let trace: TraceID
     /// The step that the message comes from.
     public let span: SpanID
-    /// Bit 0: somebody records the trace.
+    /// Bit 0: the trace is sampled.
     public let flags: UInt8
 
-    /// Whether somebody records the trace.
+    /// Whether the trace is sampled, so that its spans are recorded.
     public var isSampled: Bool { self.flags & 1 == 1 }
 
     /// Reads `00-<32 digits>-<16 digits>-<2 digits>`, digits in lower case; of a later version the first four fields.
     ///
-    /// nil: not of this form, an id is zero, or the version is ff: whoever reads it starts without a trace.
+    /// nil when it is not of this form, an id is zero, or the version is ff.
     public init?(traceparent text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count >= Self.bytes, bytes[2] == 0x2d, bytes[35] == 0x2d, bytes[52] == 0x2d,
@@ -68,7 +68,7 @@ public struct TraceContext: Hashable, Sendable {
         return "00-\(self.trace)-\(self.span)-\(flags)"
     }
 
-    /// The span of a step that follows. It is drawn from what it follows and what it is about, not at random: a step that is
+    /// Makes the span of a following step. Its id is computed from the step before and its subject, not at random: a step that is
     /// repeated after a crash is the same span, and its messages are the same bytes.
     public func child(_ step: String, of subject: String) -> TraceContext {
         // FNV-1a, and SplitMix64's last mix over it.

@@ -1,4 +1,4 @@
-/// An `http` or `https` address taken apart: where to connect and what to ask for. Pure.
+/// An `http` or `https` address in its parts. Pure.
 ///
 /// Without user, password and fragment (RFC 9110 §4.2.4 deprecates the first two, and a fragment is never sent).
 package struct WebAddress: Hashable, Sendable {
@@ -20,7 +20,7 @@ package struct WebAddress: Hashable, Sendable {
     /// Bytes of an address.
     package static let bytesMax = 2_048
 
-    /// Takes it apart; nil for anything else.
+    /// Parses an address; nil for anything else.
     package init?(_ text: String) {
         guard text.utf8.count <= Self.bytesMax,
             text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x40 && $0 != 0x23 }),
@@ -44,7 +44,7 @@ package struct WebAddress: Hashable, Sendable {
         )
     }
 
-    /// Takes an `https` address apart; nil for anything else.
+    /// Parses an `https` address; nil for anything else.
     package init?(https text: String) {
         self.init(text)
         guard self.isSecure else { return nil }

@@ -28,7 +28,7 @@ struct EventHandler: Sendable {
             let detail = "delivered \(entry.deliveries) times without being counted"
             return try await self.bury(entry, problem: Problem(code: "poison", detail: detail))
         }
-        let result = try await self.streams.count(event, entry: entry, by: self.consumer, tag: self.keys.tag)
+        let result = try await self.streams.events.count(event, entry: entry, by: self.consumer, tag: self.keys.tag)
         let effect: EventEffect
         switch result {
         case .counted: effect = .counted
@@ -42,7 +42,13 @@ struct EventHandler: Sendable {
     private func bury(_ entry: StreamEntry, problem: Problem) async throws {
         let letter = DeadLetter(unusable: entry, problem, at: self.clock.now())
         self.logger.error("buried a client event", metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"])
-        _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: letter,
+            receipt: nil
+        )
     }
 }
 

@@ -40,7 +40,8 @@ package struct Feedback: Service {
             vanished: self.context.metrics.entriesVanished,
             groupsLost: self.context.metrics.groupsLost,
         )
-        let census = StreamCensus(
+        self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        let census = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
             metrics: self.context.commonMetrics.streams,
@@ -50,7 +51,7 @@ package struct Feedback: Service {
         )
         self.context.registry.addCollector { await census.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
-        let gate = QuarantineGate()
+        let gate = PoisonGate()
         let history = HistoryWriter(
             store: installation.store,
             rules: settings.own.history,

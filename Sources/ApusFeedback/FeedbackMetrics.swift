@@ -48,7 +48,7 @@ package enum RemovalCause: Int, ClosedMetricLabel, Hashable {
 }
 
 /// Why nothing was done about a provider's word.
-package enum IgnoranceCause: Int, ClosedMetricLabel, Hashable {
+package enum IgnoredReason: Int, ClosedMetricLabel, Hashable {
     /// The device registered again since.
     case newerRegistration
     /// Its token is another one by now.
@@ -103,124 +103,75 @@ package enum WebhookEffect: Int, ClosedMetricLabel, Hashable {
 
 /// The metrics of feedback.
 package struct FeedbackMetrics: MetricSet {
-    /// Batches of outcomes that were applied.
-    package let batches: Counter
-    /// Outcomes by provider.
-    package let outcomes: CounterBy2<Provider, Outcome>
-    /// Devices removed for a provider's word about their tokens.
-    package let removed: CounterBy2<Provider, RemovalCause>
-    /// Words that led to nothing.
-    package let ignored: CounterBy2<Provider, IgnoranceCause>
-    /// Devices kept, whose records were changed.
-    package let marked: CounterBy2<Provider, DeviceMark>
-    /// Routes that the mass-failure guard stopped.
-    package let guardTrips: CounterBy<Provider>
-    /// Routes in quarantine, as Redis has it: the same for every replica.
-    package let quarantinedRoutes: GaugeBy<Provider>
-    /// Routes stopped, in part or whole, because the provider calls our set-up wrong, as Redis has it: the same for every replica.
-    package let faultyRoutes: GaugeBy<Provider>
-    /// Suspects who wait to be deleted, as Redis has it: the same for every replica.
-    package let suspects: GaugeBy<Provider>
-    /// Suspects in quarantine, as Redis has it: the same for every replica.
-    package let quarantinedSuspects: GaugeBy<Provider>
-    /// The provider's answer to the device's removal.
-    package let applyDelay: Histogram
-    /// Receipts written.
-    package let receipts: CounterBy<ReceiptLabel>
-    /// What became of receipts at the webhook.
-    package let webhookReceipts: CounterBy<WebhookEffect>
-    /// What apps reported of notifications.
-    package let events: CounterBy2<EventKindLabel, EventEffect>
-    /// Sends under way that were ended because nothing was left of them.
-    package let sendsLost: Counter
-    /// Streams or groups that vanished and were made again.
-    package let groupsLost: Counter
-    /// Entries that vanished before they were acknowledged.
-    package let entriesVanished: Counter
+    package let batches = Counter("apus_feedback_batches_total", "Batches of outcomes that were applied.")
+    package let outcomes = CounterBy2<Provider, Outcome>(
+        "apus_feedback_outcomes_total",
+        "Recipients that ended, as ledgers count them.",
+        by: .all,
+        .only(Outcome.final)
+    )
+    package let removed = CounterBy2<Provider, RemovalCause>(
+        "apus_feedback_removed_total",
+        "Devices removed because of what a provider said about their tokens."
+    )
+    package let ignored = CounterBy2<Provider, IgnoredReason>(
+        "apus_feedback_ignored_total",
+        "What providers said about tokens and nothing was done about, by why."
+    )
+    package let marked = CounterBy2<Provider, DeviceMark>(
+        "apus_feedback_marked_total",
+        "Devices kept and changed because of what a provider said about their tokens."
+    )
+    package let guardTrips = CounterBy<Provider>(
+        "apus_feedback_guard_trips_total",
+        "Times that a route was stopped because too many of its tokens were called bad."
+    )
+    package let quarantinedRoutes = GaugeBy<Provider>(
+        "apus_feedback_quarantined_routes",
+        "Routes in quarantine: `apus quarantine list`. The same number on every replica."
+    )
+    package let faultyRoutes = GaugeBy<Provider>(
+        "apus_feedback_faulty_routes",
+        "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` says in which word. "
+            + "The same number on every replica."
+    )
+    package let suspects = GaugeBy<Provider>(
+        "apus_feedback_suspect_tokens",
+        "Tokens that a provider called bad, and that wait to be deleted. The same number on every replica."
+    )
+    package let quarantinedSuspects = GaugeBy<Provider>(
+        "apus_feedback_quarantined_tokens",
+        "Tokens that a provider called bad, and that are kept until an operator decides. The same number on every replica."
+    )
+    package let applyDelay = Histogram(
+        "apus_feedback_apply_delay_seconds",
+        "Time from a provider's answer to its effect on the device store.",
+        buckets: .queueWait
+    )
+    package let receipts = CounterBy<ReceiptLabel>("apus_feedback_receipts_total", "Receipts written for publishers.")
+    package let webhookReceipts = CounterBy<WebhookEffect>(
+        "apus_feedback_webhook_receipts_total",
+        "Receipts posted to the webhook, by what became of them."
+    )
+    package let events = CounterBy2<EventKindLabel, EventEffect>(
+        "apus_feedback_events_total",
+        "What apps reported of notifications, by what became of it."
+    )
+    package let sendsLost = Counter(
+        "apus_feedback_lost_sends_total",
+        "Sends under way that were ended because nothing was left of them."
+    )
+    package let groupsLost = Counter(
+        "apus_feedback_groups_lost_total",
+        "Streams or consumer groups that vanished and were made again."
+    )
+    package let entriesVanished = Counter(
+        "apus_feedback_entries_vanished_total",
+        "Stream entries that vanished before they were acknowledged."
+    )
 
-    /// Declares them.
-    package init(_ catalogue: inout MetricCatalogue) {
-        self.batches = catalogue.counter("apus_feedback_batches_total", "Batches of outcomes that were applied.")
-        self.outcomes = catalogue.counter(
-            "apus_feedback_outcomes_total",
-            "Recipients that ended, as ledgers count them.",
-            by: .all,
-            .only(Outcome.final),
-        )
-        self.removed = catalogue.counter(
-            "apus_feedback_removed_total",
-            "Devices removed because of what a provider said about their tokens.",
-            by: .all,
-            .all,
-        )
-        self.ignored = catalogue.counter(
-            "apus_feedback_ignored_total",
-            "What providers said about tokens and nothing was done about, by why.",
-            by: .all,
-            .all,
-        )
-        self.marked = catalogue.counter(
-            "apus_feedback_marked_total",
-            "Devices kept and changed because of what a provider said about their tokens.",
-            by: .all,
-            .all,
-        )
-        self.guardTrips = catalogue.counter(
-            "apus_feedback_guard_trips_total",
-            "Times that a route was stopped because too many of its tokens were called bad.",
-            by: .all,
-        )
-        self.quarantinedRoutes = catalogue.gauge(
-            "apus_feedback_quarantined_routes",
-            "Routes in quarantine: `apus quarantine list`. The same number on every replica.",
-            by: .all,
-        )
-        self.faultyRoutes = catalogue.gauge(
-            "apus_feedback_faulty_routes",
-            "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` says in which word. "
-                + "The same number on every replica.",
-            by: .all,
-        )
-        self.suspects = catalogue.gauge(
-            "apus_feedback_suspect_tokens",
-            "Tokens that a provider called bad, and that wait to be deleted. The same number on every replica.",
-            by: .all,
-        )
-        self.quarantinedSuspects = catalogue.gauge(
-            "apus_feedback_quarantined_tokens",
-            "Tokens that a provider called bad, and that are kept until an operator decides. The same number on every replica.",
-            by: .all,
-        )
-        self.applyDelay = catalogue.histogram(
-            "apus_feedback_apply_delay_seconds",
-            "Time from a provider's answer to its effect on the device store.",
-            buckets: .queueWait,
-        )
-        self.receipts = catalogue.counter("apus_feedback_receipts_total", "Receipts written for publishers.", by: .all)
-        self.webhookReceipts = catalogue.counter(
-            "apus_feedback_webhook_receipts_total",
-            "Receipts posted to the webhook, by what became of them.",
-            by: .all,
-        )
-        self.events = catalogue.counter(
-            "apus_feedback_events_total",
-            "What apps reported of notifications, by what became of it.",
-            by: .all,
-            .all,
-        )
-        self.sendsLost = catalogue.counter(
-            "apus_feedback_lost_sends_total",
-            "Sends under way that were ended because nothing was left of them.",
-        )
-        self.groupsLost = catalogue.counter(
-            "apus_feedback_groups_lost_total",
-            "Streams or consumer groups that vanished and were made again.",
-        )
-        self.entriesVanished = catalogue.counter(
-            "apus_feedback_entries_vanished_total",
-            "Stream entries that vanished before they were acknowledged.",
-        )
-    }
+    /// Declares all of them.
+    package init() {}
 
     /// Where that effect of a provider's word is counted.
     func verdict(_ provider: Provider, _ effect: VerdictEffect) -> Counter {

@@ -25,7 +25,7 @@ package struct FeedbackSettings: ServiceSettings {
     package static let standardGuardRules = GuardRules(
         windowMilliseconds: 60_000,
         delayMilliseconds: 600_000,
-        suspectsMin: 20,
+        tokensMin: 20,
         percentMax: 10,
     )
 
@@ -78,7 +78,7 @@ package struct FeedbackSettings: ServiceSettings {
         self.guardRules = GuardRules(
             windowMilliseconds: Int64(window / .milliseconds(1)),
             delayMilliseconds: Int64(delay / .milliseconds(1)),
-            suspectsMin: reader.integer("feedback.suspects_min", default: standard.suspectsMin, in: 1...1_000_000),
+            tokensMin: reader.integer("feedback.suspects_min", default: standard.tokensMin, in: 1...1_000_000),
             percentMax: reader.integer("feedback.suspect_percent", default: standard.percentMax, in: 0...100),
         )
         let keepsHistory = reader.boolean("feedback.history", default: true)

@@ -39,7 +39,7 @@ struct HistoryWriter: Sendable {
 
     /// Tells that a device is under suspicion, or what that led to.
     func note(
-        _ suspect: Suspect,
+        _ suspect: QuarantinedToken,
         _ result: VerdictResult,
         _ kind: HistoryEvent.Kind,
         on route: Route,

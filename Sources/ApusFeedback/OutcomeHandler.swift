@@ -77,7 +77,7 @@ struct OutcomeHandler: Sendable {
     // MARK: Ledger and receipts
 
     private func applyToLedger(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
-        let application = try await self.streams.apply(
+        let application = try await self.streams.outcomes.apply(
             batch,
             entry: entry,
             by: self.consumer,
@@ -109,9 +109,9 @@ struct OutcomeHandler: Sendable {
                 "send complete",
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
             )
-            _ = try await self.streams.done(
-                stream: entry.stream,
-                entries: [entry.id],
+            _ = try await self.streams.entries.acknowledge(
+                [entry.id],
+                of: entry.stream,
                 by: self.consumer,
                 tag: self.keys.tag
             )
@@ -179,16 +179,16 @@ struct OutcomeHandler: Sendable {
         if batch.receiptLevel != .none, batch.replyTo.isEmpty {
             receipt.carry(batch)
             guard
-                try await self.streams.write(receipt, ending: entry, by: self.consumer, tag: self.keys.tag)
+                try await self.streams.outcomes.write(receipt, ending: entry, by: self.consumer, tag: self.keys.tag)
             else { return }
             self.shared.add(to: self.metrics.receipts[.final])
             return self.count(batch)
         }
         try await self.write(receipt, batch)
         guard
-            try await self.streams.done(
-                stream: entry.stream,
-                entries: [entry.id],
+            try await self.streams.entries.acknowledge(
+                [entry.id],
+                of: entry.stream,
                 by: self.consumer,
                 tag: self.keys.tag,
             ) == 1
@@ -201,7 +201,7 @@ struct OutcomeHandler: Sendable {
         var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
         receipt.recipients = batch.recipients
         receipt.carry(batch)
-        try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        try await self.streams.outcomes.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
         self.shared.add(to: self.metrics.receipts[.recipients])
     }
 
@@ -209,7 +209,7 @@ struct OutcomeHandler: Sendable {
         guard batch.receiptLevel != .none else { return }
         var receipt = receipt
         receipt.carry(batch)
-        try await self.streams.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        try await self.streams.outcomes.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
 
@@ -228,7 +228,13 @@ struct OutcomeHandler: Sendable {
             "buried a batch of outcomes",
             metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]
         )
-        _ = try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: letter,
+            receipt: nil
+        )
     }
 }
 

@@ -33,7 +33,7 @@ struct SendSweeper: Sendable {
                 for shard in 0..<self.streams.keyspace.queueShards {
                     let tag = self.streams.keys(shard: shard).tag
                     let milliseconds = Int64(self.interval / .milliseconds(1))
-                    guard try await self.streams.beginSweep(tag: tag, withinMilliseconds: milliseconds) else {
+                    guard try await self.streams.lostSends.beginSweep(tag: tag, withinMilliseconds: milliseconds) else {
                         continue
                     }
                     try await self.sweep(tag)
@@ -50,10 +50,10 @@ struct SendSweeper: Sendable {
     /// - Returns: how many were ended.
     @discardableResult
     func sweep(_ tag: HashTag) async throws -> Int {
-        let routes = try await self.streams.routes()
+        let routes = try await self.streams.routes.all()
         var (cursor, count) = ("0", 0)
         repeat {
-            let page = try await self.streams.openSends(tag: tag, cursor: cursor)
+            let page = try await self.streams.lostSends.openSends(tag: tag, cursor: cursor)
             cursor = page.cursor
             for send in page.sends {
                 do {
@@ -77,7 +77,7 @@ struct SendSweeper: Sendable {
         _ tag: HashTag,
         _ routes: [(number: RouteNumber, name: String)],
     ) async throws -> Bool {
-        let sweeping = try await self.streams.sweep(
+        let sweeping = try await self.streams.lostSends.close(
             send,
             tag: tag,
             silenceMilliseconds: self.silenceMilliseconds,

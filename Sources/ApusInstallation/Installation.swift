@@ -19,8 +19,8 @@ public struct Installation: Sendable {
     /// The server-side functions of this version: what `initialize` loads and every service asks for.
     public static func library() throws(RedisError) -> FunctionLibrary {
         try FunctionLibrary(
-            name: "apus1",
-            version: FunctionLibrary.Version(major: 1, minor: 14),
+            name: "apus2",
+            version: FunctionLibrary.Version(major: 2, minor: 0),
             sources: StoreFunctions.sources + StreamFunctions.sources,
         )
     }

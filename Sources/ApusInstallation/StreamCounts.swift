@@ -1,14 +1,18 @@
 package import ApusMessages
 package import ApusMetrics
+package import ApusRedis
 internal import ApusStreams
+internal import Synchronization
 
 /// Counts what a service's consumers do with its streams.
-package struct StreamCounts: StreamObserver {
+package final class StreamCounts: StreamObserver {
     private let metrics: StreamMetrics
     private let shared: SharedMetrics
     private let vanished: Counter
     private let groupsLost: Counter
     private let replay: (repeated: Counter, dropped: Counter)?
+    /// By shard, how many streams are not read although there is room for what they hold.
+    private let unanswered = Mutex<[HashTag: Int]>([:])
 
     /// Counts in those cells.
     ///
@@ -61,6 +65,20 @@ package struct StreamCounts: StreamObserver {
 
     /// Counts it.
     package func groupLost() { self.shared.add(to: self.groupsLost) }
+
+    /// Keeps how many there are; see ``unansweredReads``.
+    package func readsUnanswered(_ streams: Int, shard: HashTag) {
+        self.unanswered.withLock { $0[shard] = streams == 0 ? nil : streams }
+    }
+
+    /// How many streams are not read although there is room for what they hold, in words; nil: none.
+    package var unansweredReads: String? {
+        let unanswered = self.unanswered.withLock { $0 }
+        let streams = unanswered.values.reduce(0, +)
+        guard streams > 0 else { return nil }
+        let seconds = StreamLimits.readSilenceMax.components.seconds
+        return "\(streams) streams of \(unanswered.count) shards were not read for \(seconds) s or longer"
+    }
 
     /// Counts them.
     package func callsReplayed(_ count: Int) {

@@ -23,7 +23,7 @@ public struct DeviceRecord: Hashable, Sendable {
     public struct SecondaryAddress: Hashable, Sendable {
         /// What it addresses.
         public var kind: TokenKind
-        /// Raw bytes for APNs.
+        /// Raw bytes.
         public var token: [UInt8]
         /// Which Live Activity.
         public var activityID: String = ""
@@ -33,7 +33,7 @@ public struct DeviceRecord: Hashable, Sendable {
         public var isSuspect = false
         /// When the app registered it: what a provider knew of its token before that no longer counts. 0: not known.
         public var registeredAt = UnixMilliseconds(0)
-        /// Whether Apple takes it in the other environment than the device's own.
+        /// Whether the provider takes it in the other environment than the device's own.
         public var isOfOtherEnvironment = false
 
         /// An address.
@@ -57,9 +57,9 @@ public struct DeviceRecord: Hashable, Sendable {
         }
     }
 
-    /// APNs: raw bytes; else text.
+    /// As the store keeps it: raw bytes or text.
     public var token: [UInt8]
-    /// Which of Apple's worlds.
+    /// Which of the provider's worlds.
     public var environment: ProviderEnvironment = .production
     /// What the token addresses.
     public var tokenKind: TokenKind = .device
@@ -79,7 +79,7 @@ public struct DeviceRecord: Hashable, Sendable {
     public var webpushAuth: [UInt8] = []
     /// Not sent to, for now.
     public var suspicion: Suspicion?
-    /// Whether its environment is the one in which Apple took the token, whatever the app named.
+    /// Whether its environment is the one in which the provider took the token, whatever the app named.
     public var isEnvironmentLearned = false
     /// Further tokens.
     public var secondary: [SecondaryAddress] = []

@@ -20,7 +20,7 @@ package struct DeviceRecordView: Sendable {
         package internal(set) var isSuspect = false
         /// When the app registered it; 0: not known.
         package internal(set) var registeredAt = UnixMilliseconds(0)
-        /// Whether Apple takes it in the other environment than the device's own.
+        /// Whether the provider takes it in the other environment than the device's own.
         package internal(set) var isOfOtherEnvironment = false
     }
 
@@ -32,9 +32,9 @@ package struct DeviceRecordView: Sendable {
 
     /// Where the whole record is.
     package var record: Range<Int> { self.start..<(self.start + Int(self.count)) }
-    /// Where the token is: raw for APNs, text for the others. Never empty.
+    /// Where the token is: raw bytes or text. Never empty.
     package var token: Range<Int> { self.range(self.tokenPlace) }
-    /// Which of Apple's worlds.
+    /// Which of the provider's worlds.
     package internal(set) var environment: ProviderEnvironment = .production
     /// What the token addresses.
     package internal(set) var tokenKind: TokenKind = .device

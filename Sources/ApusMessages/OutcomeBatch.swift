@@ -67,7 +67,7 @@ public struct RecipientOutcome: Hashable, Sendable {
     public var reason: Reason
     /// The provider's word.
     public var providerReason: String = ""
-    /// apns-id (in Apple's sandbox with a slash and apns-unique-id behind it), FCM's message name.
+    /// The provider's own id or name of the notification.
     public var providerID: String = ""
     /// When.
     public var at: UnixMilliseconds

@@ -6,9 +6,9 @@ public struct DeviceRegistration: Hashable, Sendable {
     public var device: String
     /// Who delivers.
     public var provider: Provider
-    /// APNs: hexadecimal.
+    /// As the app sends it: hexadecimal digits or text.
     public var token: String
-    /// Which of Apple's worlds.
+    /// Which of the provider's worlds.
     public var environment: ProviderEnvironment = .production
     /// What the token addresses.
     public var tokenKind: TokenKind = .device

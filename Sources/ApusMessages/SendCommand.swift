@@ -4,9 +4,9 @@ public import ApusCore
 public struct Address: Hashable, Sendable {
     /// Who delivers.
     public var provider: Provider
-    /// APNs: hexadecimal; FCM: as given by the SDK; Web Push: the endpoint URL.
+    /// As the provider's SDK gives it: hexadecimal digits, text, or the endpoint's URL.
     public var token: String
-    /// Which of Apple's worlds.
+    /// Which of the provider's worlds.
     public var environment: ProviderEnvironment = .production
     /// What the token addresses.
     public var kind: TokenKind = .device
@@ -34,17 +34,17 @@ public enum Target: Hashable, Sendable {
     case users([String])
     /// Subscribers of a topic.
     case topic(String)
-    /// A condition over topics in FCM's grammar: `'a' in topics && !('b' in topics)`. Apus holds the audience.
+    /// A condition over topics: `'a' in topics && !('b' in topics)`. Apus holds the audience.
     case condition(String)
     /// Condition grammar plus attributes.
     case expression(String)
     /// Every device of the app, or of these providers.
     case everyone([Provider])
-    /// FCM holds the audience of a topic (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
+    /// The provider holds the audience of a topic (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
     case fcmTopic(String)
-    /// FCM holds the audience; at most five topics (https://firebase.google.com/docs/cloud-messaging/send-message).
+    /// The provider holds the audience; at most five topics (https://firebase.google.com/docs/cloud-messaging/send-message).
     case fcmCondition(String)
-    /// Apple holds the audience: a broadcast channel of Live Activities, and whether it was made to keep its latest message
+    /// The provider holds the audience: a broadcast channel of Live Activities, and whether it was made to keep its latest message
     /// (https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns).
     case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)
 }

@@ -40,7 +40,7 @@ public struct SendReceipt: Hashable, Sendable {
     public struct Rendering: Hashable, Sendable {
         /// Who would deliver.
         public var provider: Provider
-        /// Which of Apple's worlds.
+        /// Which of the provider's worlds.
         public var environment: ProviderEnvironment
         /// The variant's; empty: the notification's own words.
         public var locale: String

@@ -93,8 +93,8 @@ public struct WorkUnit: Hashable, Sendable {
     public var epoch: UInt32 = 0
     /// The environment in which the store has these devices, where it is not the route's; nil: it is.
     public var homeEnvironment: ProviderEnvironment?
-    /// Whether all of them were refused because the provider's own partner (Apple, for FCM) does not take our credential there.
-    public var waitsForPartner = false
+    /// Whether all of them were refused because a third party behind the provider does not take our credential.
+    public var waitsForThirdPartyAuth = false
 
     /// A unit.
     public init(send: String, route: RouteNumber, recipients: Recipients) {

@@ -1,4 +1,4 @@
-/// What `apus_build_info` tells.
+/// The labels of `apus_build_info`.
 public struct BuildInformation: Sendable, Hashable {
     /// The service: `apus-dispatcher`.
     public var service: String
@@ -20,41 +20,52 @@ public struct BuildInformation: Sendable, Hashable {
 
 /// The families that every service has.
 public struct CommonMetrics: Sendable {
-    /// 1 while `/readyz` says yes.
-    public let ready: Gauge
-    /// 1 from the wish to stop on.
-    public let draining: Gauge
-    /// 0 after a failed reload.
-    public let configurationReloadSuccessful: Gauge
-    /// When the configuration was last taken over, in milliseconds.
-    public let configurationReloadSuccess: Gauge
-    /// Log lines by level.
-    public let logMessages: CounterBy<LogLevelLabel>
-    /// Log lines that were not written: the writer could not keep up, or one place of the code said too much.
-    public let logMessagesDropped: CounterBy<LogLevelLabel>
-    /// Spans of traces, by what became of them.
-    public let spans: CounterBy<SpanOutcomeLabel>
-    /// How late a 100 ms timer fired, in nanoseconds.
-    public let eventLoopLag: Histogram
-    /// Processor time of each event loop's thread, in nanoseconds.
-    public let eventLoopBusy: CounterBy<LabelSlot>
+    package let ready = Gauge("apus_ready", "Whether the service says that it is ready.")
+    package let draining = Gauge("apus_draining", "Whether the service is on its way to stop.")
+    package let configurationReloadSuccessful = Gauge(
+        "apus_config_last_reload_successful",
+        "Whether the configuration was valid when it was last read."
+    )
+    /// In milliseconds.
+    package let configurationReloadSuccess = Gauge(
+        "apus_config_last_reload_success_timestamp_seconds",
+        "When a valid configuration was last read.",
+        scale: .thousandths,
+        startsAbsent: true
+    )
+    package let logMessages = CounterBy<LogLevelLabel>(
+        "apus_log_messages_total",
+        "Log lines by level, the dropped ones included."
+    )
+    package let logMessagesDropped = CounterBy<LogLevelLabel>(
+        "apus_log_messages_dropped_total",
+        "Log lines that were not written: the output could not keep up, or one place of the code said too much."
+    )
+    package let spans = CounterBy<SpanOutcomeLabel>(
+        "apus_trace_spans_total",
+        "Spans of recorded traces, by what became of them; none without a collector in the configuration."
+    )
+    /// In nanoseconds.
+    package let eventLoopLag = Histogram(
+        "apus_event_loop_lag_seconds",
+        "How late a timer of 100 ms fires on an event loop.",
+        buckets: .short
+    )
+    /// In nanoseconds.
+    package let eventLoopBusy: CounterBy<LabelSlot>
     /// The event loops: slots of `eventLoopBusy`.
-    public let eventLoops: ConfiguredLabel
-    /// Redis.
-    public let redis: RedisMetrics
-    /// Streams that the service reads or writes.
-    public let streams: StreamMetrics
-    /// What every process has.
-    public let process: ProcessMetrics
+    package let eventLoops = ConfiguredLabel("loop", valuesMax: 64)
+    package let redis = RedisMetrics()
+    package let streams: StreamMetrics
+    package let process = ProcessMetrics()
 
-    /// Declares them.
+    /// Declares them in the catalogue that is being filled.
     ///
     /// - Parameters:
-    ///   - catalogue: where.
-    ///   - build: what `apus_build_info` tells.
+    ///   - build: the labels of `apus_build_info`.
     ///   - reading: the streams that the service reads.
-    public init(_ catalogue: inout MetricCatalogue, build: BuildInformation, reading: [StreamLabel]) {
-        catalogue.info(
+    public init(build: BuildInformation, reading: [StreamLabel]) {
+        declareInfo(
             "apus_build_info",
             "Which build is running.",
             [
@@ -62,225 +73,141 @@ public struct CommonMetrics: Sendable {
                 ("swift_version", build.swiftVersion),
             ],
         )
-        self.ready = catalogue.gauge("apus_ready", "Whether the service says that it is ready.")
-        self.draining = catalogue.gauge("apus_draining", "Whether the service is on its way to stop.")
-        self.configurationReloadSuccessful = catalogue.gauge(
-            "apus_config_last_reload_successful",
-            "Whether the configuration was valid when it was last read.",
-        )
-        self.configurationReloadSuccess = catalogue.gauge(
-            "apus_config_last_reload_success_timestamp_seconds",
-            "When a valid configuration was last read.",
-            scale: .thousandths,
-            startsAbsent: true,
-        )
-        self.logMessages = catalogue.counter(
-            "apus_log_messages_total",
-            "Log lines by level, the dropped ones included.",
-            by: .all,
-        )
-        self.logMessagesDropped = catalogue.counter(
-            "apus_log_messages_dropped_total",
-            "Log lines that were not written: the output could not keep up, or one place of the code said too much.",
-            by: .all,
-        )
-        self.spans = catalogue.counter(
-            "apus_trace_spans_total",
-            "Spans of recorded traces, by what became of them; none without a collector in the configuration.",
-            by: .all,
-        )
-        self.eventLoopLag = catalogue.histogram(
-            "apus_event_loop_lag_seconds",
-            "How late a timer of 100 ms fires on an event loop.",
-            buckets: .short,
-        )
-        self.eventLoops = ConfiguredLabel("loop", valuesMax: 64)
-        self.eventLoopBusy = catalogue.counter(
+        self.eventLoopBusy = CounterBy(
             "apus_event_loop_busy_seconds_total",
             "Processor time used by the thread of an event loop.",
             by: .configured(self.eventLoops),
-            scale: .billionths,
+            scale: .billionths
         )
-        self.redis = RedisMetrics(&catalogue)
-        self.streams = StreamMetrics(&catalogue, reading: reading)
-        self.process = ProcessMetrics(&catalogue)
+        self.streams = StreamMetrics.reading(reading)
     }
 }
 
-/// Redis as the service sees it.
-public struct RedisMetrics: Sendable {
-    /// Commands by how they ended.
-    public let commands: CounterBy2<RedisCommandLabel, RedisOutcomeLabel>
-    /// From sending to the answer, in nanoseconds; blocking reads excluded.
-    public let commandDuration: HistogramBy<RedisCommandLabel>
-    /// 1 while a connection is there, else 0.
-    public let connected: Gauge
-    /// Connections made again after a loss.
-    public let reconnects: Counter
+/// The families of commands to Redis, as the service sees them.
+public struct RedisMetrics: MetricSet {
+    package let commands = CounterBy2<RedisCommandLabel, RedisOutcomeLabel>(
+        "apus_redis_commands_total",
+        "Redis commands by how they ended."
+    )
+    /// In nanoseconds.
+    package let commandDuration = HistogramBy<RedisCommandLabel>(
+        "apus_redis_command_duration_seconds",
+        "Time from sending a Redis command to its answer, blocking reads excluded.",
+        buckets: .short
+    )
+    package let connected = Gauge("apus_redis_connected", "Whether Redis is reachable: 1 or 0.")
+    package let reconnects = Counter("apus_redis_reconnects_total", "Connections to Redis made again after a loss.")
 
-    /// Declares them.
-    public init(_ catalogue: inout MetricCatalogue) {
-        self.commands = catalogue.counter(
-            "apus_redis_commands_total",
-            "Redis commands by how they ended.",
-            by: .all,
-            .all,
-        )
-        self.commandDuration = catalogue.histogram(
-            "apus_redis_command_duration_seconds",
-            "Time from sending a Redis command to its answer, blocking reads excluded.",
-            by: .all,
-            buckets: .short,
-        )
-        self.connected = catalogue.gauge("apus_redis_connected", "Whether Redis is reachable: 1 or 0.")
-        self.reconnects = catalogue.counter(
-            "apus_redis_reconnects_total",
-            "Connections to Redis made again after a loss.",
-        )
-    }
+    /// Declares all of them.
+    public init() {}
 }
 
-/// The streams that a service reads, and the dead letters that it writes. The gauges are absent while nobody can tell: Redis
-/// is away, or was not asked yet.
-public struct StreamMetrics: Sendable {
-    /// Entries read.
-    public let entriesRead: CounterBy<GroupedStream>
-    /// Entries finished.
-    public let entriesAcknowledged: CounterBy<GroupedStream>
-    /// Entries taken over from consumers that died.
-    public let entriesClaimed: CounterBy<GroupedStream>
-    /// Entries that could not be decoded.
-    public let entriesMalformed: CounterBy<StreamLabel>
-    /// Dead letters by the stream that they came from.
-    public let deadLetters: CounterBy2<StreamLabel, DeadLetterLabel>
-    /// `XLEN`.
-    public let length: GaugeBy<StreamLabel>
-    /// `XLEN` less pending: not read yet. Redis' own lag is null or wrong in a stream that entries are deleted from.
-    public let backlog: GaugeBy<GroupedStream>
-    /// Read, not finished.
-    public let pending: GaugeBy<GroupedStream>
-    /// When the oldest unread entry was written, in milliseconds; 0 when there is none.
-    public let oldestUnread: GaugeBy<GroupedStream>
-    /// When the oldest pending entry was written, in milliseconds; 0 when there is none.
-    public let oldestPending: GaugeBy<GroupedStream>
+/// The families of the streams that a service reads, and of the dead letters that it writes. The gauges are absent while Redis is away
+/// or was not asked yet.
+public struct StreamMetrics: MetricSet {
+    package let entriesRead = CounterBy<GroupedStream>(
+        "apus_stream_entries_read_total",
+        "Stream entries read.",
+        by: .read
+    )
+    package let entriesAcknowledged = CounterBy<GroupedStream>(
+        "apus_stream_entries_acked_total",
+        "Stream entries finished and acknowledged.",
+        by: .read
+    )
+    package let entriesClaimed = CounterBy<GroupedStream>(
+        "apus_stream_entries_claimed_total",
+        "Stream entries taken over from consumers that went away.",
+        by: .read
+    )
+    package let entriesMalformed = CounterBy<StreamLabel>(
+        "apus_stream_entries_malformed_total",
+        "Stream entries that could not be decoded.",
+        by: .read
+    )
+    package let deadLetters = CounterBy2<StreamLabel, DeadLetterLabel>(
+        "apus_stream_dead_letters_total",
+        "Dead letters by the stream that the entry came from.",
+        by: .read,
+        .all
+    )
+    package let length = GaugeBy<StreamLabel>(
+        "apus_stream_length_entries",
+        "Entries in the stream.",
+        by: .read,
+        startsAbsent: true
+    )
+    /// `XLEN` less pending. Redis' own lag is null or wrong in a stream that entries are deleted from.
+    package let backlog = GaugeBy<GroupedStream>(
+        "apus_stream_backlog_entries",
+        "Entries that no consumer has read yet.",
+        by: .read,
+        startsAbsent: true
+    )
+    package let pending = GaugeBy<GroupedStream>(
+        "apus_stream_pending_entries",
+        "Entries read and not acknowledged.",
+        by: .read,
+        startsAbsent: true
+    )
+    /// In milliseconds.
+    package let oldestUnread = GaugeBy<GroupedStream>(
+        "apus_stream_oldest_unread_timestamp_seconds",
+        "When the oldest unread entry was written, or 0 when there is none.",
+        by: .read,
+        scale: .thousandths,
+        startsAbsent: true
+    )
+    /// In milliseconds.
+    package let oldestPending = GaugeBy<GroupedStream>(
+        "apus_stream_oldest_pending_timestamp_seconds",
+        "When the oldest pending entry was written, or 0 when there is none.",
+        by: .read,
+        scale: .thousandths,
+        startsAbsent: true
+    )
 
     /// Declares them for the streams that are read.
-    public init(_ catalogue: inout MetricCatalogue, reading: [StreamLabel]) {
-        let grouped = LabelDimension<GroupedStream>.only(reading.map(GroupedStream.init))
-        let plain = LabelDimension<StreamLabel>.only(reading)
-        self.entriesRead = catalogue.counter(
-            "apus_stream_entries_read_total",
-            "Stream entries read.",
-            by: grouped,
-        )
-        self.entriesAcknowledged = catalogue.counter(
-            "apus_stream_entries_acked_total",
-            "Stream entries finished and acknowledged.",
-            by: grouped,
-        )
-        self.entriesClaimed = catalogue.counter(
-            "apus_stream_entries_claimed_total",
-            "Stream entries taken over from consumers that went away.",
-            by: grouped,
-        )
-        self.entriesMalformed = catalogue.counter(
-            "apus_stream_entries_malformed_total",
-            "Stream entries that could not be decoded.",
-            by: plain,
-        )
-        self.deadLetters = catalogue.counter(
-            "apus_stream_dead_letters_total",
-            "Dead letters by the stream that the entry came from.",
-            by: plain,
-            .all,
-        )
-        self.length = catalogue.gauge(
-            "apus_stream_length_entries",
-            "Entries in the stream.",
-            by: plain,
-            startsAbsent: true,
-        )
-        self.backlog = catalogue.gauge(
-            "apus_stream_backlog_entries",
-            "Entries that no consumer has read yet.",
-            by: grouped,
-            startsAbsent: true,
-        )
-        self.pending = catalogue.gauge(
-            "apus_stream_pending_entries",
-            "Entries read and not acknowledged.",
-            by: grouped,
-            startsAbsent: true,
-        )
-        self.oldestUnread = catalogue.gauge(
-            "apus_stream_oldest_unread_timestamp_seconds",
-            "When the oldest unread entry was written, or 0 when there is none.",
-            by: grouped,
-            scale: .thousandths,
-            startsAbsent: true,
-        )
-        self.oldestPending = catalogue.gauge(
-            "apus_stream_oldest_pending_timestamp_seconds",
-            "When the oldest pending entry was written, or 0 when there is none.",
-            by: grouped,
-            scale: .thousandths,
-            startsAbsent: true,
-        )
+    static func reading(_ labels: [StreamLabel]) -> StreamMetrics {
+        ReadStreams.$labels.withValue(labels) { StreamMetrics() }
     }
+
+    /// Declares them for all streams.
+    public init() {}
+}
+
+/// The streams that have series of their own while a set is declared.
+private enum ReadStreams {
+    @TaskLocal static var labels = StreamLabel.allCases
+}
+
+extension LabelDimension<StreamLabel> {
+    fileprivate static var read: LabelDimension { .only(ReadStreams.labels) }
+}
+
+extension LabelDimension<GroupedStream> {
+    fileprivate static var read: LabelDimension { .only(ReadStreams.labels.map(GroupedStream.init)) }
 }
 
 /// What Prometheus expects of every process; values come from a reader of /proc. What cannot be read stays absent.
 ///
 /// Source: https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics
-public struct ProcessMetrics: Sendable {
-    /// Processor time, in nanoseconds.
-    public let cpu: Counter
-    /// Open file descriptors.
-    public let openDescriptors: Gauge
-    /// The limit of open file descriptors.
-    public let maxDescriptors: Gauge
-    /// Virtual memory.
-    public let virtualMemory: Gauge
-    /// Resident memory.
-    public let residentMemory: Gauge
-    /// When the process started, in milliseconds.
-    public let startTime: Gauge
-    /// Threads.
-    public let threads: Gauge
+public struct ProcessMetrics: MetricSet {
+    /// In nanoseconds.
+    package let cpu = Counter("process_cpu_seconds_total", "User and system processor time used.", scale: .billionths)
+    package let openDescriptors = Gauge("process_open_fds", "Open file descriptors.", startsAbsent: true)
+    package let maxDescriptors = Gauge("process_max_fds", "Limit of open file descriptors.", startsAbsent: true)
+    package let virtualMemory = Gauge("process_virtual_memory_bytes", "Virtual memory size.", startsAbsent: true)
+    package let residentMemory = Gauge("process_resident_memory_bytes", "Resident memory size.", startsAbsent: true)
+    /// In milliseconds.
+    package let startTime = Gauge(
+        "process_start_time_seconds",
+        "When the process started.",
+        scale: .thousandths,
+        startsAbsent: true
+    )
+    package let threads = Gauge("process_threads", "Threads of the process.", startsAbsent: true)
 
-    /// Declares them.
-    public init(_ catalogue: inout MetricCatalogue) {
-        self.cpu = catalogue.counter(
-            "process_cpu_seconds_total",
-            "User and system processor time used.",
-            scale: .billionths,
-        )
-        self.openDescriptors = catalogue.gauge(
-            "process_open_fds",
-            "Open file descriptors.",
-            startsAbsent: true,
-        )
-        self.maxDescriptors = catalogue.gauge(
-            "process_max_fds",
-            "Limit of open file descriptors.",
-            startsAbsent: true,
-        )
-        self.virtualMemory = catalogue.gauge(
-            "process_virtual_memory_bytes",
-            "Virtual memory size.",
-            startsAbsent: true,
-        )
-        self.residentMemory = catalogue.gauge(
-            "process_resident_memory_bytes",
-            "Resident memory size.",
-            startsAbsent: true,
-        )
-        self.startTime = catalogue.gauge(
-            "process_start_time_seconds",
-            "When the process started.",
-            scale: .thousandths,
-            startsAbsent: true,
-        )
-        self.threads = catalogue.gauge("process_threads", "Threads of the process.", startsAbsent: true)
-    }
+    /// Declares all of them.
+    public init() {}
 }

@@ -55,7 +55,7 @@ public struct MetricBuckets: Sendable, Hashable {
         100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000,
     ])
 
-    /// Payloads; APNs and FCM stop at 4 KiB, VoIP at 5. In bytes.
+    /// Payloads; providers stop at 4 or 5 KiB. In bytes.
     public static let payloadBytes = MetricBuckets(
         bounds: [128, 256, 512, 1_024, 2_048, 3_072, 4_096, 5_120],
         scale: .one,

@@ -1,4 +1,6 @@
-/// The families of a service, while they are declared.
+internal import Synchronization
+
+/// The families of a service, as its sets of metrics declare them: what registries, `apus metrics list` and dashboards are made from.
 ///
 /// A declaration that breaks a rule of the formats or of promlint traps: a catalogue is code.
 public struct MetricCatalogue: Sendable {
@@ -16,7 +18,7 @@ public struct MetricCatalogue: Sendable {
         self.families.sorted { $0.familyName < $1.familyName }.map(\.definition)
     }
 
-    /// What was declared under a handle; a handle of another catalogue traps, or finds another family.
+    /// The declaration of a handle's family; a handle of another catalogue traps, or finds another family.
     public func definition(of handle: some MetricHandle) -> MetricDefinition {
         let cell = handle.anyCell
         let family = self.families.first { family in
@@ -26,125 +28,22 @@ public struct MetricCatalogue: Sendable {
         return family.definition
     }
 
-    /// Declares a counter.
-    ///
-    /// - Parameters:
-    ///   - name: full, with `_total`.
-    ///   - help: one sentence.
-    ///   - scale: what one step is worth in the unit of the name.
-    public mutating func counter(_ name: String, _ help: String, scale: MetricScale = .one) -> Counter {
-        Counter(self.declare(name, .counter, help, [], scale: scale).cell)
+    /// Declares what `make` makes: handles declare their families as they are made, and nowhere else can they be made.
+    public mutating func declare<Result>(_ make: () throws -> Result) rethrows -> Result {
+        let current = CurrentCatalogue(self)
+        defer { self = current.catalogue.withLock { $0 } }
+        return try CurrentCatalogue.$shared.withValue(current) { try make() }
     }
 
-    /// Declares counters by one label.
-    public mutating func counter<Label>(
-        _ name: String,
-        _ help: String,
-        by label: LabelDimension<Label>,
-        scale: MetricScale = .one,
-    ) -> CounterBy<Label> {
-        CounterBy(self.declare(name, .counter, help, [label.values], scale: scale).cell)
-    }
-
-    /// Declares counters by two labels.
-    public mutating func counter<First, Second>(
-        _ name: String,
-        _ help: String,
-        by first: LabelDimension<First>,
-        _ second: LabelDimension<Second>,
-        scale: MetricScale = .one,
-    ) -> CounterBy2<First, Second> {
-        let family = self.declare(name, .counter, help, [first.values, second.values], scale: scale)
-        return CounterBy2(family.cell, stride: second.values.capacity)
-    }
-
-    /// Declares a gauge.
-    ///
-    /// - Parameters:
-    ///   - name: full.
-    ///   - help: one sentence.
-    ///   - scale: what one step is worth in the unit of the name.
-    ///   - startsAbsent: no sample until it is set: for what has no honest zero, such as the time of something. Set such a
-    ///     gauge through the shared cells.
-    public mutating func gauge(
-        _ name: String,
-        _ help: String,
-        scale: MetricScale = .one,
-        startsAbsent: Bool = false,
-    ) -> Gauge {
-        Gauge(self.declare(name, .gauge, help, [], scale: scale, startsAbsent: startsAbsent).cell)
-    }
-
-    /// Declares gauges by one label.
-    public mutating func gauge<Label>(
-        _ name: String,
-        _ help: String,
-        by label: LabelDimension<Label>,
-        scale: MetricScale = .one,
-        startsAbsent: Bool = false,
-    ) -> GaugeBy<Label> {
-        GaugeBy(
-            self.declare(name, .gauge, help, [label.values], scale: scale, startsAbsent: startsAbsent).cell
-        )
-    }
-
-    /// Declares gauges by two labels.
-    public mutating func gauge<First, Second>(
-        _ name: String,
-        _ help: String,
-        by first: LabelDimension<First>,
-        _ second: LabelDimension<Second>,
-        scale: MetricScale = .one,
-        startsAbsent: Bool = false,
-    ) -> GaugeBy2<First, Second> {
-        let values = [first.values, second.values]
-        let family = self.declare(name, .gauge, help, values, scale: scale, startsAbsent: startsAbsent)
-        return GaugeBy2(family.cell, stride: second.values.capacity)
-    }
-
-    /// Declares a histogram. Observations come in steps of the buckets' scale.
-    public mutating func histogram(_ name: String, _ help: String, buckets: MetricBuckets) -> Histogram {
-        self.declare(name, .histogram, help, [], scale: buckets.scale, buckets: buckets).histogram
-    }
-
-    /// Declares histograms by one label; never more, since each has some twenty series.
-    ///
-    /// - Parameter keepsExemplars: whether each bucket shows the last trace that was observed with it, in OpenMetrics.
-    public mutating func histogram<Label>(
-        _ name: String,
-        _ help: String,
-        by label: LabelDimension<Label>,
-        buckets: MetricBuckets,
-        keepsExemplars: Bool = false,
-    ) -> HistogramBy<Label> {
-        let family = self.declare(
-            name,
-            .histogram,
-            help,
-            [label.values],
-            scale: buckets.scale,
-            buckets: buckets,
-            keepsExemplars: keepsExemplars,
-        )
-        return HistogramBy(family.histogram)
-    }
-
-    /// Declares an info: always 1, with these labels.
-    public mutating func info(_ name: String, _ help: String, _ labels: [(name: String, value: String)]) {
-        let row = LabelRow(index: 0, values: labels.map(\.value))
-        let values = LabelValues.closed(names: labels.map(\.name), capacity: 1, rows: [row])
-        _ = self.declare(name, .info, help, [values], scale: .one)
-    }
-
-    private mutating func declare(
+    fileprivate mutating func add(
         _ name: String,
         _ kind: MetricKind,
         _ help: String,
         _ dimensions: [LabelValues],
         scale: MetricScale,
-        startsAbsent: Bool = false,
-        buckets: MetricBuckets? = nil,
-        keepsExemplars: Bool = false,
+        startsAbsent: Bool,
+        buckets: MetricBuckets?,
+        keepsExemplars: Bool,
     ) -> MetricFamily {
         let labelNames = dimensions.flatMap(\.names)
         if let violation = MetricNameRules.violation(name: name, kind: kind, help: help, labelNames: labelNames) {
@@ -178,6 +77,47 @@ public struct MetricCatalogue: Sendable {
         if keepsExemplars { self.exemplarCount += children * family.cellsPerChild }
         return family
     }
+}
+
+/// The catalogue that is being filled.
+private final class CurrentCatalogue: Sendable {
+    @TaskLocal static var shared: CurrentCatalogue?
+
+    let catalogue: Mutex<MetricCatalogue>
+
+    init(_ catalogue: MetricCatalogue) { self.catalogue = Mutex(catalogue) }
+}
+
+/// Declares a family in the catalogue that is being filled; traps outside of ``MetricCatalogue/declare(_:)``.
+func declareFamily(
+    _ name: String,
+    _ kind: MetricKind,
+    _ help: String,
+    _ dimensions: [LabelValues] = [],
+    scale: MetricScale = .one,
+    startsAbsent: Bool = false,
+    buckets: MetricBuckets? = nil,
+    keepsExemplars: Bool = false,
+) -> MetricFamily {
+    guard let current = CurrentCatalogue.shared else { preconditionFailure("\(name): no catalogue is being filled") }
+    return current.catalogue.withLock { catalogue in
+        catalogue.add(
+            name,
+            kind,
+            help,
+            dimensions,
+            scale: scale,
+            startsAbsent: startsAbsent,
+            buckets: buckets,
+            keepsExemplars: keepsExemplars,
+        )
+    }
+}
+
+/// Declares an info in the catalogue that is being filled: always 1, with these labels.
+public func declareInfo(_ name: String, _ help: String, _ labels: [(name: String, value: String)]) {
+    let row = LabelRow(index: 0, values: labels.map(\.value))
+    _ = declareFamily(name, .info, help, [.closed(names: labels.map(\.name), capacity: 1, rows: [row])])
 }
 
 /// A family and where its cells are.
@@ -254,4 +194,19 @@ struct MetricFamily: Sendable {
         }
         return rows
     }
+}
+
+/// The families of one service, or of one part of it: a struct whose properties declare them, each in one line.
+///
+///     struct ShopMetrics: MetricSet {
+///         let sales = CounterBy<Article>("shop_sales_total", "Articles sold.")
+///     }
+public protocol MetricSet: Sendable {
+    /// Declares them in the catalogue that is being filled.
+    init()
+}
+
+extension MetricSet {
+    /// Declares them in a catalogue.
+    public init(_ catalogue: inout MetricCatalogue) { self = catalogue.declare { Self() } }
 }

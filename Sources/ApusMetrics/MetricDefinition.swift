@@ -1,4 +1,4 @@
-/// What a family measures.
+/// The kind of a family.
 public enum MetricKind: String, Sendable, Hashable {
     /// Only grows.
     case counter
@@ -6,7 +6,7 @@ public enum MetricKind: String, Sendable, Hashable {
     case gauge
     /// Counts observations by size.
     case histogram
-    /// Always 1; its labels tell.
+    /// Always 1, with facts in its labels.
     case info
 }
 
@@ -14,9 +14,9 @@ public enum MetricKind: String, Sendable, Hashable {
 public struct MetricDefinition: Sendable, Hashable {
     /// The full name as queries write it: with `_total` for a counter, `_info` for an info, without `_bucket` for a histogram.
     public let name: String
-    /// Kind.
+    /// The kind.
     public let kind: MetricKind
-    /// One sentence.
+    /// The help text: one sentence.
     public let help: String
     /// Labels beside `le`.
     public let labelNames: [String]

@@ -1,4 +1,6 @@
-/// What a catalogue gives out when a family is declared; the catalogue knows the family by it.
+/// A family of metrics, declared as the handle is made, in the catalogue that is being filled (``MetricCatalogue/declare(_:)``).
+///
+/// Names are full, as queries write them; a help text is one sentence; a scale says what one step of a cell is worth in the unit of the name.
 public protocol MetricHandle: Sendable {
     /// A cell of the family.
     var anyCell: Int { get }
@@ -10,6 +12,11 @@ public struct Counter: MetricHandle, Hashable {
     /// Its cell.
     public var anyCell: Int { self.cell }
 
+    /// Declares a counter; its name ends in `_total`.
+    public init(_ name: String, _ help: String, scale: MetricScale = .one) {
+        self.init(declareFamily(name, .counter, help, scale: scale).cell)
+    }
+
     @inlinable
     init(_ cell: Int) { self.cell = cell }
 }
@@ -20,7 +27,10 @@ public struct CounterBy<Label: MetricLabel>: MetricHandle {
     /// The first cell.
     public var anyCell: Int { self.base }
 
-    init(_ base: Int) { self.base = base }
+    /// Declares counters by one label; their name ends in `_total`.
+    public init(_ name: String, _ help: String, by label: LabelDimension<Label>, scale: MetricScale = .one) {
+        self.base = declareFamily(name, .counter, help, [label.values], scale: scale).cell
+    }
 
     /// The counter of one value.
     @inlinable
@@ -34,9 +44,16 @@ public struct CounterBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle 
     public var anyCell: Int { self.base }
     @usableFromInline let stride: Int
 
-    init(_ base: Int, stride: Int) {
-        self.base = base
-        self.stride = stride
+    /// Declares counters by two labels; their name ends in `_total`.
+    public init(
+        _ name: String,
+        _ help: String,
+        by first: LabelDimension<First>,
+        _ second: LabelDimension<Second>,
+        scale: MetricScale = .one,
+    ) {
+        self.base = declareFamily(name, .counter, help, [first.values, second.values], scale: scale).cell
+        self.stride = second.values.capacity
     }
 
     /// The counter of one pair.
@@ -52,6 +69,14 @@ public struct Gauge: MetricHandle, Hashable {
     /// Its cell.
     public var anyCell: Int { self.cell }
 
+    /// Declares a gauge.
+    ///
+    /// - Parameter startsAbsent: whether it has no sample until it is set: for what has no honest zero, such as the time of something.
+    ///   Set such a gauge through the shared cells.
+    public init(_ name: String, _ help: String, scale: MetricScale = .one, startsAbsent: Bool = false) {
+        self.init(declareFamily(name, .gauge, help, scale: scale, startsAbsent: startsAbsent).cell)
+    }
+
     @inlinable
     init(_ cell: Int) { self.cell = cell }
 }
@@ -62,7 +87,16 @@ public struct GaugeBy<Label: MetricLabel>: MetricHandle {
     /// The first cell.
     public var anyCell: Int { self.base }
 
-    init(_ base: Int) { self.base = base }
+    /// Declares gauges by one label.
+    public init(
+        _ name: String,
+        _ help: String,
+        by label: LabelDimension<Label>,
+        scale: MetricScale = .one,
+        startsAbsent: Bool = false,
+    ) {
+        self.base = declareFamily(name, .gauge, help, [label.values], scale: scale, startsAbsent: startsAbsent).cell
+    }
 
     /// The gauge of one value.
     @inlinable
@@ -76,9 +110,18 @@ public struct GaugeBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle {
     public var anyCell: Int { self.base }
     @usableFromInline let stride: Int
 
-    init(_ base: Int, stride: Int) {
-        self.base = base
-        self.stride = stride
+    /// Declares gauges by two labels.
+    public init(
+        _ name: String,
+        _ help: String,
+        by first: LabelDimension<First>,
+        _ second: LabelDimension<Second>,
+        scale: MetricScale = .one,
+        startsAbsent: Bool = false,
+    ) {
+        let labels = [first.values, second.values]
+        self.base = declareFamily(name, .gauge, help, labels, scale: scale, startsAbsent: startsAbsent).cell
+        self.stride = second.values.capacity
     }
 
     /// The gauge of one pair.
@@ -99,6 +142,11 @@ public struct Histogram: MetricHandle, Hashable {
     /// The first cell.
     public var anyCell: Int { self.cell }
 
+    /// Declares a histogram. Observations come in steps of the buckets' scale.
+    public init(_ name: String, _ help: String, buckets: MetricBuckets) {
+        self = declareFamily(name, .histogram, help, scale: buckets.scale, buckets: buckets).histogram
+    }
+
     @inlinable
     init(_ cell: Int, sum: Int, bounds: Int, boundCount: Int, exemplar: Int) {
         self.cell = cell
@@ -115,7 +163,27 @@ public struct HistogramBy<Label: MetricLabel>: MetricHandle {
     /// The first cell.
     public var anyCell: Int { self.first.cell }
 
-    init(_ first: Histogram) { self.first = first }
+    /// Declares histograms by one label; never more, since each has some twenty series.
+    ///
+    /// - Parameter keepsExemplars: whether each bucket shows the last trace that was observed with it, in OpenMetrics.
+    public init(
+        _ name: String,
+        _ help: String,
+        by label: LabelDimension<Label>,
+        buckets: MetricBuckets,
+        keepsExemplars: Bool = false,
+    ) {
+        self.first =
+            declareFamily(
+                name,
+                .histogram,
+                help,
+                [label.values],
+                scale: buckets.scale,
+                buckets: buckets,
+                keepsExemplars: keepsExemplars,
+            ).histogram
+    }
 
     /// The histogram of one value.
     @inlinable
@@ -128,5 +196,40 @@ public struct HistogramBy<Label: MetricLabel>: MetricHandle {
             boundCount: self.first.boundCount,
             exemplar: self.first.exemplar < 0 ? -1 : self.first.exemplar + before,
         )
+    }
+}
+
+extension CounterBy where Label: ClosedMetricLabel {
+    /// Declares counters, one for every case of a label.
+    public init(_ name: String, _ help: String, scale: MetricScale = .one) {
+        self.init(name, help, by: .all, scale: scale)
+    }
+}
+
+extension CounterBy2 where First: ClosedMetricLabel, Second: ClosedMetricLabel {
+    /// Declares counters, one for every pair of cases of two labels.
+    public init(_ name: String, _ help: String, scale: MetricScale = .one) {
+        self.init(name, help, by: .all, .all, scale: scale)
+    }
+}
+
+extension GaugeBy where Label: ClosedMetricLabel {
+    /// Declares gauges, one for every case of a label.
+    public init(_ name: String, _ help: String, scale: MetricScale = .one, startsAbsent: Bool = false) {
+        self.init(name, help, by: .all, scale: scale, startsAbsent: startsAbsent)
+    }
+}
+
+extension GaugeBy2 where First: ClosedMetricLabel, Second: ClosedMetricLabel {
+    /// Declares gauges, one for every pair of cases of two labels.
+    public init(_ name: String, _ help: String, scale: MetricScale = .one, startsAbsent: Bool = false) {
+        self.init(name, help, by: .all, .all, scale: scale, startsAbsent: startsAbsent)
+    }
+}
+
+extension HistogramBy where Label: ClosedMetricLabel {
+    /// Declares histograms, one for every case of a label.
+    public init(_ name: String, _ help: String, buckets: MetricBuckets, keepsExemplars: Bool = false) {
+        self.init(name, help, by: .all, buckets: buckets, keepsExemplars: keepsExemplars)
     }
 }

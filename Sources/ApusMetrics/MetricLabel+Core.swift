@@ -3,8 +3,10 @@ public import ApusCore
 extension Provider: ClosedMetricLabel {
     /// `provider`.
     public static let labelNames = ["provider"]
+    /// Places for providers: those with a code below it have one of their own, the others share the last and have no series.
+    public static let labelCapacity = 16
     /// From 0.
-    @inlinable public var labelIndex: Int { Int(self.rawValue) - 1 }
+    @inlinable public var labelIndex: Int { Int(self.rawValue &- 1) < 15 ? Int(self.rawValue &- 1) : 15 }
     /// As in configuration and keys.
     public var labelValues: [String] { [self.name] }
 }

@@ -22,6 +22,13 @@ public protocol ClosedMetricLabel: MetricLabel, CaseIterable {
     static var labelNames: [String] { get }
     /// The values, one for each name.
     var labelValues: [String] { get }
+    /// Places for values: as many as there are cases, unless more may come while the program runs.
+    static var labelCapacity: Int { get }
+}
+
+extension ClosedMetricLabel {
+    /// One for each case.
+    public static var labelCapacity: Int { Self.allCases.count }
 }
 
 extension MetricLabel where Self: RawRepresentable, RawValue == Int {
@@ -54,8 +61,9 @@ extension LabelDimension where Label: ClosedMetricLabel {
     /// Some of the cases: the others have no series, and counting one of them is lost.
     public static func only(_ cases: [Label]) -> LabelDimension {
         let all = Array(Label.allCases)
+        let indices = Set(all.map(\.labelIndex))
         precondition(
-            all.map(\.labelIndex).sorted() == Array(0..<all.count),
+            indices.count == all.count && indices.allSatisfy { (0..<Label.labelCapacity).contains($0) },
             "the indices of \(Label.self) are not 0, 1, 2, ...",
         )
         precondition(Set(all.map(\.labelValues)).count == all.count, "two cases of \(Label.self) share a value")
@@ -63,7 +71,7 @@ extension LabelDimension where Label: ClosedMetricLabel {
         return LabelDimension(
             values: .closed(
                 names: Label.labelNames,
-                capacity: all.count,
+                capacity: Label.labelCapacity,
                 rows: cases.map { LabelRow(index: $0.labelIndex, values: $0.labelValues) },
             )
         )

@@ -1,8 +1,8 @@
-/// The rules of `promtool check metrics` (client_golang's promlint) and of both text formats, as one question.
+/// The rules of `promtool check metrics` (client_golang's promlint) and of both text formats, as one check.
 ///
-/// Asked when a family is declared, so that a name that the linter would refuse cannot be built at all.
+/// Made when a family is declared, so that a name that the linter would refuse cannot be built at all.
 public enum MetricNameRules {
-    /// What is wrong with a declaration, in promlint's words; nil when nothing is.
+    /// Checks a declaration; returns promlint's message about it, or nil when it is right.
     public static func violation(name: String, kind: MetricKind, help: String, labelNames: [String]) -> String? {
         if help.isEmpty { return "no help text" }
         guard isSnakeCase(name) else { return "metric names should be written in 'snake_case'" }

@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// A scrape asks every owner for a copy of its shard, adds the copies up and renders, all away from the owners.
 public final class MetricRegistry: Sendable {
-    /// Hands over an owner's copy; nil when the owner did not answer in time or is gone: its last copy stays in the sum.
+    /// Returns an owner's copy; nil when the owner did not answer in time or is gone, so that its last copy stays in the sum.
     public typealias Copy = @Sendable () async -> MetricSnapshot?
 
     /// Cells that any thread may touch.
@@ -64,7 +64,7 @@ public final class MetricRegistry: Sendable {
         self.collectors.withLock { $0.append(collector) }
     }
 
-    /// What a scrape answers.
+    /// The exposition that answers a scrape.
     public func exposition(_ format: ExpositionFormat) async -> [UInt8] {
         self.writer.render(await self.collect(), as: format)
     }

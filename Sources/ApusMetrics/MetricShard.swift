@@ -2,8 +2,8 @@
 ///
 /// Counting is an addition in an array:
 ///
-///     shard[metrics.deliveries[.apns, .accepted]] += 1
-///     shard.observe(nanoseconds, in: metrics.latency[.apns])
+///     shard[metrics.deliveries[provider, .accepted]] += 1
+///     shard.observe(nanoseconds, in: metrics.latency[provider])
 ///
 /// Not Sendable: a scrape asks the owner for a `snapshot()`.
 @safe public final class MetricShard {

@@ -26,7 +26,7 @@ public struct Publication: Hashable, Sendable {
     /// A command in its mailbox.
     init(
         _ command: SendCommand,
-        _ call: SendStreams.PublishCall,
+        _ call: Mailboxes.PreparedCommand,
         after: String,
         _ acknowledgement: Acknowledgement,
         isAcknowledged: Bool,

@@ -129,7 +129,7 @@ public final class Publisher: Sendable {
         _ acknowledgement: Acknowledgement?,
         _ patience: Duration?,
     ) async throws -> Publication {
-        let call = try self.installation.streams.publishCall(command, lane: lane)
+        let call = try self.installation.streams.mailboxes.prepare(command, lane: lane)
         let clock = ContinuousClock()
         let deadline = clock.now + (patience ?? self.installation.client.configuration.patience)
         // An earlier attempt whose answer was lost may be what a later one finds.
@@ -176,10 +176,10 @@ public final class Publisher: Sendable {
 
     /// One attempt, with what it reached.
     private func attempt(
-        _ call: SendStreams.PublishCall,
+        _ call: Mailboxes.PreparedCommand,
         _ asked: Acknowledgement?,
         left: Duration,
-    ) async throws -> (SendStreams.Publication, Acknowledgement, isAcknowledged: Bool) {
+    ) async throws -> (Mailboxes.PublishResult, Acknowledgement, isAcknowledged: Bool) {
         let client = self.installation.client
         let level: Acknowledgement
         if let asked { level = asked } else { level = try await self.writer.standardLevel(call.keys.tag, within: left) }
@@ -187,10 +187,10 @@ public final class Publisher: Sendable {
             // Of an unknown outcome we want to hear; the next attempt is ours.
             let options = RedisClient.Options(isIdempotent: false, patience: left)
             let reply = try await client.send(call.command, on: call.keys.tag, options: options)
-            return (try SendStreams.PublishCall.publication(reply), .memory, true)
+            return (try Mailboxes.PublishResult(reply), .memory, true)
         }
         let answer = try await self.writer.publish(call.command, on: call.keys.tag, level)
-        let outcome = try SendStreams.PublishCall.publication(answer.reply)
+        let outcome = try Mailboxes.PublishResult(answer.reply)
         return (outcome, answer.isAcknowledged ? level : .memory, answer.isAcknowledged)
     }
 

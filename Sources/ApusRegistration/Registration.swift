@@ -37,7 +37,7 @@ package struct Registration: Service {
         )
         self.context.readiness.add("redis") { await .redis(client) }
         let installation = try await Installation.waiting(client, clock: SystemClock(), logger: logger)
-        let census = StreamCensus(
+        let census = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
             metrics: self.context.commonMetrics.streams,
@@ -49,7 +49,14 @@ package struct Registration: Service {
         let keys = APIKeys(client)
         // If that fails, they are known a moment later, and until then refused.
         try? await self.credentials.readKeys(keys)
-        let shards = self.shards(installation, settings.own)
+        let counts = StreamCounts(
+            self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            vanished: self.context.metrics.entriesVanished,
+            groupsLost: self.context.metrics.groupsLost,
+        )
+        self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        let shards = self.shards(installation, settings.own, counts)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCensus(installation)
@@ -128,7 +135,7 @@ package struct Registration: Service {
             apps: { credentials.authenticator.appIDs },
             recordsPerSecond: settings.janitorRate,
             interval: settings.janitorInterval,
-            staleAfterMilliseconds: settings.fcmStaleMilliseconds,
+            staleAfterMilliseconds: settings.staleMilliseconds,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             logger: self.context.logger,
@@ -156,11 +163,15 @@ package struct Registration: Service {
         return { credentials.tls ?? first }
     }
 
-    private func shards(_ installation: Installation, _ settings: RegistrationSettings) -> [ShardConsumer] {
+    private func shards(
+        _ installation: Installation,
+        _ settings: RegistrationSettings,
+        _ counts: StreamCounts,
+    ) -> [ShardConsumer] {
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
-        let gate = QuarantineGate()
+        let gate = PoisonGate()
         return (0..<installation.keyspace.queueShards).map {
-            self.shard($0, of: installation, settings, consumer, gate)
+            self.shard($0, of: installation, settings, consumer, gate, counts)
         }
     }
 
@@ -169,15 +180,10 @@ package struct Registration: Service {
         of installation: Installation,
         _ settings: RegistrationSettings,
         _ consumer: StreamConsumer,
-        _ gate: QuarantineGate,
+        _ gate: PoisonGate,
+        _ counts: StreamCounts,
     ) -> ShardConsumer {
         let credentials = self.credentials
-        let counts = StreamCounts(
-            self.context.commonMetrics.streams,
-            shared: self.context.registry.shared,
-            vanished: self.context.metrics.entriesVanished,
-            groupsLost: self.context.metrics.groupsLost,
-        )
         let handler = CommandHandler(
             keys: installation.streams.keys(shard: shard),
             streams: installation.streams.observed(by: counts),

@@ -3,94 +3,61 @@ package import ApusMetrics
 
 /// The metrics of registration.
 package struct RegistrationMetrics: MetricSet {
-    /// Requests answered.
-    package let requests: CounterBy2<HTTPOperation, HTTPCode>
-    /// From a request's head to its answer, in nanoseconds.
-    package let requestDuration: HistogramBy<HTTPRouteGroup>
-    /// Requests being answered.
-    package let requestsInFlight: Gauge
-    /// Open connections.
-    package let connections: Gauge
-    /// Requests that took too long to arrive, or were far too large: their connections were closed.
-    package let connectionsCut: Counter
-    /// What became of devices.
-    package let changes: CounterBy2<Provider, DeviceChange>
-    /// Devices in the store.
-    package let devices: GaugeBy<Provider>
-    /// Credentials that were not good enough.
-    package let authenticationFailures: CounterBy<AuthenticationCause>
-    /// Requests that were understood, but not granted.
-    package let rejected: CounterBy<RejectionCause>
-    /// Streams or groups that vanished and were made again.
-    package let groupsLost: Counter
-    /// Entries that vanished before they were acknowledged.
-    package let entriesVanished: Counter
+    package let requests = CounterBy2<HTTPOperation, HTTPCode>(
+        "apus_http_requests_total",
+        "HTTP requests answered, by route and status."
+    )
+    /// In nanoseconds.
+    package let requestDuration = HistogramBy<HTTPRouteGroup>(
+        "apus_http_request_duration_seconds",
+        "Time from the head of an HTTP request to its answer.",
+        buckets: .httpServer
+    )
+    package let requestsInFlight = Gauge("apus_http_requests_inflight", "HTTP requests being answered.")
+    package let connections = Gauge("apus_http_connections", "Open HTTP connections.")
+    package let connectionsCut = Counter(
+        "apus_http_connections_cut_total",
+        "HTTP connections closed because a request took too long to arrive or was far too large."
+    )
+    package let changes = CounterBy2<Provider, DeviceChange>(
+        "apus_registration_changes_total",
+        "What became of devices, by what asked for it.",
+        by: .all,
+        .only(DeviceChange.possible)
+    )
+    package let devices = GaugeBy<Provider>(
+        "apus_registration_devices",
+        "Devices in the store, of all apps; counted once a minute. The same number on every replica.",
+        startsAbsent: true
+    )
+    package let authenticationFailures = CounterBy<AuthenticationCause>(
+        "apus_registration_auth_failures_total",
+        "Requests refused for their credentials."
+    )
+    package let rejected = CounterBy<RejectionCause>(
+        "apus_registration_rejected_total",
+        "Requests and commands refused for what they ask."
+    )
+    package let groupsLost = Counter(
+        "apus_registration_groups_lost_total",
+        "Streams or consumer groups that vanished and were made again."
+    )
+    package let entriesVanished = Counter(
+        "apus_registration_entries_vanished_total",
+        "Stream entries that vanished before they were acknowledged."
+    )
 
-    /// Devices that the janitor looked at.
-    package let upkeepDevices: Counter
-    /// What the janitor put right.
-    package let upkeepRepairs: CounterBy<UpkeepRepair>
+    package let upkeepDevices = Counter(
+        "apus_registration_janitor_devices_total",
+        "Devices that the janitor looked at."
+    )
+    package let upkeepRepairs = CounterBy<UpkeepRepair>(
+        "apus_registration_janitor_repairs_total",
+        "What the janitor put right in the device store."
+    )
 
-    /// Declares them.
-    package init(_ catalogue: inout MetricCatalogue) {
-        self.requests = catalogue.counter(
-            "apus_http_requests_total",
-            "HTTP requests answered, by route and status.",
-            by: .all,
-            .all,
-        )
-        self.requestDuration = catalogue.histogram(
-            "apus_http_request_duration_seconds",
-            "Time from the head of an HTTP request to its answer.",
-            by: .all,
-            buckets: .httpServer,
-        )
-        self.requestsInFlight = catalogue.gauge("apus_http_requests_inflight", "HTTP requests being answered.")
-        self.connections = catalogue.gauge("apus_http_connections", "Open HTTP connections.")
-        self.connectionsCut = catalogue.counter(
-            "apus_http_connections_cut_total",
-            "HTTP connections closed because a request took too long to arrive or was far too large.",
-        )
-        self.changes = catalogue.counter(
-            "apus_registration_changes_total",
-            "What became of devices, by what asked for it.",
-            by: .all,
-            .only(DeviceChange.possible),
-        )
-        self.devices = catalogue.gauge(
-            "apus_registration_devices",
-            "Devices in the store, of all apps; counted once a minute. The same number on every replica.",
-            by: .all,
-            startsAbsent: true,
-        )
-        self.authenticationFailures = catalogue.counter(
-            "apus_registration_auth_failures_total",
-            "Requests refused for their credentials.",
-            by: .all,
-        )
-        self.rejected = catalogue.counter(
-            "apus_registration_rejected_total",
-            "Requests and commands refused for what they ask.",
-            by: .all,
-        )
-        self.groupsLost = catalogue.counter(
-            "apus_registration_groups_lost_total",
-            "Streams or consumer groups that vanished and were made again.",
-        )
-        self.entriesVanished = catalogue.counter(
-            "apus_registration_entries_vanished_total",
-            "Stream entries that vanished before they were acknowledged.",
-        )
-        self.upkeepDevices = catalogue.counter(
-            "apus_registration_janitor_devices_total",
-            "Devices that the janitor looked at.",
-        )
-        self.upkeepRepairs = catalogue.counter(
-            "apus_registration_janitor_repairs_total",
-            "What the janitor put right in the device store.",
-            by: .all,
-        )
-    }
+    /// Declares all of them.
+    package init() {}
 }
 
 /// What the janitor puts right.

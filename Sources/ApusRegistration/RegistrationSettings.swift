@@ -1,4 +1,4 @@
-internal import ApusCore
+package import ApusCore
 package import ApusService
 internal import ApusStore
 
@@ -34,10 +34,8 @@ package struct RegistrationSettings: ServiceSettings {
     package var janitorRate: Int
     /// How often the janitors of all processes together look over each partition.
     package var janitorInterval: Duration
-    /// How long after its last registration a device of FCM is removed; nil: never. Google: a token that has been inactive for
-    /// 270 days has expired, and messages to it are refused
-    /// (https://firebase.google.com/docs/cloud-messaging/manage-tokens).
-    package var fcmStaleMilliseconds: Int64?
+    /// How long after its last registration a device is removed, of providers that forget tokens; none: never.
+    package var staleMilliseconds: [Provider: Int64]
     /// How long a reader of the register stream may be silent before others take its work.
     package var leaseMilliseconds: Int64
 
@@ -77,12 +75,16 @@ package struct RegistrationSettings: ServiceSettings {
             in: .seconds(1) ... .seconds(30 * 24 * 3_600),
         )
         let forgetsStale = reader.boolean("registration.forget_stale", default: true)
-        let staleAfter = reader.duration(
-            "registration.fcm_stale_after",
-            default: .seconds(270 * 86_400),
-            in: .seconds(3_600) ... .seconds(3_650 * 86_400),
-        )
-        self.fcmStaleMilliseconds = forgetsStale ? Int64(staleAfter / .milliseconds(1)) : nil
+        self.staleMilliseconds = [:]
+        for traits in ProviderTraits.known {
+            guard let days = traits.tokenDaysMax else { continue }
+            let staleAfter = reader.duration(
+                "registration.\(traits.name)_stale_after",
+                default: .seconds(days * 86_400),
+                in: .seconds(3_600) ... .seconds(3_650 * 86_400),
+            )
+            if forgetsStale { self.staleMilliseconds[traits.provider] = Int64(staleAfter / .milliseconds(1)) }
+        }
         let lease = reader.duration(
             "registration.lease",
             default: .seconds(10),

@@ -1,43 +1,43 @@
 public import ApusCore
 internal import ApusHTTP2
-package import ApusTLS
+internal import ApusTLS
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// A simulated Apple and Google, for tests, demos and load tests: HTTP/2 over TLS with an authority of its own.
+/// A simulator of push services for tests, demos and load tests: HTTP/2 over TLS with a certificate authority of its own.
 ///
-/// Strict, it checks whatever the providers' pages demand and explains each refusal in a header `apus-simulator`; blind, it
-/// accepts everything as fast as it comes. Either way it keeps a ledger, and fails as planned.
+/// Strict, it validates what the providers' documentation demands and explains each refusal in a header `apus-simulator`; fast, it
+/// accepts every request as fast as it comes. In both modes it keeps a ledger and answers with planned faults.
 public final class Simulator: Sendable {
-    /// Where it listens.
+    /// The addresses that it listens on.
     public let addresses: SimulatorAddresses
-    /// What it saw.
-    public var ledger: SimulatorLedger { self.world.ledger }
-    /// The counters of what it saw, and the seed of the faults in force.
-    public var summary: LedgerSummary { self.world.summary }
+    /// The messages that came.
+    public var ledger: SimulatorLedger { self.state.ledger }
+    /// The counters of the ledger, and the seed of the faults in force.
+    public var summary: LedgerSummary { self.state.summary }
 
-    private let world: World
+    let state: SimulatorState
     private let keys: Mutex<SimulatorKeys>
     private let listeners: SimulatorListeners
 
     private init(
         addresses: SimulatorAddresses,
-        world: World,
+        state: SimulatorState,
         keys: SimulatorKeys,
         listeners: SimulatorListeners,
     ) {
         self.addresses = addresses
-        self.world = world
+        self.state = state
         self.keys = Mutex(keys)
         self.listeners = listeners
     }
 
     /// Starts listening.
     ///
-    /// Throws ``SimulatorError`` if a port is taken or the numbers are impossible.
+    /// Throws ``SimulatorError`` if a port is taken or the fault plan is invalid.
     ///
-    /// - Parameter other: whose authority, keys and accounts it shares: Apple's other environment, say.
+    /// - Parameter other: a simulator that it shares the authority, keys and accounts of, such as that of another environment.
     public static func start(
         _ configuration: SimulatorConfiguration = SimulatorConfiguration(),
         beside other: Simulator? = nil,
@@ -47,11 +47,17 @@ public final class Simulator: Sendable {
         guard plan.isValid else {
             throw SimulatorError(.invalidFaultPlan, "a probability or delay is out of range")
         }
-        precondition(configuration.eventLoops >= 1 && configuration.streamsMax >= 1, "something must run")
+        precondition(
+            configuration.eventLoops >= 1 && configuration.streamsMax >= 1,
+            "there is no event loop or no stream"
+        )
         var keys = try other?.keys.withLock { $0 } ?? SimulatorKeys(names: configuration.names, now: clock.now())
         try keys.register(configuration.apps)
-        let world = World(
-            rules: Self.rules(configuration, keys: keys, now: clock.now()),
+        var behaviors = TokenBehaviors(deadShare: configuration.deadShare, deadSince: configuration.deadSince)
+        behaviors.adopt(configuration.script?.tokens ?? [], start: clock.now())
+        let state = SimulatorState(
+            providers: SimulatedProviders.all.map { $0.init(configuration, keys) },
+            behaviors: behaviors,
             faults: FaultInjector(plan, startedAt: clock.now()),
             ledger: SimulatorLedger(
                 shards: configuration.eventLoops,
@@ -59,49 +65,22 @@ public final class Simulator: Sendable {
             ),
             clock: clock,
         )
-        for script in configuration.script?.scripts ?? [] { world.faults.add(script) }
-        let listeners = SimulatorListeners(configuration: configuration, world: world, authority: keys.authority)
+        for script in configuration.script?.scripts ?? [] { state.faults.add(script) }
+        let listeners = SimulatorListeners(configuration: configuration, state: state, authority: keys.authority)
         do {
             let addresses = try await listeners.start(keys: keys)
-            // Google's client for Python names Google's endpoint, whatever the account's file says.
-            let audiences = [addresses.tokenURI, OAuthJudge.googleAudience].compactMap(\.self)
-            world.change { $0.oauth.audiences = Set(audiences) }
-            return Simulator(addresses: addresses, world: world, keys: keys, listeners: listeners)
+            state.forEachProvider { $0.update(addresses) }
+            return Simulator(addresses: addresses, state: state, keys: keys, listeners: listeners)
         } catch {
             await listeners.stop()
             throw error
         }
     }
 
-    private static func rules(
-        _ configuration: SimulatorConfiguration,
-        keys: SimulatorKeys,
-        now: UnixMilliseconds,
-    ) -> Rules {
-        let tokens = AccessTokens(secret: SecureRandom.bytes(32))
-        var fates = TokenFates(deadShare: configuration.deadShare, deadSince: configuration.deadSince)
-        fates.adopt(configuration.script?.tokens ?? [], start: now)
-        return Rules(
-            fates: fates,
-            apns: APNsJudge(
-                keys: keys.registeredKeys,
-                bundleIDs: keys.bundleIDs,
-                environment: configuration.environment,
-            ),
-            fcm: FCMJudge(accounts: keys.accounts, projectIDs: keys.projectIDs, tokens: tokens),
-            oauth: OAuthJudge(
-                accounts: keys.accounts,
-                audiences: [],
-                tokens: tokens,
-                lifetimeSeconds: configuration.accessTokenSeconds,
-            ),
-        )
-    }
-
-    /// Closes every connection and listener; nothing of it is left afterwards. To be called once, by whoever started it.
+    /// Closes all connections and listeners. Whoever started the simulator has to call it once.
     public func stop() async { await self.listeners.stop() }
 
-    /// Does something on each event loop, in their order: to learn how busy its thread is.
+    /// Calls a function on each event loop, in their order, for example to measure its thread.
     ///
     /// - Throws: after `stop()`.
     package func onEachEventLoop<Found: Sendable>(_ body: @escaping @Sendable () -> Found) async throws -> [Found] {
@@ -111,65 +90,23 @@ public final class Simulator: Sendable {
     /// The certificate to trust, in PEM.
     public var authorityPEM: String { self.keys.withLock { $0.authority.certificatePEM } }
 
-    /// An app's APNs key, in PEM; nil if the app is unknown or not at Apple's.
-    public func signingKeyPEM(app name: String) -> String? {
-        self.keys.withLock { keys in
-            keys.apps.first { $0.name == name }.flatMap { keys.appleKeys[$0.keyID]?.pem }
-        }
+    /// Reads the keys of all providers.
+    func withKeys<Value: Sendable, Failure: Error>(
+        _ body: (SimulatorKeys) throws(Failure) -> sending Value
+    ) throws(Failure) -> Value {
+        try self.keys.withLock { keys throws(Failure) in try body(keys) }
     }
 
-    /// A new client certificate for APNs and its key, in PEM: for those topics, the first of which is the bundle id.
-    ///
-    /// - Parameters:
-    ///   - environments: those that it is for.
-    ///   - days: how long it is valid.
-    public func clientCertificatePEM(
-        topics: [String],
-        environments: Set<ProviderEnvironment> = [.production, .sandbox],
-        days: Int64 = 365,
-    ) throws -> String {
-        let identity = try self.clientCertificate(topics: topics, environments: environments, days: days)
-        return identity.certificateChainPEM + identity.privateKeyPEM
-    }
-
-    /// As ``clientCertificatePEM(topics:environments:days:)``, for who needs another form.
-    package func clientCertificate(
-        topics: [String],
-        environments: Set<ProviderEnvironment> = [.production, .sandbox],
-        days: Int64 = 365,
-    ) throws -> TLSIdentity {
-        let validity = CertificateValidity(days: days, from: self.world.clock.now())
-        return try self.keys.withLock { keys throws(SimulatorError) in
-            try keys.clientCertificate(topics: topics, environments: environments, validity: validity)
-        }
-    }
-
-    /// An app's service account, as JSON; nil if the app is unknown or not at Google's.
-    public func serviceAccountJSON(app name: String) -> String? {
-        let tokenURI = self.addresses.tokenURI ?? ""
-        return self.keys.withLock { keys in
-            guard let project = keys.apps.first(where: { $0.name == name })?.projectID else { return nil }
-            return String(decoding: keys.serviceAccount(projectID: project, tokenURI: tokenURI), as: UTF8.self)
-        }
-    }
-
-    /// Lets more apps exist; one of a known name is replaced.
+    /// Adds apps; one of a known name is replaced.
     public func register(_ apps: [SimulatedApp]) throws {
         let keys = try self.keys.withLock { keys throws(SimulatorError) in
             try keys.register(apps)
             return keys
         }
-        self.world.change { rules in
-            rules.apns.keys = keys.registeredKeys
-            rules.apns.bundleIDs = keys.bundleIDs
-            rules.fcm.accounts = keys.accounts
-            rules.fcm.projectIDs = keys.projectIDs
-            rules.oauth.accounts = keys.accounts
-        }
+        self.state.forEachProvider { $0.update(keys) }
     }
 
-    /// Writes what clients need into a folder: `ca.pem`, `ports.json`, and per app a `.p8` key, a client certificate and a service
-    /// account.
+    /// Writes the files that clients need into a folder: `ca.pem`, `ports.json`, and each app's keys, certificates and accounts.
     ///
     /// - Parameters:
     ///   - apps: apps to register before.
@@ -183,62 +120,55 @@ public final class Simulator: Sendable {
         return try CredentialsFolder(folder: folder).write(
             keys,
             addresses: self.addresses,
-            now: self.world.clock.now(),
+            now: self.state.clock.now(),
         )
     }
 
-    // MARK: Audiences that providers hold
+    // MARK: Behaviors and faults
 
-    /// The ids of an app's broadcast channels, in the order of their making.
-    public func broadcastChannels(bundleID: String) -> [String] { self.world.channels.ids(of: bundleID) }
-
-    /// The tokens and installation ids that subscribe one of Google's topics, in no order.
-    public func topicSubscribers(_ topic: String) -> Set<String> { self.world.topics.members(of: topic) }
-
-    // MARK: Fates and faults
-
-    /// Declares what a provider knows about a token from now on.
-    public func declare(_ fate: TokenFate, of token: String, provider: Provider) {
-        self.declare(fate, of: [token], provider: provider)
+    /// Declares the behavior of a token from now on.
+    public func declare(_ behavior: TokenBehavior, of token: String, provider: Provider) {
+        self.declare(behavior, of: [token], provider: provider)
     }
 
-    /// Declares what a provider knows about many tokens from now on: at once is much cheaper than one by one.
-    public func declare(_ fate: TokenFate, of tokens: [String], provider: Provider) {
+    /// Declares the behavior of many tokens from now on, which is much cheaper than one by one.
+    public func declare(_ behavior: TokenBehavior, of tokens: [String], provider: Provider) {
         let digests = tokens.map { TokenDigest($0, provider: provider) }
-        self.world.change { rules in
-            for digest in digests { rules.fates.declare(fate, of: digest) }
+        self.state.change { rules in
+            for digest in digests { rules.behaviors.declare(behavior, of: digest) }
         }
     }
 
-    /// Whether a token is dead, expired, bad or of another app, by declaration or by lot.
+    /// Whether a token is dead, expired, bad or of another app, declared or by the dead share.
     public func isDead(_ token: String, provider: Provider) -> Bool {
-        self.world.rules.fates.fate(of: TokenDigest(token, provider: provider), now: self.world.clock.now()) != nil
+        self.state.rules.behaviors.behavior(of: TokenDigest(token, provider: provider), now: self.state.clock.now())
+            != nil
     }
 
-    /// Lets other tokens be dead by lot.
+    /// Changes the share of dead tokens.
     public func setDeadShare(_ share: DeadShare, since: UnixMilliseconds? = nil) {
-        self.world.change { rules in
-            rules.fates.deadShare = share
-            rules.fates.deadSince = since
+        self.state.change { rules in
+            rules.behaviors.deadShare = share
+            rules.behaviors.deadSince = since
         }
     }
 
-    /// Shows every notification that is accepted from now on, before it is answered; only strict listeners read them whole.
+    /// Calls a function with each notification that is accepted from now on, before it is answered. Fast connections do not call it.
     ///
-    /// - Parameter look: called on the connections' event loops.
-    public func watch(_ look: @escaping @Sendable (SeenRequest) -> Void) {
-        self.world.change { $0.watcher = look }
+    /// - Parameter observer: called on the connections' event loops.
+    public func observe(_ observer: @escaping @Sendable (AcceptedRequest) -> Void) {
+        self.state.change { $0.observer = observer }
     }
 
-    /// Puts a fault plan in force, and numbers requests from 0 again.
-    public func setFaults(_ plan: FaultPlan) { self.world.faults.adopt(plan, now: self.world.clock.now()) }
+    /// Puts a fault plan in force and numbers requests from 0 again.
+    public func setFaults(_ plan: FaultPlan) { self.state.faults.adopt(plan, now: self.state.clock.now()) }
 
-    /// Adds a script behind the others. False: too many wait already.
+    /// Adds a script behind the others; false: too many wait already.
     @discardableResult
-    public func addScript(_ script: FaultScript) -> Bool { self.world.faults.add(script) }
+    public func addScript(_ script: FaultScript) -> Bool { self.state.faults.add(script) }
 
-    /// Nothing goes wrong any more: neither the plan nor a script strikes.
-    public func clearFaults() { self.world.faults.clear() }
+    /// Removes the fault plan and all scripts.
+    public func clearFaults() { self.state.faults.clear() }
 
     /// Closes a provider's listener and all its connections, or opens it again at the same port. Idempotent.
     ///
@@ -247,15 +177,12 @@ public final class Simulator: Sendable {
     ///
     /// - Throws: ``SimulatorError`` if there is no such listener, or its port was taken.
     public func setListening(_ isListening: Bool, at provider: Provider) async throws {
-        let route: FaultRoute
-        switch provider {
-        case .apns: route = .apns
-        case .fcm: route = .fcm
-        case .webpush: throw SimulatorError(.listening, "there is no listener of webpush")
+        guard let route = SimulatedProviders.type(of: provider)?.traits.routes[0] else {
+            throw SimulatorError(.listening, "\(provider.name) is not simulated")
         }
         try await self.listeners.setListening(isListening, route)
     }
 
-    /// Forgets ledger, fates by declaration and by lot, broadcast channels, topics, faults and scripts. Connections stay.
-    public func reset() { self.world.reset() }
+    /// Clears the ledger, the behaviors of tokens, the faults and scripts, and what requests changed at the providers. Connections stay.
+    public func reset() { self.state.reset() }
 }

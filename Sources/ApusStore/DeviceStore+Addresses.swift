@@ -3,7 +3,7 @@ package import ApusMessages
 
 /// Further tokens of a device, each for one purpose and a time: those of Live Activities.
 extension DeviceStore {
-    /// How long a token that updates a Live Activity is kept at most. Apple: one is active for up to eight hours, and stays on
+    /// How long a token that updates a Live Activity is kept at most. One is active for up to eight hours, and stays on
     /// the lock screen for up to four more
     /// (https://developer.apple.com/documentation/activitykit/displaying-live-data-with-live-activities).
     package static let activityTokenAge = Duration.seconds(12 * 3_600)
@@ -13,7 +13,7 @@ extension DeviceStore {
     /// Adds an address, or replaces that of the same kind and activity; those whose time is over go. It is registered now, unless it
     /// says when; the same token again stays in the environment where it was found to be taken.
     ///
-    /// - Throws: `invalidRegistration` when the device is none of APNs', `tooManyAddresses` when it has as many as it may.
+    /// - Throws: `invalidRegistration` when the device's provider has no Live Activities, `tooManyAddresses` when it has as many as it may.
     package func putAddress(
         _ app: AppID,
         _ device: DeviceID,
@@ -24,8 +24,9 @@ extension DeviceStore {
             try condition.check(nil)
             return .missing
         }
-        guard stored.realm.provider == .apns else {
-            throw StoreError(.invalidRegistration, "only a device of APNs has Live Activities")
+        guard stored.realm.provider.traits.hasActivities else {
+            let detail = "a device of \(stored.realm.provider.name) has no Live Activities"
+            throw StoreError(.invalidRegistration, detail)
         }
         let (realm, now) = (stored.realm, self.clock.now())
         var address = address
@@ -69,11 +70,12 @@ extension DeviceRecord {
         self.user = user
     }
 
-    /// Drops further addresses whose time is over, and all of them beside a token that is none of APNs'.
+    /// Drops further addresses whose time is over, and all of them beside a token of a provider that has none.
     mutating func dropAddresses(of realm: Realm, now: UnixMilliseconds) {
         guard !self.secondary.isEmpty else { return }
+        let hasActivities = realm.provider.traits.hasActivities
         self.secondary.removeAll { address in
-            realm.provider != .apns || (address.expiresAtSeconds > 0 && address.expiresAtSeconds <= now.seconds)
+            !hasActivities || (address.expiresAtSeconds > 0 && address.expiresAtSeconds <= now.seconds)
         }
     }
 }

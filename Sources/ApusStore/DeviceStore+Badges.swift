@@ -38,18 +38,16 @@ extension DeviceStore {
     ) async throws(StoreError) -> [UInt32?] {
         precondition(devices.count <= StoreLimits.badgesPerCallMax)
         guard !devices.isEmpty else { return [] }
-        let reply = try await self.calls.call(
-            "apus1_badge_count",
-            partition,
+        let call = CountBadgesCall(
             keys: [self.keys.meta(route.app, Realm(route), partition)],
-            [
-                .bytes(Array(bigEndian(send).prefix(StoreLimits.badgeSendBytes))), .integer(Int(increment)),
-                .text(isRepeated ? "1" : "0"),
-                .bytes(devices.flatMap { bigEndian($0.ordinal) + bigEndian($0.generation) }),
-            ],
+            send: Array(bigEndian(send).prefix(StoreLimits.badgeSendBytes)),
+            increment: Int(increment),
+            isRepeated: isRepeated,
+            devices: devices.flatMap { bigEndian($0.ordinal) + bigEndian($0.generation) },
         )
+        let reply = try await self.calls.call(call, partition)
         guard let counts = reply.bytes, counts.count == devices.count * 4 else {
-            throw StoreCalls.unexpected("apus1_badge_count")
+            throw StoreCalls.unexpected(CountBadgesCall.function)
         }
         return stride(from: 0, to: counts.count, by: 4).map { start in
             let count = counts[start..<start + 4].reduce(0) { $0 << 8 | UInt32($1) }
@@ -82,16 +80,13 @@ extension DeviceStore {
         for _ in 0..<StoreLimits.attemptsMax {
             guard let current = try await self.read(home) else { return .missing }
             if let asOf, asOf < current.registeredAt { return .ignored(current) }
-            let reply = try await self.calls.call(
-                "apus1_badge_set",
-                home.owner.partition,
+            let call = SetBadgeCall(
                 keys: [self.keys.meta(app, current.realm, home.owner.partition)],
-                [
-                    .integer(Int(current.reference.ordinal)), .integer(Int(current.reference.generation)),
-                    .integer(Int(count)),
-                ],
+                ordinal: current.reference.ordinal,
+                generation: current.reference.generation,
+                count: count,
             )
-            if reply.integer == 1 { return .changed(current) }
+            if try await self.calls.call(call, home.owner.partition).integer == 1 { return .changed(current) }
         }
         throw Self.contended
     }

@@ -123,7 +123,7 @@ extension DeviceStore {
                 try edit(&record)
                 guard record != current.record else { return .unchanged(current) }
                 if record.user != current.record.user {
-                    if !record.user.isEmpty { try await self.noteUser(record.user, home) }
+                    if !record.user.isEmpty { try await self.addUser(record.user, home) }
                     departed.insert(current.record.user)
                 }
                 intended = record
@@ -140,7 +140,7 @@ extension DeviceStore {
             }
             if !departed.isEmpty {
                 let user = stored.record.user
-                if !user.isEmpty { try await self.noteUser(user, home) }
+                if !user.isEmpty { try await self.addUser(user, home) }
                 for left in departed where left != user { try await self.withdraw(token: nil, user: left, of: home) }
             }
             return .changed(stored)

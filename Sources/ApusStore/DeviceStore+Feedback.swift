@@ -20,8 +20,8 @@ extension DeviceStore {
     /// Removes a device whose token a provider calls dead: only while it still holds that very token, and only if the app
     /// has not registered it since. The token of a Live Activity goes alone, by its own registration: the device is none the worse.
     ///
-    /// Apple on the timestamp of a 410: "The time […] at which APNs confirmed the token was no longer valid for the topic."
-    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns)
+    /// A provider may say since when the token is dead, as in
+    /// "The time […] at which [it] confirmed the token was no longer valid for the topic." (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns)
     ///
     /// - Parameters:
     ///   - tokenDigest: of the token that was sent to.
@@ -86,7 +86,7 @@ extension DeviceStore {
         }
     }
 
-    /// Moves a device to Apple's other environment, where its token is taken: only while it holds that very token and is suspect.
+    /// Moves a device to its provider's other environment, where its token is taken: only while it holds that very token and is suspect.
     /// A registration of the same token leaves it there, whatever environment that names. The token of a Live Activity goes there
     /// alone.
     ///
@@ -97,8 +97,8 @@ extension DeviceStore {
         _ reference: DeviceReference,
         tokenDigest: UInt64,
     ) async throws(StoreError) -> VerdictResult {
-        precondition(route.provider == .apns, "only APNs has two environments")
-        let realm = Realm(.apns, route.environment == .production ? .sandbox : .production)
+        let realm = Realm(route.provider, route.environment == .production ? .sandbox : .production)
+        precondition(realm != Realm(route), "a provider with two environments")
         for _ in 0..<StoreLimits.attemptsMax {
             guard let current = try await self.read(route, reference) else { return .gone }
             var record = current.record

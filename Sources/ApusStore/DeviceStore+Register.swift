@@ -35,7 +35,7 @@ extension DeviceStore {
     /// The token is the device's from now on: a device that held it is removed. Topics are replaced when the registration
     /// has some, and attributes when it says any; else they stay, also when the token changes. The user is replaced, also
     /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a day
-    /// is answered without a write. A device stays in the environment in which Apple was found to take its token.
+    /// is answered without a write. A device stays in the environment in which its provider was found to take its token.
     ///
     /// - Parameter asOf: when this was true; nil: now. A device registered later stays as it is.
     package func register(
@@ -139,7 +139,7 @@ extension DeviceStore {
             (work.cleared, _) = try await together {
                 isSettled ? nil : try await self.claim(token, home)
             } and: {
-                if isNewUser { try await self.noteUser(record.user, home) }
+                if isNewUser { try await self.addUser(record.user, home) }
             }
             work.intended = record
             work.change = work.change ?? Self.change(from: current, to: record, work.realm)
@@ -159,7 +159,7 @@ extension DeviceStore {
                 StoreCalls.ConfirmAnswer.settled
             }
         } and: {
-            if !user.isEmpty { try await self.noteUser(user, home) }
+            if !user.isEmpty { try await self.addUser(user, home) }
         }
         switch answer {
         case .settled: break

@@ -43,15 +43,10 @@ extension DeviceStore {
 
     /// What a place holds.
     package func meta(_ route: Route, _ partition: Int) async throws(StoreError) -> PlaceMeta {
-        let reply = try await self.calls.call(
-            "apus1_store_meta",
-            partition,
-            keys: [self.keys.meta(route.app, Realm(route), partition)],
-            [],
-            readOnly: true,
-        )
+        let call = PlaceMetaCall(keys: [self.keys.meta(route.app, Realm(route), partition)])
+        let reply = try await self.calls.call(call, partition)
         let numbers = reply.children.compactMap(\.integer).map(Int.init)
-        guard numbers.count == 6 else { throw StoreCalls.unexpected("apus1_store_meta") }
+        guard numbers.count == 6 else { throw StoreCalls.unexpected(PlaceMetaCall.function) }
         return PlaceMeta(
             nextOrdinal: numbers[0],
             live: numbers[1],
@@ -86,13 +81,8 @@ extension DeviceStore {
         let parts = Array(chunks).parts(of: step)
         let (calls, key) = (self.calls, self.keys.meta(route.app, Realm(route), partition))
         let sets = try await forEachConcurrently(parts) { part in
-            let reply = try await calls.call(
-                "apus1_postings",
-                partition,
-                keys: [key],
-                [.integer(part[0]), .integer(part.count)] + topics.map { .integer(Int($0)) },
-                readOnly: true,
-            )
+            let call = ReadPostingsCall(keys: [key], first: part[0], count: part.count, topics: topics)
+            let reply = try await calls.call(call, partition)
             var nodes = reply.children.makeIterator()
             return try part.map { _ in
                 var postings: [UInt32: ChunkSet] = [:]
@@ -140,7 +130,9 @@ extension DeviceStore {
         let client = self.calls.client
         let replies = try await forEachConcurrently(reads) { read in
             do throws(RedisError) {
-                return try await client.send(read.command, on: read.tag, options: .idempotent)
+                let reply = try await client.send(read.command, on: read.tag, options: .idempotent)
+                try read.check(reply)
+                return reply
             } catch {
                 throw StoreError(.redis, "\(error)", redis: error)
             }

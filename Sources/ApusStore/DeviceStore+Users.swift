@@ -48,10 +48,10 @@ extension DeviceStore {
     }
 
     /// Notes that a user may have the device. A user with as many as may be loses the one that was seen longest ago.
-    func noteUser(_ user: String, _ home: Home) async throws(StoreError) {
+    func addUser(_ user: String, _ home: Home) async throws(StoreError) {
         let placed = self.calls.placed(home.app, user)
         for _ in 0..<StoreLimits.attemptsMax {
-            if try await self.calls.noteUser(home.app, placed, of: home.owner) { return }
+            if try await self.calls.addUser(home.app, placed, of: home.owner) { return }
             try await self.makeRoom(user, placed, home)
         }
         throw Self.contended
@@ -61,7 +61,7 @@ extension DeviceStore {
         let hints = try await self.calls.userDevices(home.app, placed.partition, [placed.digest])[0]
         let devices = try await self.read(home.app, hints)
         let stale = hints.filter { devices[$0] == nil || devices[$0]?.record.user.isEmpty == true }
-        for hint in stale { try await self.calls.forgetUser(home.app, placed, of: hint) }
+        for hint in stale { try await self.calls.removeUser(home.app, placed, of: hint) }
         guard stale.isEmpty else { return }
         let oldest = devices.values.min { one, other in
             (one.record.seenAtHours, one.registeredAt, one.id)
@@ -71,7 +71,7 @@ extension DeviceStore {
         _ = try await self.change(home.app, id, asOf: nil) { $0.pass(to: "") }
         // Users may share a digest, and the hint may have been another's: it goes in any case.
         let owner = self.home(of: oldest).owner
-        try await self.calls.forgetUser(home.app, placed, of: owner)
+        try await self.calls.removeUser(home.app, placed, of: owner)
     }
 }
 

@@ -145,12 +145,12 @@ package struct DeviceStore: Sendable {
         _ = try await together {
             if let token { try await calls.release(app, calls.placed(app, token), from: owner) }
         } and: {
-            if let user { try await calls.forgetUser(app, calls.placed(app, user), of: owner) }
+            if let user { try await calls.removeUser(app, calls.placed(app, user), of: owner) }
         }
         guard let device = try await self.read(home) else { return }
         let record = device.record
         if let token, calls.sharesEntry(app, record.token, token) { try await self.settle(record.token, home) }
-        if let user, calls.sharesEntry(app, user: record.user, user) { try await self.noteUser(record.user, home) }
+        if let user, calls.sharesEntry(app, user: record.user, user) { try await self.addUser(record.user, home) }
     }
 
     static let contended = StoreError(.contended, "others changed the device all the time")

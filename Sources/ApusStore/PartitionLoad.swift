@@ -27,7 +27,7 @@ struct PartitionLoad {
     private let app: AppID
     private let keys: StoreKeys
     private let partition: Int
-    private var places = [Place](repeating: Place(), count: Realm.allCases.count)
+    private var places: [Realm: Place] = [:]
     private var identities: [Identity] = []
     private var tokens: [Entry] = []
     private var users: [Entry] = []
@@ -47,16 +47,17 @@ struct PartitionLoad {
         value: [UInt8],
         topics: [UInt32],
     ) throws(StoreError) -> RedisCommand? {
-        let index = Int(realm.rawValue)
-        let ordinal = self.places[index].next
+        let ordinal = self.places[realm, default: Place()].next
         guard ordinal < StoreLimits.ordinalsMax else {
             throw StoreError(.full, "partition \(self.partition) has no ordinal left")
         }
-        self.places[index].next += 1
-        self.places[index].slab.append(value)
+        self.places[realm, default: Place()].next += 1
+        self.places[realm, default: Place()].slab.append(value)
         self.identities.append(Identity(digest: digest, realm: realm, ordinal: ordinal))
-        for topic in topics { self.places[index].memberships.append(UInt64(topic) << 32 | UInt64(ordinal)) }
-        guard self.places[index].slab.count == StoreLimits.slabOrdinals else { return nil }
+        for topic in topics {
+            self.places[realm, default: Place()].memberships.append(UInt64(topic) << 32 | UInt64(ordinal))
+        }
+        guard self.places[realm, default: Place()].slab.count == StoreLimits.slabOrdinals else { return nil }
         return self.takeSlab(realm)
     }
 
@@ -73,8 +74,8 @@ struct PartitionLoad {
     /// The commands that write all that is left.
     mutating func finish() throws(StoreError) -> [RedisCommand] {
         var commands: [RedisCommand] = []
-        for realm in Realm.allCases where self.places[Int(realm.rawValue)].next > 0 {
-            if !self.places[Int(realm.rawValue)].slab.isEmpty { commands.append(self.takeSlab(realm)) }
+        for realm in self.places.keys.sorted(by: { $0.name < $1.name }) {
+            if !self.places[realm, default: Place()].slab.isEmpty { commands.append(self.takeSlab(realm)) }
             commands += self.realmCommands(realm)
         }
         try self.refuseTwins()
@@ -83,10 +84,9 @@ struct PartitionLoad {
     }
 
     private mutating func takeSlab(_ realm: Realm) -> RedisCommand {
-        let index = Int(realm.rawValue)
-        let values = self.places[index].slab
-        self.places[index].slab.removeAll(keepingCapacity: true)
-        let number = (Int(self.places[index].next) - 1) / StoreLimits.slabOrdinals
+        let values = self.places[realm, default: Place()].slab
+        self.places[realm, default: Place()].slab.removeAll(keepingCapacity: true)
+        let number = (Int(self.places[realm, default: Place()].next) - 1) / StoreLimits.slabOrdinals
         return Self.hash(
             self.keys.slab(self.app, realm, self.partition, number),
             values.enumerated().map { (Array(String($0.offset).utf8), $0.element) },
@@ -95,7 +95,7 @@ struct PartitionLoad {
 
     /// Ids, postings and meta of one realm.
     private func realmCommands(_ realm: Realm) -> [RedisCommand] {
-        let place = self.places[Int(realm.rawValue)]
+        let place = self.places[realm, default: Place()]
         let identities = self.identities.filter { $0.realm == realm }
         let idBuckets = LinearHashing.buckets(fields: identities.count)
         var ids = [[([UInt8], [UInt8])]](repeating: [], count: idBuckets)

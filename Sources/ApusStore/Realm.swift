@@ -1,54 +1,54 @@
 package import ApusCore
 
-/// A provider together with its environment: the segment of a store key that keeps Apple's two worlds apart.
+/// A provider together with its environment: the segment of a store key that keeps a provider's two worlds apart.
 ///
 /// A realm of an app is exactly one `Route`, so postings, plans and work units never mix environments. A device that
 /// changes its environment or provider moves from one realm to another.
-package enum Realm: UInt8, CaseIterable, Sendable, Hashable {
-    /// APNs, production.
-    case apns = 0
-    /// APNs, sandbox.
-    case apnsSandbox = 1
-    /// FCM.
-    case fcm = 2
-    /// Web Push.
-    case webpush = 3
+package struct Realm: CaseIterable, Sendable, Hashable {
+    /// Who delivers.
+    package let provider: Provider
+    /// Which of the provider's worlds.
+    package let environment: ProviderEnvironment
 
-    /// The realm of a provider and environment; only APNs has a sandbox.
+    /// The realm of a provider and environment; a provider that does not know the environment has one realm.
     package init(_ provider: Provider, _ environment: ProviderEnvironment) {
-        self =
-            switch (provider, environment) {
-            case (.apns, .production): .apns
-            case (.apns, .sandbox): .apnsSandbox
-            case (.fcm, _): .fcm
-            case (.webpush, _): .webpush
-            }
+        let known = provider.traits.environments
+        self.provider = provider
+        self.environment = known.contains(environment) ? environment : known[0]
+    }
+
+    private init(_ traits: ProviderTraits, _ environment: ProviderEnvironment) {
+        self.provider = traits.provider
+        self.environment = environment
     }
 
     /// The realm of a route.
     package init(_ route: Route) { self.init(route.provider, route.environment) }
 
+    /// All realms of the providers that this process knows.
+    package static var allCases: [Realm] {
+        var realms: [Realm] = []
+        for traits in ProviderTraits.known {
+            for environment in traits.environments { realms.append(Realm(traits, environment)) }
+        }
+        return realms
+    }
+
     /// As it stands in keys.
     package var name: String {
-        switch self {
-        case .apns: "apns"
-        case .apnsSandbox: "apns-sandbox"
-        case .fcm: "fcm"
-        case .webpush: "webpush"
+        switch self.environment {
+        case .production: self.provider.name
+        case .sandbox: "\(self.provider.name)-sandbox"
         }
     }
 
-    /// Who delivers.
-    package var provider: Provider {
-        switch self {
-        case .apns, .apnsSandbox: .apns
-        case .fcm: .fcm
-        case .webpush: .webpush
+    /// What tells it from others in a digest of a record. Never changes.
+    var digestByte: UInt8 {
+        switch self.provider.rawValue {
+        case 1: self.environment == .production ? 0 : 1
+        case let code: self.environment == .production ? code : code | 0x80
         }
     }
-
-    /// Which of the provider's worlds.
-    package var environment: ProviderEnvironment { self == .apnsSandbox ? .sandbox : .production }
 
     /// The route of an app through this realm.
     package func route(of app: AppID) -> Route {

@@ -60,6 +60,19 @@ package struct RecordRead: Sendable {
         }
     }
 
+    /// Checks that a reply is one that ``forEachRecord(in:_:)`` can walk over.
+    ///
+    /// - Throws: `unexpectedReply` for anything but a flat array with a value for each field.
+    func check(_ reply: RESPReply) throws(RedisError) {
+        let count = reply.nodeCount - 1
+        let isComplete = self.isWhole ? count.isMultiple(of: 2) : count == self.wanted.nonzeroBitCount
+        guard reply.root.kind == .array, isComplete else { throw reply.unexpected("an array of records") }
+        for row in 0..<count {
+            let kind = reply.kind(at: row + 1)
+            guard kind == .bulk || kind == .null else { throw reply.unexpected("an array of records") }
+        }
+    }
+
     /// Gives each wanted ordinal and its record (header and packed message) to `body`; an empty span where there is none.
     /// Each comes once; in which order is not promised. Allocates nothing.
     package func forEachRecord<Failure: Error>(

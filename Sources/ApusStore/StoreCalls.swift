@@ -2,12 +2,12 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// The store's functions as Swift sees them: their answers become words at once.
+/// Calls the store's functions: their answers become words at once.
 struct StoreCalls: Sendable {
     let client: RedisClient
     let keys: StoreKeys
 
-    /// A device as `apus1_devices` finds it.
+    /// A device as `apus2_find_devices` finds it.
     struct Found: Sendable {
         /// Which of the digests asked for.
         let index: Int
@@ -16,14 +16,14 @@ struct StoreCalls: Sendable {
         let value: [UInt8]
     }
 
-    /// What `apus1_put` is to write.
+    /// What `put` is to write.
     struct Writing: Sendable {
         var expected: [UInt8]
         var record: [UInt8]
         var stamp: Stamp
         var entered: [UInt32]
         var left: [UInt32]
-        /// What to tell the device's history, if it has one; empty: nothing.
+        /// The event for the device's history, if it has one; empty: none.
         var event: [UInt8] = []
     }
 
@@ -36,11 +36,12 @@ struct StoreCalls: Sendable {
         /// That time, but not one to come.
         case asOf(UnixMilliseconds)
 
-        var argument: RedisArgument {
+        /// As the function takes it.
+        var text: String {
             switch self {
             case .now: "now"
             case .keep: "keep"
-            case .asOf(let time): .text(String(max(0, time.value)))
+            case .asOf(let time): String(max(0, time.value))
             }
         }
     }
@@ -90,19 +91,17 @@ struct StoreCalls: Sendable {
         _ digests: [UInt64],
         realms: [Realm] = Realm.allCases,
     ) async throws(StoreError) -> [Found] {
-        let reply = try await self.call(
-            "apus1_devices",
-            partition,
+        let call = FindDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
-            digests.map { .bytes(bigEndian($0)) },
-            readOnly: true,
+            digests: digests.map { bigEndian($0) },
         )
+        let reply = try await self.call(call, partition)
         var found: [Found] = []
         var nodes = reply.children.makeIterator()
         while let index = nodes.next()?.integer, let realm = nodes.next()?.integer {
             guard let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
                 digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
-            else { throw Self.unexpected("apus1_devices") }
+            else { throw Self.unexpected(FindDevicesCall.function) }
             found.append(
                 Found(index: Int(index), realm: realms[Int(realm)], ordinal: UInt32(ordinal), value: value)
             )
@@ -119,26 +118,24 @@ struct StoreCalls: Sendable {
         judges: Bool,
     ) async throws(StoreError) -> PutAnswer {
         let realms = [realm] + Realm.allCases.filter { $0 != realm }
-        let function = judges ? "apus1_judge" : "apus1_put"
-        let reply = try await self.call(
-            function,
-            owner.partition,
+        let call = PutDeviceCall(
             keys: realms.map { self.keys.meta(app, $0, owner.partition) },
-            [
-                .bytes(bigEndian(owner.digest)), .bytes(writing.expected), .bytes(writing.record),
-                writing.stamp.argument, .bytes(packed(writing.entered)), .bytes(packed(writing.left)),
-                .bytes(writing.event),
-            ],
+            digest: bigEndian(owner.digest),
+            writing: writing,
         )
+        let reply =
+            judges
+            ? try await self.call(PutVerdictCall(put: call), owner.partition)
+            : try await self.call(call, owner.partition)
         switch reply.element(0)?.integer {
         case 1:
             guard let ordinal = reply.element(1)?.integer, let header = reply.element(2)?.bytes else {
-                throw Self.unexpected(function)
+                throw Self.unexpected(PutDeviceCall.function)
             }
             return .written(ordinal: UInt32(ordinal), header: header)
         case 0: return .mismatch
         case -1: throw StoreError(.full, "partition \(owner.partition) has no ordinal left")
-        default: throw Self.unexpected(function)
+        default: throw Self.unexpected(PutDeviceCall.function)
         }
     }
 
@@ -149,16 +146,14 @@ struct StoreCalls: Sendable {
         _ owner: DeviceOwner,
         forgetsHistory: Bool,
     ) async throws(StoreError) -> Bool {
-        var arguments: [RedisArgument] = [
-            .bytes(bigEndian(owner.digest)), .bytes(device.value), .bytes(packed(device.record.topics)),
-        ]
-        if forgetsHistory { arguments.append("forget") }
-        return try await self.call(
-            "apus1_remove",
-            owner.partition,
+        let call = RemoveDeviceCall(
             keys: [self.keys.meta(device.app, device.realm, owner.partition)],
-            arguments,
-        ).integer == 1
+            digest: bigEndian(owner.digest),
+            expected: device.value,
+            topics: packed(device.record.topics),
+            forgetsHistory: forgetsHistory,
+        )
+        return try await self.call(call, owner.partition).integer == 1
     }
 
     /// The record at a place; nil when there is none.
@@ -182,12 +177,13 @@ struct StoreCalls: Sendable {
         _ token: Placed,
         by owner: DeviceOwner,
     ) async throws(StoreError) -> ClaimAnswer {
-        let reply = try await self.call("apus1_token_claim", app, token, [.bytes(owner.bytes)])
+        let call = ClaimTokenCall(keys: self.keys(app, token), digest: bigEndian(token.digest), claimer: owner.bytes)
+        let reply = try await self.call(call, token.partition)
         let others = reply.children.dropFirst().compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
         switch reply.element(0)?.integer {
         case 1: return .claimed(others)
         case 0: return .crowded(others)
-        default: throw Self.unexpected("apus1_token_claim")
+        default: throw Self.unexpected(ClaimTokenCall.function)
         }
     }
 
@@ -197,17 +193,18 @@ struct StoreCalls: Sendable {
         by owner: DeviceOwner,
         cleared: [DeviceOwner],
     ) async throws(StoreError) -> ConfirmAnswer {
-        let reply = try await self.call(
-            "apus1_token_confirm",
-            app,
-            token,
-            [.bytes(owner.bytes), .bytes(cleared.flatMap(\.bytes))],
+        let call = ConfirmTokenCall(
+            keys: self.keys(app, token),
+            digest: bigEndian(token.digest),
+            claimer: owner.bytes,
+            cleared: cleared.flatMap(\.bytes),
         )
+        let reply = try await self.call(call, token.partition)
         switch reply.integer {
         case 1: return .settled
         case 0: return .withdrawn
         case -1: return .superseded
-        default: throw Self.unexpected("apus1_token_confirm")
+        default: throw Self.unexpected(ConfirmTokenCall.function)
         }
     }
 
@@ -223,11 +220,13 @@ struct StoreCalls: Sendable {
     }
 
     func release(_ app: AppID, _ token: Placed, from owner: DeviceOwner) async throws(StoreError) {
-        _ = try await self.call("apus1_token_release", app, token, [.bytes(owner.bytes)])
+        let call = ReleaseTokenCall(keys: self.keys(app, token), digest: bigEndian(token.digest), owner: owner.bytes)
+        _ = try await self.call(call, token.partition)
     }
 
     func owners(_ app: AppID, _ token: Placed) async throws(StoreError) -> [TokenOwner] {
-        let reply = try await self.call("apus1_token_owners", app, token, [], readOnly: true)
+        let call = TokenOwnersCall(keys: self.keys(app, token), digest: bigEndian(token.digest))
+        let reply = try await self.call(call, token.partition)
         return reply.children.compactMap { node in
             guard let bytes = node.bytes, let owner = DeviceOwner(bytes.dropFirst()) else { return nil }
             return TokenOwner(isSettled: bytes[0] == UInt8(ascii: "s"), device: owner)
@@ -237,18 +236,20 @@ struct StoreCalls: Sendable {
     // MARK: Users
 
     /// - Returns: false when the user has as many devices as may be.
-    func noteUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) -> Bool {
-        let reply = try await self.call(
-            "apus1_user_add",
-            app,
-            user,
-            [.bytes(owner.bytes), .integer(StoreLimits.devicesPerUserMax)],
+    func addUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) -> Bool {
+        let call = AddUserCall(
+            keys: self.keys(app, user),
+            digest: bigEndian(user.digest),
+            device: owner.bytes,
+            devicesMax: StoreLimits.devicesPerUserMax,
         )
+        let reply = try await self.call(call, user.partition)
         return reply.integer != -1
     }
 
-    func forgetUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) {
-        _ = try await self.call("apus1_user_remove", app, user, [.bytes(owner.bytes)])
+    func removeUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) {
+        let call = RemoveUserCall(keys: self.keys(app, user), digest: bigEndian(user.digest), device: owner.bytes)
+        _ = try await self.call(call, user.partition)
     }
 
     func userDevices(
@@ -256,13 +257,8 @@ struct StoreCalls: Sendable {
         _ partition: Int,
         _ digests: [UInt64],
     ) async throws(StoreError) -> [[DeviceOwner]] {
-        let reply = try await self.call(
-            "apus1_user_devices",
-            partition,
-            keys: [self.keys.meta(app, partition)],
-            digests.map { .bytes(bigEndian($0)) },
-            readOnly: true,
-        )
+        let call = UserDevicesCall(keys: [self.keys.meta(app, partition)], digests: digests.map { bigEndian($0) })
+        let reply = try await self.call(call, partition)
         return reply.children.map { DeviceOwner.list($0.bytes ?? []) }
     }
 
@@ -271,21 +267,27 @@ struct StoreCalls: Sendable {
     /// The number of a topic; nil when it has none.
     func findTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32? {
         let name = self.placed(app, topic.text)
-        let reply = try await self.call("apus1_topic_find", app, name, [.text(topic.text)], readOnly: true)
-        guard let counter = reply.integer else { throw Self.unexpected("apus1_topic_find") }
+        let call = FindTopicCall(keys: self.keys(app, name), digest: bigEndian(name.digest), name: topic.text)
+        let reply = try await self.call(call, name.partition)
+        guard let counter = reply.integer else { throw Self.unexpected(FindTopicCall.function) }
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
     }
 
     /// The number of a topic, which gets one when it has none.
     func numberTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32 {
         let name = self.placed(app, topic.text)
-        let most = StoreLimits.topicNumberMax / self.keys.keyspace.devicePartitions - 1
-        let reply = try await self.call("apus1_topic_number", app, name, [.text(topic.text), .integer(most)])
+        let call = NumberTopicCall(
+            keys: self.keys(app, name),
+            digest: bigEndian(name.digest),
+            name: topic.text,
+            counterMax: StoreLimits.topicNumberMax / self.keys.keyspace.devicePartitions - 1,
+        )
+        let reply = try await self.call(call, name.partition)
         switch reply.integer {
         case -1: throw StoreError(.full, "no topic number is left")
         case .some(let counter) where counter > 0:
             return self.topicNumber(counter: counter, partition: name.partition)
-        default: throw Self.unexpected("apus1_topic_number")
+        default: throw Self.unexpected(NumberTopicCall.function)
         }
     }
 
@@ -295,17 +297,15 @@ struct StoreCalls: Sendable {
         _ partition: Int,
         _ numbers: [UInt32],
     ) async throws(StoreError) -> [String?] {
-        let reply = try await self.call(
-            "apus1_topic_names",
-            partition,
+        let call = TopicNamesCall(
             keys: [self.keys.meta(app, partition)],
-            numbers.map { .integer(Int($0) / self.keys.keyspace.devicePartitions) },
-            readOnly: true,
+            counters: numbers.map { Int($0) / self.keys.keyspace.devicePartitions },
         )
+        let reply = try await self.call(call, partition)
         return reply.children.map { node in node.string.flatMap { $0.isEmpty ? nil : $0 } }
     }
 
-    // MARK: The way
+    // MARK: Calling
 
     /// Where an id leads.
     struct Placed: Hashable, Sendable {
@@ -334,42 +334,16 @@ struct StoreCalls: Sendable {
         }
     }
 
-    func call(
-        _ function: String,
-        _ partition: Int,
-        keys: [String],
-        _ arguments: [RedisArgument],
-        readOnly: Bool = false,
-    ) async throws(StoreError) -> RESPNode {
+    func call<Call: FunctionCall>(_ call: Call, _ partition: Int) async throws(StoreError) -> RESPNode {
         do throws(RedisError) {
-            return try await self.client.call(
-                function,
-                on: self.keys.tag(partition),
-                keys: keys,
-                arguments: arguments,
-                readOnly: readOnly,
-            ).root
+            return try await self.client.call(call, on: self.keys.tag(partition)).root
         } catch {
-            throw StoreError(.redis, "\(function): \(error)", redis: error)
+            throw StoreError(.redis, "\(Call.function): \(error)", redis: error)
         }
     }
 
-    /// Calls a function of tokens, users or topics: the digest is its first argument.
-    private func call(
-        _ function: String,
-        _ app: AppID,
-        _ id: Placed,
-        _ arguments: [RedisArgument],
-        readOnly: Bool = false,
-    ) async throws(StoreError) -> RESPNode {
-        try await self.call(
-            function,
-            id.partition,
-            keys: [self.keys.meta(app, id.partition)],
-            [.bytes(bigEndian(id.digest))] + arguments,
-            readOnly: readOnly,
-        )
-    }
+    /// The key of tokens, users or topics.
+    private func keys(_ app: AppID, _ id: Placed) -> [String] { [self.keys.meta(app, id.partition)] }
 
     private func topicNumber(counter: Int64, partition: Int) -> UInt32 {
         UInt32(counter) * UInt32(self.keys.keyspace.devicePartitions) + UInt32(partition)

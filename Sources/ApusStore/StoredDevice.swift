@@ -49,7 +49,7 @@ package struct StoredDevice: Hashable, Sendable {
 
     /// A strong validator (RFC 9110 §8.8.1), quotes included: changes with every byte that is stored.
     package var etag: String {
-        "\"\(Hexadecimal.encode(SHA256.hash([self.realm.rawValue], self.value).prefix(16)))\""
+        "\"\(Hexadecimal.encode(SHA256.hash([self.realm.digestByte], self.value).prefix(16)))\""
     }
 }
 

@@ -1,4 +1,5 @@
 public import ApusCore
+internal import Glibc
 
 /// One message as a consumer gets it.
 public struct StreamEntry: Hashable, Sendable {
@@ -33,8 +34,8 @@ public struct StreamEntry: Hashable, Sendable {
         return UnixMilliseconds(milliseconds)
     }
 
-    /// Whether it must run alone: delivered again and again without progress, it may be what ends its owners.
-    var isSuspect: Bool {
+    /// Whether it may be poison, which ends its owners: delivered again and again without progress, it must run alone.
+    var isPoison: Bool {
         self.deliveries > StreamLimits.deliveriesTogetherMax && self.deliveries < StreamLimits.deliveriesMax
     }
 
@@ -84,5 +85,19 @@ public struct UnitJournal: Hashable, Sendable {
 
     var encoded: [UInt8] {
         [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: self.sequence >> UInt32($0)) } + self.bitmap
+    }
+}
+
+extension StreamConsumer {
+    /// A consumer of this process: `<host>-<pid>-<64-bit nonce>`, so that no later process is taken for it.
+    public static func ofThisProcess(group: String) -> StreamConsumer {
+        var name = [CChar](repeating: 0, count: 256)
+        let isNamed = unsafe gethostname(&name, name.count - 1) == 0
+        let host =
+            isNamed ? String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : "host"
+        return StreamConsumer(
+            group: group,
+            name: "\(host)-\(getpid())-\(String(UInt64.random(in: .min ... .max), radix: 16))"
+        )
     }
 }

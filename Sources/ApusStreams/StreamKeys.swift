@@ -32,9 +32,9 @@ public struct StreamKeys: Hashable, Sendable {
     public func plan(_ route: RouteNumber) -> String { self.key("plan:\(route)") }
     /// Work units of a route.
     public func work(_ route: RouteNumber, _ lane: Lane) -> String { self.key(Self.workName(route, lane)) }
-    /// Plans and units of a paused send, out of the way of others.
+    /// Plans and units of a paused send, where they keep no others waiting.
     public func held(_ send: String) -> String { self.key("held:\(send)") }
-    /// How many entries each paused send has out of the way.
+    /// How many held entries each paused send has.
     public var heldCounts: String { self.key("held") }
     /// Retries and scheduled sends by their time.
     public var due: String { self.key("due") }
@@ -43,32 +43,32 @@ public struct StreamKeys: Hashable, Sendable {
     /// State, cursors and ledger of a send.
     public func send(_ id: String) -> String { self.key("send:\(id)") }
     /// The sends that are kept and have not ended.
-    public var sends: String { self.key("sends") }
+    public var openSends: String { self.key("open_sends") }
     /// There while somebody looked for lost sends lately.
     package var swept: String { self.key("swept") }
     /// The command of a send, until it ends.
-    public func body(_ id: String) -> String { self.key("body:\(id)") }
+    public func command(_ id: String) -> String { self.key("command:\(id)") }
     /// Rate and state of a route.
     package func route(_ route: RouteNumber) -> String { self.key("route:\(route)") }
     /// Tokens of a route that a provider called bad, by the time since when.
-    package func suspects(_ route: RouteNumber) -> String { self.key("suspects:\(route)") }
+    package func quarantine(_ route: RouteNumber) -> String { self.key("quarantine:\(route)") }
     /// What is known of the broadcast channels of a route.
     package func channels(_ route: RouteNumber) -> String { self.key("channels:\(route)") }
     /// Rate of a send.
-    package func pace(_ id: String) -> String { self.key("pace:\(id)") }
+    package func sendRate(_ id: String) -> String { self.key("send_rate:\(id)") }
     /// Any idempotency key.
     public var idempotency: String { self.key("idem") }
-    /// What dispatchers tell feedback.
+    /// Outcomes from dispatchers to feedback.
     public var outcomes: String { self.key("outcomes") }
-    /// What apps report.
+    /// Events that apps report.
     public var events: String { self.key("events") }
-    /// What apps reported of a send, counted; sets of the ids that were counted begin with it.
-    package func tally(app: String, _ send: String) -> String { self.key("tally:\(app):\(send)") }
-    /// What backends ask of registration.
+    /// Counts of the events of a send; the names of sets of the ids that were counted begin with it.
+    package func eventCounts(app: String, _ send: String) -> String { self.key("event_counts:\(app):\(send)") }
+    /// Commands from backends to registration.
     public var register: String { self.key("register") }
-    /// What publishers read back.
+    /// Receipts for publishers.
     public var receipts: String { self.key("receipts") }
-    /// What could not be handled.
+    /// Dead letters: entries that could not be handled.
     public var dead: String { self.key("dead") }
 
     /// The name of a work stream without its tag.

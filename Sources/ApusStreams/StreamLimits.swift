@@ -38,10 +38,10 @@ public enum StreamLimits {
     public static let unitsPerStepMax = 16
     /// Due messages moved by one call.
     public static let dueBatchMax = 100
-    /// Entries of a send that was held that are moved back by one call.
+    /// Held entries of a send that are moved back by one call.
     public static let releaseBatchMax = 100
     /// Messages that one call looks through for those of a send, roughly, of all that wait for their time.
-    public static let recallPageMax = 1_000
+    public static let duePageMax = 1_000
     /// Entries of one stream taken over by one call.
     public static let claimBatchMax = 10
     /// Entries of all streams taken over by one call.
@@ -52,20 +52,24 @@ public enum StreamLimits {
     public static let renewEntriesMax = 500
     /// Deliveries without progress up to which an entry is begun beside others; at the next one it runs alone in its process.
     public static let deliveriesTogetherMax: UInt32 = 2
-    /// How long what is in hand may take to end before a suspect runs alone beside it: it is excused anyway.
-    public static let quarantineEmptyingMax = Duration.milliseconds(200)
-    /// How long a suspect has the process for itself; after that without progress it only is slow.
-    public static let quarantineAloneMax = Duration.milliseconds(500)
-    /// How long what is in hand may take before a suspect that the next end of its process buries: that end should be its own doing.
-    public static let quarantineLastEmptyingMax = Duration.seconds(2)
-    /// How long such a suspect has the process for itself.
-    public static let quarantineLastAloneMax = Duration.seconds(3)
-    /// How long suspects may follow one another before the others get their time; they get it at once when one of them waits.
-    public static let quarantineShutMax = Duration.milliseconds(500)
-    /// How long entries begin freely before the next suspect.
-    public static let quarantineRest = Duration.milliseconds(500)
-    /// The same after a suspect that made no progress: if it is it that ends the process after all, it should not be excused by then.
-    public static let quarantineSlowRest = Duration.seconds(5)
+    /// How long what is in hand may take to end before a poison entry runs alone beside it: it is excused anyway.
+    public static let poisonEmptyingMax = Duration.milliseconds(200)
+    /// How long a poison entry has the process for itself; after that without progress it only is slow.
+    public static let poisonAloneMax = Duration.milliseconds(500)
+    /// How long what is in hand may take before a poison entry that becomes a dead letter with the next end of its process: that end should be
+    /// its own doing.
+    public static let poisonLastEmptyingMax = Duration.seconds(2)
+    /// How long such a poison entry has the process for itself.
+    public static let poisonLastAloneMax = Duration.seconds(3)
+    /// How long poison entries may follow one another before the others get their time; they get it at once when one of them waits.
+    public static let poisonShutMax = Duration.milliseconds(500)
+    /// How long entries begin freely before the next poison entry.
+    public static let poisonRest = Duration.milliseconds(500)
+    /// The same after a poison entry that made no progress: if it is it that ends the process after all, it should not be excused by then.
+    public static let poisonSlowRest = Duration.seconds(5)
+    /// How long a stream that has room for entries may go without an answered read. A blocking read ends after two seconds at most, so beyond it
+    /// something is wrong: the process is not ready, and connects anew.
+    public static let readSilenceMax = Duration.seconds(10)
     /// Consumers that asked for nothing for longer than this are swept, if they own nothing.
     public static let consumerSilenceMax = Duration.seconds(24 * 3_600)
     /// Bytes of calls that a process keeps, of all shards, to repeat them after a failover. What is beyond is sent again instead.
@@ -77,25 +81,25 @@ public enum StreamLimits {
     /// How long nothing is read from another server than before, so that other processes, too, replay first: longer than any of them
     /// waits before it connects again.
     public static let replayReadingPause = Duration.seconds(3)
-    /// Deliveries without progress after which an entry is buried.
+    /// Deliveries without progress after which an entry becomes a dead letter.
     public static let deliveriesMax: UInt32 = 5
     /// Streams that one blocking read may wait for.
     public static let streamsPerReadMax = 64
-    /// Suspects of one route that wait. A token beyond them is not suspected: it is sent to, and judged, again.
-    public static let suspectsMax = 1_000_000
-    /// Suspects that one call hands out or settles.
-    public static let suspectsPerCallMax = 500
-    /// Broadcast channels of a route of which it is known that they are there: Apple allows an app as many in each environment. Of what comes
+    /// Tokens of one route in quarantine. A token beyond them is not quarantined: it is sent to, and judged, again.
+    public static let quarantinedTokensMax = 1_000_000
+    /// Tokens that one call returns or removes.
+    public static let quarantinedTokensPerCallMax = 500
+    /// Broadcast channels of a route of which it is known that they are there: a provider allows an app as many in each environment. Of what comes
     /// beyond nothing is known, and the publisher's word counts.
     public static let channelsMax = 10_000
     /// Broadcast channels of a route of which it is known that they are gone; the first are forgotten.
     public static let channelsGoneMax = 10_000
-    /// How long it counts that a channel is gone, in milliseconds: a day. Then the next send asks Apple again.
+    /// How long it counts that a channel is gone, in milliseconds: a day. Then the next send asks the provider again.
     public static let channelGoneMemoryMilliseconds: Int64 = 24 * 3_600_000
     /// Channels that one call forgets.
     static let channelsPerCallMax = 500
-    /// Event loops that may share a limiter; the next one gets nothing until one leaves.
-    public static let leaseMembersMax = 256
-    /// What a limiter gives out at most beyond its rate, in seconds' worth: its bucket, and what lies ready in hands.
-    public static let leaseBurstSeconds = 0.05
+    /// Event loops that may share a rate limit; the next one gets nothing until one leaves.
+    public static let rateLimitMembersMax = 256
+    /// What a rate limit gives out at most beyond its rate, in seconds' worth: its bucket, and the permits in hand.
+    public static let rateLimitBurstSeconds = 0.05
 }

@@ -1,6 +1,8 @@
+import ApusBuiltInProviders
 import ApusRegistration
 import ApusService
 
+BuiltInProviders.install()
 await ServiceChassis.run(
     .registration,
     settings: RegistrationSettings.self,

@@ -1,3 +1,4 @@
+import ApusBuiltInProviders
 import ArgumentParser
 
 /// The operator's command.
@@ -7,15 +8,23 @@ struct Apus: AsyncParsableCommand {
         commandName: "apus",
         abstract: "Send push notifications through Apus, and look after it.",
         discussion: """
-            Redis is named by --redis or APUS_REDIS_URL. Standard output is data, standard error is talk; --json makes \
-            the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
+            Redis is named by --redis or APUS_REDIS_URL. Data goes to standard output, messages to standard error; --json \
+            makes the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
+
+            The demo, the simulated providers, load tests and drills are in apus-lab: see apus-lab --help.
             """,
         version: "0.1.0",
         subcommands: [
             Init.self, Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Rate.self, Device.self, Key.self,
             Audience.self, Store.self, Topics.self, Channel.self, Lag.self, Dead.self, Quarantine.self,
             Config.self, Credentials.self, Doctor.self, Metrics.self,
-            Dashboards.self, Simulate.self, Demo.self, LoadTest.self,
+            Dashboards.self,
         ],
     )
+
+    /// Knows the built-in providers whatever the command is.
+    static func main() async {
+        BuiltInProviders.install()
+        await self.main(nil)
+    }
 }

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusStore
@@ -15,7 +16,7 @@ struct Audience: AsyncParsableCommand {
             web), provider (apns, fcm, webpush), environment (production, sandbox), locale ('en' stands for 'en-GB' too), \
             country, time_zone, user; '' is unknown. app_version, with <, <=, >, >= too, in the order of versions: 3.10 comes \
             after 3.9. Times: seen_at (moves at most daily) and registered_at, compared with now, now-30d (s, m, h, d, w) or \
-            '2026-03-01T12:00:00Z'. All is joined by && and ||, negated by !, and read from left to right, as FCM's \
+            '2026-03-01T12:00:00Z'. All is joined by && and ||, negated by !, and read from left to right, as \
             conditions are: parentheses say otherwise. What is unknown is equal to nothing and stands in no order.
             """,
         subcommands: [Count.self, Explain.self],

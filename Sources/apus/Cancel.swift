@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusStreams
 import ArgumentParser
 
@@ -11,7 +12,7 @@ struct Cancel: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
-    @OptionGroup var send: SteeredSend
+    @OptionGroup var send: ControlledSend
 
     func run() async throws {
         try await self.send.steer(.cancel, self.redis, self.output)

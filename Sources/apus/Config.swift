@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusService
 import ArgumentParser
@@ -69,7 +70,7 @@ struct Config: ParsableCommand {
             let rows = self.given ? listing.given : listing.rows
             self.output.write(ConfigurationListing.json(rows), else: ConfigurationListing.table(rows).lines)
             guard listing.isValid else {
-                Console.talk("the configuration has mistakes: apus config check tells which")
+                Console.message("the configuration has mistakes: apus config check tells which")
                 throw ExitCode(CommandExit.failed)
             }
         }

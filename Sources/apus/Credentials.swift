@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ArgumentParser
 
@@ -14,7 +15,7 @@ struct Credentials: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Read every key and account of a configuration, and ask the providers whether they take them.",
             discussion: """
-                The question reaches no device: Apple is asked with a token that nobody has, Google with a request that \
+                The question reaches no device: a provider is asked with a token that nobody has, or with a request that \
                 only validates. Exit code 1 if no credential is good, 2 if some are not.
 
                 An app's section apns has team_id, key_id and key_file. A key that serves one environment is said so by \
@@ -37,10 +38,10 @@ struct Credentials: AsyncParsableCommand {
                 redis: self.redis.url,
                 asksProviders: !self.offline,
             )
-            if report.findings.isEmpty { Console.talk("the configuration has no providers") }
+            if report.findings.isEmpty { Console.message("the configuration has no providers") }
             self.output.write(
                 report.json,
-                else: report.findings.isEmpty ? [] : report.table(now: CommandClock().now()).lines,
+                else: report.findings.isEmpty ? [] : report.table(now: SystemClock().now()).lines,
             )
             guard report.failures == 0 else {
                 let isTotal = report.failures == report.findings.count

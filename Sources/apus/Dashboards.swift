@@ -1,7 +1,8 @@
 import ApusCommand
+import ApusConsole
 import ApusDashboards
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 
 /// `apus dashboards`: the files of `Dashboards/` that are made from the code.
 struct Dashboards: ParsableCommand {
@@ -38,7 +39,7 @@ struct Dashboards: ParsableCommand {
                     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
                     try bytes.write(to: URL(filePath: path))
                 } catch {
-                    throw CommandFailure("\(path) cannot be written: \(error.localizedDescription)")
+                    throw CommandFailure("\(path) cannot be written: is there room, and may you write to its folder?")
                 }
                 Console.data(path)
             }

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
@@ -42,7 +43,7 @@ struct Dead: AsyncParsableCommand {
                     guard let milliseconds = DurationText.milliseconds(olderThan) else {
                         throw ValidationError("--older-than is \(DurationText.form)")
                     }
-                    filter.before = UnixMilliseconds(CommandClock().now().value - milliseconds)
+                    filter.before = UnixMilliseconds(SystemClock().now().value - milliseconds)
                 }
                 return filter
             }
@@ -141,7 +142,7 @@ struct Dead: AsyncParsableCommand {
                 let letter = try await DeadLetters(installation.streams).letter(id)
                 self.output.write(
                     DeadLetters.fullJSON(letter),
-                    else: DeadLetters.lines(letter, now: CommandClock().now()),
+                    else: DeadLetters.lines(letter, now: SystemClock().now()),
                 )
             }
         }
@@ -218,10 +219,10 @@ struct Dead: AsyncParsableCommand {
     }
 
     private static func show(_ letters: [StoredDeadLetter], _ output: OutputOptions) {
-        if letters.isEmpty { Console.talk("there are no such dead letters") }
+        if letters.isEmpty { Console.message("there are no such dead letters") }
         output.write(
             ["dead_letters": .array(letters.map { .object(DeadLetters.json($0)) })],
-            else: letters.isEmpty ? [] : DeadLetters.table(letters, now: CommandClock().now()).lines,
+            else: letters.isEmpty ? [] : DeadLetters.table(letters, now: SystemClock().now()).lines,
         )
     }
 }

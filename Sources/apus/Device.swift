@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
@@ -69,7 +70,7 @@ struct Device: AsyncParsableCommand {
         var provider: Provider
         @Option(help: "The token, as the app got it.")
         var token: String
-        @Flag(help: "The token is of Apple's sandbox.")
+        @Flag(help: "The token is of the provider's sandbox.")
         var sandbox = false
         @Option(help: "Whose it is.")
         var user = ""
@@ -79,7 +80,9 @@ struct Device: AsyncParsableCommand {
         var locale = ""
 
         static func provider(_ name: String) throws -> Provider {
-            guard let provider = Provider(name: name) else { throw ValidationError("apns, fcm or webpush") }
+            guard let provider = Provider(known: name) else {
+                throw ValidationError(Provider.allCases.map(\.name).joined(separator: ", "))
+            }
             return provider
         }
 

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusStore

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ArgumentParser
 
 /// `apus doctor`: what is not as it should be.

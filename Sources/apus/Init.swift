@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusRedis
 import ArgumentParser
 
@@ -27,12 +28,12 @@ struct Init: AsyncParsableCommand {
         let report = try await RedisAccess.withClient(self.redis.url) { client in
             try await InstallationSetup(client).perform(queueShards: self.shards, devicePartitions: self.partitions)
         }
-        for warning in report.warnings { Console.talk("warning: \(warning)") }
+        for warning in report.warnings { Console.message("warning: \(warning)") }
         self.output.write(
             report.json,
             else: [
                 "Apus is ready: \(report.queueShards) queue shards, \(report.devicePartitions) device partitions, "
-                    + "functions apus1 \(report.version)"
+                    + "functions apus2 \(report.version)"
             ],
         )
     }

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ArgumentParser
@@ -47,7 +48,7 @@ struct Key: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let (app, name, role) = (self.name.app, self.name.name, self.role)
-                let now = CommandClock().now()
+                let now = SystemClock().now()
                 let key: String
                 do {
                     key = try await APIKeys(installation.client).create(app, name: name, role: role, now: now)

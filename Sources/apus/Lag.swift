@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ArgumentParser
@@ -23,14 +24,14 @@ struct Lag: AsyncParsableCommand {
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis.url) { installation in
-            let all = try await StreamSurvey(installation.streams).rows()
-            let rows = self.shards ? all : StreamSurvey.totals(all)
-            let routes = try await RouteSteering(installation.streams).rows()
+            let all = try await StreamBacklog(installation.streams).rows()
+            let rows = self.shards ? all : StreamBacklog.totals(all)
+            let routes = try await RouteControlReport(installation.streams).rows()
             self.output.write(
                 [
                     "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
                 ],
-                else: StreamSurvey.table(rows).lines + [""] + RouteSteering.table(routes).lines,
+                else: StreamBacklog.table(rows).lines + [""] + RouteControlReport.table(routes).lines,
             )
         }
     }

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusDashboards
 import ArgumentParser
 

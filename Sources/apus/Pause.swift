@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusStreams
 import ArgumentParser
 
@@ -11,7 +12,7 @@ struct Pause: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
-    @OptionGroup var target: SteeredTarget
+    @OptionGroup var target: ControlledTarget
 
     func run() async throws {
         try await self.target.steer(.pause, orRoute: .pause, self.redis, self.output)

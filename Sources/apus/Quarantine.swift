@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ArgumentParser
@@ -8,7 +9,7 @@ struct Quarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Look at tokens that a provider called bad; restore or delete them.",
         discussion: """
-            A token that is called bad is not sent to, and deleted ten minutes later; one that Apple takes in its other \
+            A token that is called bad is not sent to, and deleted ten minutes later; one that the provider takes in its other \
             environment is sent to there, and moved. When too many of a route's tokens are, the mistake \
             is more likely in a key, a topic or an environment: the route is paused and nothing is deleted until one of these \
             commands says so.
@@ -27,10 +28,10 @@ struct Quarantine: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let rows = try await Quarantines(installation).rows()
-                if rows.isEmpty { Console.talk("there are no such tokens") }
+                if rows.isEmpty { Console.message("there are no such tokens") }
                 self.output.write(
                     ["routes": .array(rows.map { .object($0.json) })],
-                    else: rows.isEmpty ? [] : Quarantines.table(rows, now: CommandClock().now()).lines,
+                    else: rows.isEmpty ? [] : Quarantines.table(rows, now: SystemClock().now()).lines,
                 )
             }
         }
@@ -43,7 +44,7 @@ struct Quarantine: AsyncParsableCommand {
         @Flag(help: "Keep the route paused; else it goes on if it was paused because of its tokens.")
         var keepPaused = false
 
-        func settle(_ ruling: Quarantines.Ruling, _ redis: RedisOptions, _ output: OutputOptions) async throws {
+        func settle(_ ruling: Quarantines.Decision, _ redis: RedisOptions, _ output: OutputOptions) async throws {
             try await RedisAccess.withInstallation(redis.url) { installation in
                 let settlements = try await Quarantines(installation)
                     .settle(self.route, ruling, resuming: !self.keepPaused)
@@ -73,7 +74,7 @@ struct Quarantine: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete the devices of these tokens: they are bad.",
             discussion: """
-                A device that registered again since stays, and one whose token Apple takes in its other environment is moved there.
+                A device that registered again since stays, and one whose token the provider takes in its other environment is moved there.
                 """,
         )
 

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusStreams
 import ArgumentParser
 
@@ -26,7 +27,7 @@ struct Rate: AsyncParsableCommand {
     var words: [String]
 
     func run() async throws {
-        var target = SteeredTarget()
+        var target = ControlledTarget()
         target.app = self.app
         target.route = self.route
         target.send = self.route == nil ? self.words.first : nil
@@ -34,12 +35,12 @@ struct Rate: AsyncParsableCommand {
             throw ValidationError("Name a send and its rate, or --route and its rate.")
         }
         if self.route != nil, word == "standard" {
-            return try await target.steer(.rate(0), orRoute: .standardRate, self.redis, self.output)
+            return try await target.steer(.rate(0), orRoute: .defaultRate, self.redis, self.output)
         }
         guard let perSecond = UInt32(word) else {
             throw ValidationError("\"\(word)\" is no number of recipients per second.")
         }
-        let order = SendStreams.RouteOrder.rate(perSecond > 0 ? Double(perSecond) : nil)
+        let order = RouteControlCommand.rate(perSecond > 0 ? Double(perSecond) : nil)
         try await target.steer(.rate(perSecond), orRoute: order, self.redis, self.output)
     }
 }

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusStreams
 import ArgumentParser
 
@@ -10,7 +11,7 @@ struct Resume: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
-    @OptionGroup var target: SteeredTarget
+    @OptionGroup var target: ControlledTarget
 
     func run() async throws {
         try await self.target.steer(.resume, orRoute: .resume, self.redis, self.output)

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusMessages
 import ApusPublisher
@@ -31,9 +32,9 @@ struct Send: AsyncParsableCommand {
     var condition: String?
     @Option(help: "To whom an expression means: \"'a' in topics && locale in ['en', 'fr']\". See apus audience --help.")
     var audience: String?
-    @Option(help: "To one of FCM's own topics: FCM holds the audience.")
+    @Option(help: "To one of the provider's own topics: it holds the audience.")
     var fcmTopic: String?
-    @Option(help: "To a condition over FCM's own topics, at most five.")
+    @Option(help: "To a condition over the provider's own topics, at most five.")
     var fcmCondition: String?
     @Flag(help: "To every device of the app.")
     var everyone = false
@@ -72,13 +73,16 @@ struct Send: AsyncParsableCommand {
     var wait = false
     @Option(help: "Seconds to wait at most.")
     var timeout: Double?
-    @Flag(help: "Send nothing: show whom it would reach and what they would get, and ask Google what it thinks of it.")
+    @Flag(
+        help:
+            "Send nothing: show whom it would reach and what they would get, and ask the providers that only check it."
+    )
     var dryRun = false
     @Option(help: "For --dry-run, the dispatchers' configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?
 
-    private func order() throws(SendOrder.Misuse) -> SendOrder {
-        var order = SendOrder()
+    private func order() throws(SendArguments.Misuse) -> SendArguments {
+        var order = SendArguments()
         if let notification { order.notification = try NotificationFile.read(notification) }
         order.app = self.app
         order.topic = self.topic
@@ -129,11 +133,11 @@ struct Send: AsyncParsableCommand {
             acknowledgement: self.acknowledge,
         )
         if !publication.isAcknowledged {
-            Console.talk(
+            Console.message(
                 "accepted, but not confirmed in time by what was asked for; with the same --id or --key it is safe to ask again"
             )
         }
-        if publication.isDuplicate { Console.talk("this key named that send within a day; nothing was sent again") }
+        if publication.isDuplicate { Console.message("this key named that send within a day; nothing was sent again") }
         guard self.wait else {
             self.output.write(
                 [

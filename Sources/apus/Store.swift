@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusRegistration
@@ -39,7 +40,7 @@ struct Store: AsyncParsableCommand {
             let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
                 try await StoreReport.run(installation.store, self.place.app, mends: self.mend) { done, all in
                     if Console.isInteractive {
-                        Console.talk(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
+                        Console.message(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
                     }
                 }
             }
@@ -70,7 +71,7 @@ struct Store: AsyncParsableCommand {
                 }
                 return count
             }
-            Console.talk("\(count) devices")
+            Console.message("\(count) devices")
         }
     }
 

@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
@@ -55,7 +56,7 @@ struct Watching {
     }
 
     /// What apps reported, if they did: `opened 1,204 (12.0 %)`.
-    private static func events(_ tally: EventTally, _ rate: Double?) -> [String] {
+    private static func events(_ tally: ClientEventCounts, _ rate: Double?) -> [String] {
         let parts = ClientEvent.Kind.allCases.filter { tally.total($0) > 0 }.map { kind in
             let count = "\(kind.name) \(NumberText.grouped(tally.total(kind)))"
             guard kind == .opened, let rate else { return count }

@@ -18,7 +18,7 @@ import Testing
         settings: [String: String] = [:],
         ahead: Int64 = 0,
     ) -> [Diagnosis.Finding] {
-        let facts = RedisFacts(
+        let facts = RedisServerFacts(
             info: Self.info.merging(info) { _, new in new },
             settings: Self.settings.merging(settings) { _, new in new },
             clockAheadMilliseconds: ahead,
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func `A user who may not ask for settings is told what to see to`() {
-        let findings = Diagnosis.redis(RedisFacts(info: Self.info), at: "here")
+        let findings = Diagnosis.redis(RedisServerFacts(info: Self.info), at: "here")
         let wrong = findings.filter { $0.verdict != .ok }
         #expect(wrong.map(\.check) == [.listpack])
         #expect(wrong.first?.detail.contains("not allowed") == true)
@@ -96,7 +96,7 @@ import Testing
         let text =
             "# Server\r\nredis_version:7.0.15\r\nos:Linux 6 x86\r\n\r\n# Memory\r\nused_memory:1\r\n"
             + "no colon\r\nx:a:b\r\n"
-        let fields = RedisFacts.fields(ofInfo: text)
+        let fields = RedisServerFacts.fields(ofInfo: text)
         #expect(fields == ["redis_version": "7.0.15", "os": "Linux 6 x86", "used_memory": "1", "x": "a:b"])
     }
 

@@ -1,8 +1,13 @@
+import ApusAPNs
+import ApusBuiltInProviders
 import ApusCommand
+import ApusConsole
 import ApusCore
+import ApusFCM
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
+import ApusProviderCommands
 import ApusProviders
 import ApusRedis
 import ApusSimulator
@@ -22,6 +27,7 @@ import Testing
     }
 
     private func with(_ body: (Stage) async throws -> Void) async throws {
+        BuiltInProviders.install()
         let simulator = try await Simulator.start()
         let folder = FileManager.default.temporaryDirectory.appending(path: "apus-\(UUID().uuidString)").path()
         do {
@@ -52,8 +58,8 @@ import Testing
 
     @Test func `D41 a channel is made, and Apple names it`() async throws {
         try await self.with { stage in
-            let installation = try await Installation(stage.client, clock: CommandClock())
-            let desk = ChannelDesk(stage.access, installation, environment: .production)
+            let installation = try await Installation(stage.client, clock: SystemClock())
+            let desk = ChannelAdministration(stage.access, installation, environment: .production)
             var made: [APNsChannelID] = []
             let kept = try await desk.create(.latest) { made.append($0) }
             let fleeting = try await desk.create(.none) { made.append($0) }
@@ -73,7 +79,7 @@ import Testing
                 on: HashTag(ofKey: "apus:jwt:APUSTEAM01:APUSKEY001"),
             )
             #expect(token.root.string?.isEmpty == false)
-            let sandbox = ChannelDesk(stage.access, installation, environment: .sandbox)
+            let sandbox = ChannelAdministration(stage.access, installation, environment: .sandbox)
             await #expect(throws: CommandFailure("demo does not use Apple's sandbox environment")) {
                 _ = try await sandbox.list()
             }
@@ -84,20 +90,20 @@ import Testing
         async throws
     {
         try await self.with { stage in
-            let installation = try await Installation(stage.client, clock: CommandClock())
+            let installation = try await Installation(stage.client, clock: SystemClock())
             let streams = installation.streams
-            let desk = ChannelDesk(stage.access, installation, environment: .production)
-            let route = try await streams.number(
+            let desk = ChannelAdministration(stage.access, installation, environment: .production)
+            let route = try await streams.routes.number(
                 of: Route(app: stage.app, provider: .apns, environment: .production)
             )
             func known(_ id: String) async throws -> KnownChannel? {
-                try await streams.channel(id, of: route, now: CommandClock().now())
+                try await streams.channels.find(id, of: route, now: SystemClock().now())
             }
             let (kept, fleeting) = (try await desk.create(.latest), try await desk.create(.none))
             #expect(try await known(kept.text) == .there(storesLatest: true))
             #expect(try await known(fleeting.text) == .there(storesLatest: false))
 
-            try await streams.note(goneChannel: kept.text, of: route)
+            try await streams.channels.record(goneChannel: kept.text, of: route)
             #expect(try await desk.show(kept) == .latest)
             #expect(try await known(kept.text) == .there(storesLatest: true), "it is there after all")
 
@@ -111,9 +117,9 @@ import Testing
             let isUnknownGone = if case .gone = unknown { true } else { false }
             #expect(isUnknownGone, "Apple does not know it")
 
-            try await streams.note(channel: "b2xk", storesLatest: true, of: route)
-            try await streams.note(goneChannel: fleeting.text, of: route)
-            #expect(try await desk.list() == [ChannelDesk.Row(id: fleeting, storage: nil)])
+            try await streams.channels.record(channel: "b2xk", storesLatest: true, of: route)
+            try await streams.channels.record(goneChannel: fleeting.text, of: route)
+            #expect(try await desk.list() == [ChannelAdministration.Row(id: fleeting, storage: nil)])
             #expect(try await known("b2xk") == nil, "Apple does not list it")
             #expect(try await known(fleeting.text) == nil, "Apple lists it")
             #expect(try await known(kept.text) == deleted)
@@ -125,7 +131,7 @@ import Testing
         _ interface: ProviderAccess.TopicInterface
     ) async throws {
         try await self.with { stage in
-            let installation = try await Installation(stage.client, clock: CommandClock())
+            let installation = try await Installation(stage.client, clock: SystemClock())
             let count = 1_203
             try await installation.store.load(stage.app, count: count) { index in
                 let provider: Provider = index % 3 == 0 ? .apns : .fcm
@@ -159,7 +165,7 @@ import Testing
         count: Int,
         after round: @escaping (Int) -> Void,
     ) async throws -> (report: TopicSync.Report, waits: [Int64]) {
-        let installation = try await Installation(stage.client, clock: CommandClock())
+        let installation = try await Installation(stage.client, clock: SystemClock())
         try await installation.store.load(stage.app, count: count) { index in
             var registration = DeviceRegistration(device: "d\(index)", provider: .fcm, token: "device:\(index)")
             registration.topics = ["news"]
@@ -207,7 +213,7 @@ import Testing
             faults.fcm.unavailable = 1
             let result = try await self.sync(stage, .instanceID, faults, count: 2_500) { _ in }
             #expect(result.report.members == 2_500 && result.report.later == 2_500)
-            #expect(result.waits.count == Int(RetryRules.googleTopics.attemptsMax) - 1)
+            #expect(result.waits.count == Int(RetryPolicy.fcmTopics.attemptsMax) - 1)
             #expect(stage.simulator.topicSubscribers("news").isEmpty)
         }
     }

@@ -1,3 +1,4 @@
+import ApusConsole
 import ApusCore
 import ApusStreams
 import Testing
@@ -8,8 +9,8 @@ import Testing
     private static let now = UnixMilliseconds(1_700_000_000_000)
 
     private static func state(_ route: String, suspects: Int, moving: Int, since: Int64? = nil) -> String {
-        var guardState = SendStreams.GuardState()
-        guardState.suspects = suspects
+        var guardState = TokenQuarantine.State()
+        guardState.tokens = suspects
         guardState.quarantinedAt = since.map { UnixMilliseconds(Self.now.value - $0) }
         let row = Quarantines.Row(route: route, state: guardState, moving: moving, isPaused: since != nil)
         #expect(row.json["moving"] == .integer(moving))

@@ -1,7 +1,10 @@
+import ApusAPNs
+import ApusBuiltInProviders
 import ApusCore
 import ApusDispatcher
+import ApusFCM
 import ApusFeedback
-import ApusLoadTest
+import ApusLab
 import ApusRegistration
 import ApusService
 import ApusSimulator
@@ -10,7 +13,8 @@ import Foundation
 import Testing
 
 @Suite struct ServiceConfigurationTests {
-    @Test func `The services take the configuration that a laboratory writes`() async throws {
+    @Test func `The services take the configuration that a cluster writes`() async throws {
+        BuiltInProviders.install()
         let folder = try TemporaryDirectory.make("apus-configuration")
         defer { TemporaryDirectory.remove(folder) }
         let simulator = try await Simulator.start()
@@ -38,7 +42,7 @@ import Testing
             let app = try #require(common.apps.first?.value)
             #expect(app.apns?.port == simulator.addresses.apnsPort)
             #expect(app.fcm?.baseURL == "https://127.0.0.1:\(simulator.addresses.fcmPort ?? 0)")
-            #expect(app.auth.apiKeys["laboratory"]?.role == .register)
+            #expect(app.auth.apiKeys["cluster"]?.role == .register)
             return settings
         }
         let port = ["port_file": "/tmp/port", "listen": "127.0.0.1:0"]
@@ -48,10 +52,10 @@ import Testing
     }
 
     @Test func `The standard ports are those of the services`() {
-        for service in Laboratory.services {
+        for service in LocalCluster.services {
             #expect(ServiceName(rawValue: service.name)?.adminPort == service.port)
         }
-        #expect(Laboratory.services.count == ServiceName.allCases.count)
+        #expect(LocalCluster.services.count == ServiceName.allCases.count)
     }
 
     @Test func `Missing programs are named, with what to do`() {

@@ -57,7 +57,7 @@ struct HandlerFixture: Sendable {
     ) -> OutcomeHandler {
         var catalogue = MetricCatalogue()
         let build = BuildInformation(service: "test", version: "0", revision: "0", swiftVersion: "6")
-        _ = CommonMetrics(&catalogue, build: build, reading: [.outcomes])
+        _ = catalogue.declare { CommonMetrics(build: build, reading: [.outcomes]) }
         let metrics = FeedbackMetrics(&catalogue)
         let shared = MetricRegistry(catalogue).shared
         let history = HistoryWriter(
@@ -68,7 +68,7 @@ struct HandlerFixture: Sendable {
         let rules = GuardRules(
             windowMilliseconds: 60_000,
             delayMilliseconds: delay,
-            suspectsMin: 20,
+            tokensMin: 20,
             percentMax: 10,
         )
         let massFailureGuard = MassFailureGuard(

@@ -120,8 +120,8 @@ import Testing
             try await handler.handle(entry)
             let kept = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
             #expect(kept?.record.suspicion?.reason == .badToken)
-            let state = try await installation.streams.guardState(of: RouteNumber(1))
-            #expect(state.suspects == 1 && state.quarantinedAt == nil)
+            let state = try await installation.streams.quarantine.state(of: RouteNumber(1))
+            #expect(state.tokens == 1 && state.quarantinedAt == nil)
             try await handler.massFailureGuard.sweep()
             let unmoved = try await installation.store.get(try AppID("shop"), try DeviceID("d"))
             #expect(unmoved == kept)
@@ -135,7 +135,7 @@ import Testing
     ) async throws {
         try await self.with(deletingSuspectsAfter: 1) { installation, client, handler, device in
             let route = try #require(Route("shop/apns/production"))
-            #expect(try await installation.streams.number(of: route) == RouteNumber(1))
+            #expect(try await installation.streams.routes.number(of: route) == RouteNumber(1))
             // Another app has the same token; nothing was said of that.
             let token = String(repeating: "ab", count: 32)
             let other = try AppID("other")
@@ -150,7 +150,7 @@ import Testing
             }
             try await eventually("the list of suspects is empty") {
                 try await handler.massFailureGuard.sweep()
-                return try await installation.streams.guardState(of: RouteNumber(1)).suspects == 0
+                return try await installation.streams.quarantine.state(of: RouteNumber(1)).tokens == 0
             }
             let kept = try await installation.store.get(route.app, try DeviceID("d"))
             #expect((kept != nil) == isBack)

@@ -128,7 +128,10 @@ import Testing
 
             let streams = handler.streams
             let reread = try #require(
-                try await SendStreams(client: operatorClient, keyspace: streams.keyspace).ledger(app: "shop", send: "s")
+                try await SendStreams(client: operatorClient, keyspace: streams.keyspace).outcomes.ledger(
+                    app: "shop",
+                    send: "s"
+                )
             )
             #expect(reread.planned == UInt64(planned) && reread.state == .done && reread.total(.open) == 0)
             #expect(reread.total(.accepted) == UInt64(3 * Self.batches))

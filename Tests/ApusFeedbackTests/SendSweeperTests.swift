@@ -15,9 +15,9 @@ import Testing
     @Test func `A send whose last outcomes never came is ended, and its publisher is told`() async throws {
         try await HandlerFixture.with { fixture in
             let (keys, streams) = (fixture.handler.keys, fixture.installation.streams)
-            _ = try await streams.number(of: try #require(Route("shop/apns/production")))
+            _ = try await streams.routes.number(of: try #require(Route("shop/apns/production")))
             try await fixture.makeLedger(of: "s", planned: 10)
-            _ = try await fixture.client.send(RedisCommand("SADD", .text(keys.sends), "s"), on: keys.tag)
+            _ = try await fixture.client.send(RedisCommand("SADD", .text(keys.openSends), "s"), on: keys.tag)
             var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
             batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 7)]
             try await fixture.apply(batch)
@@ -35,7 +35,10 @@ import Testing
             // What cannot be looked at keeps nothing else from it.
             for send in ["broken", "s0", "zzz"] {
                 _ = try await fixture.client.send(RedisCommand("SET", .text(keys.send(send)), "no hash"), on: keys.tag)
-                _ = try await fixture.client.send(RedisCommand("SADD", .text(keys.sends), .text(send)), on: keys.tag)
+                _ = try await fixture.client.send(
+                    RedisCommand("SADD", .text(keys.openSends), .text(send)),
+                    on: keys.tag
+                )
             }
             #expect(try await sweeper.sweep(keys.tag) == 1)
             #expect(try await sweeper.sweep(keys.tag) == 0)

@@ -72,7 +72,7 @@ import Testing
                 var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
                 receipt.planned = UInt64(number)
                 receipt.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
-                try await self.streams.write(receipt, replyTo: "", tag: self.keys.tag)
+                try await self.streams.outcomes.write(receipt, replyTo: "", tag: self.keys.tag)
             }
         }
 
@@ -231,7 +231,7 @@ import Testing
             for number in 0..<40 {
                 var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
                 receipt.problem = Problem(code: "large", detail: String(repeating: "x", count: 4_000))
-                try await scene.streams.write(receipt, replyTo: "", tag: scene.keys.tag)
+                try await scene.streams.outcomes.write(receipt, replyTo: "", tag: scene.keys.tag)
             }
             let receiver = try await WebhookReceiver.start { _ in .status(200) }
             let sender = try scene.sender(to: receiver.port, batch: 100)
@@ -307,7 +307,7 @@ import Testing
             let receiver = try await WebhookReceiver.start()
             let receipt = SendReceipt(id: "final:own", send: "own", app: "shop", kind: .final)
             let own = "apus:receipts:shop"
-            try await scene.streams.write(receipt, replyTo: own, tag: scene.keys.tag)
+            try await scene.streams.outcomes.write(receipt, replyTo: own, tag: scene.keys.tag)
             try await scene.write(0..<1)
             let sender = try scene.sender(to: receiver.port)
             while try await sender.step() {}

@@ -235,7 +235,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal(
             "provider",
             DeviceRegistration.self,
-            Wire.text(1, "d") + Wire.number(2, 4),
+            Wire.text(1, "d") + Wire.number(2, 256),
             .unknownValue,
             "provider"
         ),
@@ -301,7 +301,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal(
             "a provider of everyone",
             SendCommand.self,
-            Self.command(target: Wire.nested([7], Wire.bytes(1, [1, 4]))),
+            Self.command(target: Wire.nested([7], Wire.bytes(1, [1, 0x80, 0x02]))),
             .unknownValue,
             "target.everyone.providers[1]"
         ),

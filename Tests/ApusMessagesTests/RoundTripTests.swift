@@ -22,7 +22,7 @@ import Testing
             unit.recipients = recipients
             try self.expectRoundTrip(unit)
             unit.homeEnvironment = .sandbox
-            unit.waitsForPartner = true
+            unit.waitsForThirdPartyAuth = true
             try self.expectRoundTrip(unit)
             try self.expectRoundTrip(WorkUnit(send: "s", route: RouteNumber(1), recipients: recipients))
         }
@@ -212,5 +212,14 @@ import Testing
         for number in 0..<64 { one.notification.data["key-\(number)"] = "\(number)" }
         for number in (0..<64).reversed() { other.notification.data["key-\(number)"] = "\(number)" }
         #expect(try one.encode() == other.encode())
+    }
+
+    @Test func `A provider that this process does not know is carried by its code`() throws {
+        let unknown = Provider(rawValue: 200)
+        var batch = OutcomeBatch(send: "s", app: "a", route: RouteNumber(1), provider: unknown)
+        batch.counts = [OutcomeCount(provider: unknown, outcome: .accepted, reason: .none, count: 1)]
+        #expect(try OutcomeBatch.decode(try batch.encode()) == batch)
+        #expect(unknown.name == "provider-200" && Provider(name: unknown.name) == unknown)
+        #expect(Provider(name: "provider-0") == nil && Provider(name: "provider-256") == nil)
     }
 }

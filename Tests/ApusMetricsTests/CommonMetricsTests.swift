@@ -34,7 +34,7 @@ private func hasPrometheusClient() -> Bool {
 private func makeRegistry() -> (CommonMetrics, MetricRegistry) {
     var catalogue = MetricCatalogue()
     let build = BuildInformation(service: "apus-dispatcher", version: "1.2.3", revision: "abc", swiftVersion: "6.3")
-    let metrics = CommonMetrics(&catalogue, build: build, reading: [.inExpress, .inBulk, .plan, .work])
+    let metrics = catalogue.declare { CommonMetrics(build: build, reading: [.inExpress, .inBulk, .plan, .work]) }
     let registry = MetricRegistry(catalogue)
     registry.shared.add(7, to: metrics.logMessages[.info])
     registry.shared.observe(12_345, in: metrics.redis.commandDuration[.fcallReadOnly])

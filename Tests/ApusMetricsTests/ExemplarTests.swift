@@ -4,21 +4,11 @@ import Testing
 
 /// OpenMetrics 1.0, "Exemplars".
 @Suite struct ExemplarTests {
-    private struct TracedMetrics {
-        let latency: HistogramBy<Provider>
-        let plain: HistogramBy<Provider>
+    private struct TracedMetrics: MetricSet {
+        private static let buckets = MetricBuckets(bounds: [1_000_000, 1_000_000_000], scale: .billionths)
 
-        init(_ catalogue: inout MetricCatalogue) {
-            let buckets = MetricBuckets(bounds: [1_000_000, 1_000_000_000], scale: .billionths)
-            self.plain = catalogue.histogram("shop_plain_seconds", "How long.", by: .all, buckets: buckets)
-            self.latency = catalogue.histogram(
-                "shop_latency_seconds",
-                "How long.",
-                by: .all,
-                buckets: buckets,
-                keepsExemplars: true,
-            )
-        }
+        let plain = HistogramBy<Provider>("shop_plain_seconds", "How long.", buckets: buckets)
+        let latency = HistogramBy<Provider>("shop_latency_seconds", "How long.", buckets: buckets, keepsExemplars: true)
     }
 
     private let trace = TraceID(high: 0x4bf9_2f35_77b3_4da6, low: 0x0ac)

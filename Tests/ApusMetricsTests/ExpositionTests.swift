@@ -3,49 +3,33 @@ import ApusMetrics
 import Testing
 
 /// A small service's metrics with every kind of family.
-private struct ShopMetrics {
+private struct ShopMetrics: MetricSet {
     enum Stage: Int, ClosedMetricLabel {
         case read
         case lookUp
         static let labelNames = ["stage"]
     }
 
-    let deliveries: CounterBy2<Provider, Outcome>
-    let throttled: Counter
-    let inFlight: Gauge
-    let expiry: Gauge
-    let latency: HistogramBy<Stage>
-    let apps: ConfiguredLabel
+    let deliveries = CounterBy2<Provider, Outcome>(
+        "shop_deliveries_total",
+        "Deliveries: \"final\" \\ ones.",
+        by: .only([.apns]),
+        .only([.accepted, .failed]),
+    )
+    let throttled = Counter("shop_throttled_seconds_total", "Time held back.", scale: .billionths)
+    let inFlight = Gauge("shop_inflight", "Now.")
+    let expiry = Gauge("shop_expiry_timestamp_seconds", "When.", scale: .thousandths, startsAbsent: true)
+    let latency = HistogramBy<Stage>(
+        "shop_latency_seconds",
+        "How long.",
+        buckets: MetricBuckets(bounds: [100_000, 1_000_000_000], scale: .billionths),
+    )
+    let apps = ConfiguredLabel("app", valuesMax: 2)
     let perApp: CounterBy<LabelSlot>
 
-    init(_ catalogue: inout MetricCatalogue) {
-        self.deliveries = catalogue.counter(
-            "shop_deliveries_total",
-            "Deliveries: \"final\" \\ ones.",
-            by: .only([.apns]),
-            .only([.accepted, .failed]),
-        )
-        self.throttled = catalogue.counter(
-            "shop_throttled_seconds_total",
-            "Time held back.",
-            scale: .billionths,
-        )
-        self.inFlight = catalogue.gauge("shop_inflight", "Now.")
-        self.expiry = catalogue.gauge(
-            "shop_expiry_timestamp_seconds",
-            "When.",
-            scale: .thousandths,
-            startsAbsent: true,
-        )
-        self.latency = catalogue.histogram(
-            "shop_latency_seconds",
-            "How long.",
-            by: .all,
-            buckets: MetricBuckets(bounds: [100_000, 1_000_000_000], scale: .billionths),
-        )
-        self.apps = ConfiguredLabel("app", valuesMax: 2)
-        self.perApp = catalogue.counter("shop_apps_total", "By app.", by: .configured(self.apps))
-        catalogue.info("shop_build_info", "Build.", [("version", "1 \"x\"\n\\")])
+    init() {
+        self.perApp = CounterBy("shop_apps_total", "By app.", by: .configured(self.apps))
+        declareInfo("shop_build_info", "Build.", [("version", "1 \"x\"\n\\")])
     }
 }
 

@@ -7,11 +7,9 @@ import Testing
     func everyObservationFallsInTheFirstBucketThatHoldsIt(count: Int) async {
         let bounds = (1...count).map { Int64($0) * 10 }
         var catalogue = MetricCatalogue()
-        let sizes = catalogue.histogram(
-            "test_bytes",
-            "Sizes.",
-            buckets: MetricBuckets(bounds: bounds, scale: .one),
-        )
+        let sizes = catalogue.declare {
+            Histogram("test_bytes", "Sizes.", buckets: MetricBuckets(bounds: bounds, scale: .one))
+        }
         let registry = MetricRegistry(catalogue)
         let shard = registry.makeShard()
         var observed: [Int64] = []
@@ -30,7 +28,7 @@ import Testing
 
     @Test func aNegativeObservationCountsAsZeroSoThatTheSumNeverFalls() async {
         var catalogue = MetricCatalogue()
-        let wait = catalogue.histogram("test_wait_seconds", "Wait.", buckets: .queueWait)
+        let wait = catalogue.declare { Histogram("test_wait_seconds", "Wait.", buckets: .queueWait) }
         let registry = MetricRegistry(catalogue)
         registry.shared.observe(-5, in: wait)
         let text = String(decoding: await registry.exposition(.prometheusText), as: UTF8.self)
@@ -40,8 +38,10 @@ import Testing
 
     @Test func boundsAreWrittenInCanonicalForm() {
         var catalogue = MetricCatalogue()
-        _ = catalogue.histogram("test_wait_seconds", "Wait.", buckets: .queueWait)
-        _ = catalogue.histogram("test_devices", "Devices.", buckets: .fanOut)
+        catalogue.declare {
+            _ = Histogram("test_wait_seconds", "Wait.", buckets: .queueWait)
+            _ = Histogram("test_devices", "Devices.", buckets: .fanOut)
+        }
         #expect(
             catalogue.definitions[1].bounds == [
                 "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25",

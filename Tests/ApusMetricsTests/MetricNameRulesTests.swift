@@ -33,12 +33,15 @@ import Testing
     @Test func aRefusedDeclarationTraps() async {
         await #expect(processExitsWith: .failure) {
             var catalogue = MetricCatalogue()
-            _ = catalogue.counter("apus_latency_ms_total", "x")
+            _ = catalogue.declare { Counter("apus_latency_ms_total", "x") }
         }
         await #expect(processExitsWith: .failure) {
             var catalogue = MetricCatalogue()
-            _ = catalogue.counter("apus_sends_total", "x")
-            _ = catalogue.gauge("apus_sends", "x")
+            _ = catalogue.declare { (Counter("apus_sends_total", "x"), Gauge("apus_sends", "x")) }
         }
+    }
+
+    @Test func aDeclarationOutsideOfACatalogueTraps() async {
+        await #expect(processExitsWith: .failure) { _ = Counter("apus_sends_total", "x") }
     }
 }

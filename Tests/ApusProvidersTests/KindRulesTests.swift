@@ -1,4 +1,6 @@
+import ApusAPNs
 import ApusCore
+import ApusFCM
 import ApusMessages
 import ApusProviders
 import Testing

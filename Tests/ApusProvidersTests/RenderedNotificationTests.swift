@@ -1,3 +1,4 @@
+import ApusAPNs
 import ApusCore
 import ApusMessages
 import ApusProviders

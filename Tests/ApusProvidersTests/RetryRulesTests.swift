@@ -1,10 +1,14 @@
+import ApusAPNs
 import ApusCore
+import ApusFCM
 import ApusProviders
 import NIOCore
 import Testing
 
 @Suite("Retry rules")
 struct RetryRulesTests {
+    private static func rules(_ provider: Provider) -> RetryRules { provider == .apns ? .apns : .fcm }
+
     private let start = UnixMilliseconds(seconds: 1_700_000_000)
 
     /// When the tries happen, in milliseconds from the first, until it is given up.
@@ -17,9 +21,8 @@ struct RetryRulesTests {
         var now = self.start
         var times: [Int64] = [0]
         for attempt in UInt32(1)...100 {
-            let decision = RetryRules.decide(
+            let decision = Self.rules(provider).decide(
                 outcome,
-                at: provider,
                 attempt: attempt,
                 firstAttemptAt: self.start,
                 now: now,
@@ -97,9 +100,8 @@ struct RetryRulesTests {
         }
         #expect(tries(for: 70_000) == [0, 10_000, 30_000])
         #expect(tries(for: 70_001) == [0, 10_000, 30_000, 70_000])
-        let decision = RetryRules.decide(
+        let decision = RetryRules.fcm.decide(
             outcome,
-            at: .fcm,
             attempt: 3,
             firstAttemptAt: self.start,
             now: self.start.advanced(byMilliseconds: 30_000),
@@ -112,11 +114,11 @@ struct RetryRulesTests {
     @Test("D67 Google's answers are awaited for ten seconds at least")
     func googleTimeout() {
         func isValid(_ provider: Provider, _ timeout: TimeAmount) -> Bool {
-            var configuration = ProviderGatewayConfiguration(provider: provider, host: "localhost")
+            var configuration = gatewayConfiguration(to: provider, port: 443)
             configuration.requestTimeout = timeout
             return configuration.isValid
         }
-        #expect(ProviderGatewayConfiguration(provider: .fcm, host: "localhost").isValid)
+        #expect(gatewayConfiguration(to: .fcm, port: 443).isValid)
         #expect(isValid(.fcm, .seconds(10)))
         #expect(!isValid(.fcm, .seconds(10) - .nanoseconds(1)))
         #expect(isValid(.apns, .milliseconds(50)) && !isValid(.apns, .zero))
@@ -156,9 +158,8 @@ struct RetryRulesTests {
     @Test("D31 a refused stream is sent again at once and counts no attempt, but not after its expiry")
     func free() {
         func decide(expiresAt: UnixMilliseconds?) -> RetryPolicy.Decision? {
-            RetryRules.decide(
+            RetryRules.apns.decide(
                 .deferred(Deferral(.connection, isFree: true)),
-                at: .apns,
                 attempt: 1_000,
                 firstAttemptAt: self.start,
                 now: self.start,
@@ -175,11 +176,11 @@ struct RetryRulesTests {
         let outcomes: [DeliveryOutcome] = [
             .accepted, .unregistered(.unregistered, asOf: nil), .suspect(.badToken), .rejected(.payload),
             .misconfigured(.credential), .misconfigured(.route), .misconfigured(.forbidden),
-            .misconfigured(.partnerCredential),
+            .misconfigured(.thirdPartyAuth),
         ]
         for outcome in outcomes {
-            for provider in Provider.allCases {
-                #expect(RetryRules.policy(for: outcome, at: provider) == nil)
+            for provider in [Provider.apns, .fcm] {
+                #expect(Self.rules(provider).policy(for: outcome) == nil)
                 #expect(self.tries(outcome, at: provider, draw: 0) == [0])
             }
         }

@@ -109,7 +109,7 @@ import Testing
             func write(_ id: String, _ send: String, _ kind: SendReceipt.Kind, planned: UInt64) async throws {
                 var receipt = SendReceipt(id: id, send: send, app: "shop", kind: kind)
                 receipt.planned = planned
-                try await streams.write(receipt, replyTo: "", tag: tag)
+                try await streams.outcomes.write(receipt, replyTo: "", tag: tag)
             }
             try await write("1", "another", .final, planned: 1)
             try await write("2", publication.send, .progress, planned: 2)
@@ -131,7 +131,11 @@ import Testing
             for id in ["1", "1", "2"] {
                 let kind: SendReceipt.Kind = id == "2" ? .final : .recipients
                 let receipt = SendReceipt(id: id, send: publication.send, app: "shop", kind: kind)
-                try await streams.write(receipt, replyTo: command.replyTo, tag: HashTag(ofKey: command.replyTo))
+                try await streams.outcomes.write(
+                    receipt,
+                    replyTo: command.replyTo,
+                    tag: HashTag(ofKey: command.replyTo)
+                )
             }
             let reader = publisher.receipts(of: publication)
             var ids: [String] = []

@@ -53,10 +53,10 @@ struct RedisErrorTests {
     func outages() {
         let outages: [RedisError.Code] = [
             .loading, .readOnly, .notConnected, .full, .disconnected, .timedOut, .outOfMemory, .noPermission, .noGroup,
-            .functionMissing, .functionsOutdated, .serverChanged, .closed, .tls,
+            .functionMissing, .functionsOutdated, .serverChanged, .closed, .tls, .unexpectedReply,
         ]
         for code in outages { #expect(RedisError(code, "").isOutage, "\(code)") }
-        for code in [RedisError.Code.wrongType, .crossSlot, .tooLarge, .server, .unexpectedReply, .groupExists] {
+        for code in [RedisError.Code.wrongType, .crossSlot, .tooLarge, .server, .groupExists] {
             #expect(!RedisError(code, "").isOutage, "\(code)")
         }
     }

@@ -56,6 +56,6 @@ struct RetryTests {
     @Test("refused credentials are not tried in a hurry")
     func credentials() {
         let policy = ReconnectPolicy()
-        #expect(policy.wait(failures: 1, credentialsRefused: true, draw: 0) == .seconds(5))
+        #expect(policy.wait(failures: 1, credentialsRefused: true, draw: 0) == .seconds(1))
     }
 }

@@ -179,8 +179,8 @@ struct ServerErrorTests {
     func loading() async throws {
         let settings = ["key-load-delay": "100", "loading-process-events-interval-bytes": "1024"]
         try await withClient(RedisServer.Options(settings: settings)) { server, client in
-            _ = try await server.command("DEBUG", "POPULATE", "3000")
-            // About half a second of loading, told by a connection that is there already.
+            _ = try await server.command("DEBUG", "POPULATE", "15000")
+            // About two seconds of loading, told by a connection that is there already.
             let connection = try await connect(server.url)
             async let reload = server.command("DEBUG", "RELOAD")
             var seen: RedisError?

@@ -67,9 +67,9 @@ private let path = "\(Fixture.path("a1"))/events"
             let streams = fixture.installation.streams
             let part = (0..<10_000).map(event)
             for _ in 0..<(StreamLimits.eventEntriesMax / part.count) {
-                #expect(try await streams.report(part, app: app, send: "s"))
+                #expect(try await streams.events.report(part, app: app, send: "s"))
             }
-            #expect(try await !streams.report([event(0)], app: app, send: "s"))
+            #expect(try await !streams.events.report([event(0)], app: app, send: "s"))
             _ = try await fixture.ask("PUT", Fixture.path("a1"), #"{"provider":"fcm","token":"t"}"#)
             let answer = try await fixture.ask("POST", path, #"{"events":[{"id":"1","send":"s","kind":"opened"}]}"#)
             #expect(answer.status == 503)

@@ -29,7 +29,7 @@ import Testing
                 apps: { [app] },
                 recordsPerSecond: recordsPerSecond,
                 interval: interval,
-                staleAfterMilliseconds: nil,
+                staleAfterMilliseconds: [:],
                 metrics: metrics,
                 shared: MetricRegistry(catalogue).shared,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -46,10 +46,10 @@ import Testing
         func lose(_ id: String) async throws {
             let place = self.place(id)
             let tag = self.store.keys.tag(place.partition)
-            let bucket = self.store.keys.bucket(.ids, self.app, .apns, place.partition, 0)
+            let bucket = self.store.keys.bucket(.ids, self.app, Realm(.apns, .production), place.partition, 0)
             let removed = try await self.client.send(RedisCommand("HDEL", .text(bucket), .bytes(place.digest)), on: tag)
             #expect(removed.root.integer == 1)
-            let meta = self.store.keys.meta(self.app, .apns, place.partition)
+            let meta = self.store.keys.meta(self.app, Realm(.apns, .production), place.partition)
             _ = try await self.client.send(RedisCommand("HINCRBY", .text(meta), "id_count", "-1"), on: tag)
         }
 

@@ -88,7 +88,7 @@ extension Fixture {
             for app in ["news", "shop"] {
                 var receipt = SendReceipt(id: "r-\(app)", send: "one", app: app, kind: .final)
                 receipt.planned = app == "shop" ? 1 : 9
-                try await streams.write(receipt, replyTo: "", tag: tag)
+                try await streams.outcomes.write(receipt, replyTo: "", tag: tag)
             }
             let status = try await fixture.ask("GET", "\(path)/one", key: Fixture.publishKey)
             #expect(try member(status, "state") == "done")

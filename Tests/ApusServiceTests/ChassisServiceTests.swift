@@ -11,11 +11,7 @@ import Synchronization
 import Testing
 
 private struct ShopMetrics: MetricSet {
-    let sends: Counter
-
-    init(_ catalogue: inout MetricCatalogue) {
-        self.sends = catalogue.counter("shop_sends_total", "Sends.")
-    }
+    let sends = Counter("shop_sends_total", "Sends.")
 }
 
 /// Counts on a shard of an event loop, and stops when it is told to.

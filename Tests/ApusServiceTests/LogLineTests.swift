@@ -22,7 +22,7 @@ private func json(_ message: String, _ metadata: Logger.Metadata = [:]) -> Strin
     String(decoding: line(message, metadata).json(), as: UTF8.self)
 }
 
-private struct Trouble: Error, CustomStringConvertible {
+private struct SampleError: Error, CustomStringConvertible {
     let description = "it \"broke\""
 }
 
@@ -32,7 +32,7 @@ private struct Trouble: Error, CustomStringConvertible {
 
     @Test func theOrderOfKeysIsFixed() {
         let text = String(
-            decoding: line("sent", error: Trouble(), ["b": "2", "a": "1"]).json(),
+            decoding: line("sent", error: SampleError(), ["b": "2", "a": "1"]).json(),
             as: UTF8.self,
         )
         #expect(text == Self.head + "\"sent\",\"error\":\"it \\\"broke\\\"\",\"a\":\"1\",\"b\":\"2\"}\n")
@@ -111,11 +111,11 @@ private struct Trouble: Error, CustomStringConvertible {
 
     @Test(
         arguments: [
-            ["device": "\(Self.canary, sensitivity: .sensitive)"],
-            ["device": "prefix \(Self.canary, sensitivity: .sensitive) suffix"],
-            ["device": .attributed(Self.canary, attributes: [Sensitivity.sensitive])],
-            ["devices": ["\(Self.canary, sensitivity: .sensitive)", "b"]],
-            ["inner": ["device": "\(Self.canary, sensitivity: .sensitive)"]],
+            ["device": "\(Self.canary, redaction: .hidden)"],
+            ["device": "prefix \(Self.canary, redaction: .hidden) suffix"],
+            ["device": .attributed(Self.canary, attributes: [Redaction.hidden])],
+            ["devices": ["\(Self.canary, redaction: .hidden)", "b"]],
+            ["inner": ["device": "\(Self.canary, redaction: .hidden)"]],
             ["token": "\(Self.canary)"],
             ["inner": ["Password": "\(Self.canary)"]],
             ["authorization": ["\(Self.canary)"]],
@@ -129,7 +129,7 @@ private struct Trouble: Error, CustomStringConvertible {
     }
 
     @Test func openValuesAreWritten() {
-        #expect(json("m", ["app": "\("shop", sensitivity: .open)"]) == Self.head + "\"m\",\"app\":\"shop\"}\n")
+        #expect(json("m", ["app": "\("shop", redaction: .shown)"]) == Self.head + "\"m\",\"app\":\"shop\"}\n")
     }
 
     /// `printf %s 3f0a5b7c9d1e2f4a6b8c0d2e4f6a8b0c | sha256sum | cut -c1-12`

@@ -14,7 +14,7 @@ private struct StoppedClock: WallClock {
     private static func counting(_ sink: LogSink) -> MetricRegistry {
         var catalogue = MetricCatalogue()
         let build = BuildInformation(service: "s", version: "v", revision: "r", swiftVersion: "6")
-        let metrics = CommonMetrics(&catalogue, build: build, reading: [])
+        let metrics = catalogue.declare { CommonMetrics(build: build, reading: []) }
         let registry = MetricRegistry(catalogue)
         sink.count(in: registry.shared, metrics)
         return registry

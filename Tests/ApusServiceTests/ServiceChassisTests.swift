@@ -4,9 +4,7 @@ import Foundation
 import ServiceLifecycle
 import Testing
 
-private struct NoMetrics: MetricSet {
-    init(_ catalogue: inout MetricCatalogue) {}
-}
+private struct NoMetrics: MetricSet {}
 
 /// Sends the process a signal once it runs; ends when told, or never.
 private struct Signalled: Service {
@@ -43,9 +41,9 @@ private struct Slow: Service {
 }
 
 private struct Broken: Service {
-    struct Trouble: Error {}
+    struct SampleError: Error {}
 
-    func run() async throws { throw Trouble() }
+    func run() async throws { throw SampleError() }
 }
 
 private func runService(_ part: any Service, _ arguments: [String] = [], drain: String = "20s") async {

@@ -9,9 +9,7 @@ import NIOPosix
 import ServiceLifecycle
 import Testing
 
-private struct NoMetrics: MetricSet {
-    init(_ catalogue: inout MetricCatalogue) {}
-}
+private struct NoMetrics: MetricSet {}
 
 private struct Waiting: Service {
     func run() async throws { try? await gracefulShutdown() }

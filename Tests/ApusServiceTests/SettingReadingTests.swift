@@ -1,3 +1,4 @@
+import ApusBuiltInProviders
 import ApusService
 import ApusTestKit
 import Testing
@@ -34,10 +35,10 @@ private struct OwnSettings: ServiceSettings {
         #expect(reading("redis.url")?.origin == .given("apus.yaml:1"))
         #expect(reading("drain_timeout")?.value == "9s")
         #expect(reading("drain_timeout")?.origin == .given("APUS_DRAIN_TIMEOUT"))
-        #expect(reading("dispatcher.window")?.value == "100" && reading("dispatcher.window")?.standard == "512")
+        #expect(reading("dispatcher.window")?.value == "100" && reading("dispatcher.window")?.defaultValue == "512")
         #expect(reading("dispatcher.window")?.kind == .integer(1...10_000))
         #expect(reading("log.level")?.value == "debug" && reading("log.level")?.origin == .given("apus.yaml:5"))
-        #expect(reading("log.format")?.value == "auto" && reading("log.format")?.origin == .standard)
+        #expect(reading("log.format")?.value == "auto" && reading("log.format")?.origin == .default)
         #expect(reading("dispatcher.dry_run")?.value == "false")
         #expect(reading("redis.user")?.value == nil && reading("redis.user")?.origin == .unset)
         #expect(reading("admin.listen")?.value == "127.0.0.1:9102")
@@ -65,6 +66,7 @@ private struct OwnSettings: ServiceSettings {
     @Test func `Every setting is found without a configuration, those of apps by a star, common ones in both places`()
         throws
     {
+        BuiltInProviders.install()
         let all = try SettingsSource.everySetting(of: OwnSettings.self, for: .dispatcher)
         let keys = Set(all.map(\.key))
         for key in [

@@ -1,4 +1,7 @@
+import ApusAPNs
+import ApusBuiltInProviders
 import ApusCore
+import ApusFCM
 import ApusService
 import ApusTestKit
 import Logging
@@ -29,6 +32,7 @@ private func load(
     let owned = try TemporaryFolder()
     defer { withExtendedLifetime(owned) {} }
     let file = try yaml.map { try owned.write("apus.yaml", $0) }
+    BuiltInProviders.install()
     return try SettingsSource(file: file, environment: environment).load(DispatcherSettings.self, for: .dispatcher)
 }
 

@@ -20,7 +20,7 @@ import Testing
 
     init() {
         var catalogue = MetricCatalogue()
-        self.metrics = CommonMetrics(&catalogue, build: .current(.dispatcher), reading: [.inBulk])
+        self.metrics = catalogue.declare { CommonMetrics(build: .current(.dispatcher), reading: [.inBulk]) }
         self.registry = MetricRegistry(catalogue)
         self.recorder = SpanRecorder(self.metrics.spans, shared: self.registry.shared)
     }

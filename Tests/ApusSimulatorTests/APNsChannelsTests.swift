@@ -4,7 +4,7 @@ import Testing
 
 /// Broadcast channels as Apple has them.
 @Suite struct APNsChannelsTests {
-    private let world: World
+    private let state: SimulatorState
     private let fixture: APNsFixture
     private let ledger = SimulatorLedger()
     private static let broadcast =
@@ -13,11 +13,9 @@ import Testing
     init() throws {
         self.fixture = try APNsFixture()
         let google = try FCMFixture()
-        self.world = World(
-            rules: Rules(fates: TokenFates(), apns: self.fixture.judge, fcm: google.judge, oauth: google.oauth),
-            faults: FaultInjector(),
+        self.state = SimulatorState(
+            providers: [SimulatedAPNs(self.fixture.validator), SimulatedFCM(google.validator, google.oauth)],
             ledger: self.ledger,
-            clock: SystemClock(),
         )
     }
 
@@ -38,13 +36,13 @@ import Testing
             let headers = ["authorization": self.authorization].merging(headers) { $1 }
             var request = try self.fixture.request(headers, method: method, path: path, body: body)
             request.headers.removeAll { $0.name == "apns-topic" || $0.name == "apns-id" }
-            return try self.judged(request)
+            return try self.decided(request)
         }
 
         /// What is said to a request.
-        mutating func judged(_ request: ProviderRequest) throws -> (answer: ProviderAnswer, verdict: String) {
-            let ruling = self.connection.judge(request, nanoseconds: APNsFixture.now.value * 1_000_000)
-            guard case .answer(let answer) = ruling.action else { throw SimulatorError(.keys, "no answer") }
+        mutating func decided(_ request: ProviderRequest) throws -> (answer: ProviderAnswer, verdict: String) {
+            let decision = self.connection.decide(request, nanoseconds: APNsFixture.now.value * 1_000_000)
+            guard case .answer(let answer) = decision.action else { throw SimulatorError(.keys, "no answer") }
             let reason = (try? JSONValue(parsing: answer.body, bytesMax: 1 << 20))?["reason"]?.string
             return (answer, ([String(answer.status)] + (reason.map { [$0] } ?? [])).joined(separator: " "))
         }
@@ -52,7 +50,7 @@ import Testing
 
     private func client() throws -> Client {
         Client(
-            connection: StrictConnection(world: self.world, shard: self.ledger.shard(0), listener: .apns),
+            connection: StrictConnection(state: self.state, shard: self.ledger.shard(0), listener: .apns),
             fixture: self.fixture,
             authorization: "bearer \(try self.fixture.jwt())",
         )
@@ -166,7 +164,7 @@ import Testing
                 body: Self.broadcast,
             )
             request.headers.removeAll { $0.name == "apns-id" }
-            #expect(try client.judged(request).verdict == verdict)
+            #expect(try client.decided(request).verdict == verdict)
         }
     }
 
@@ -193,8 +191,8 @@ import Testing
         let path = "/1/apps/example.app/channels"
         let order = #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#
         #expect(try client.ask("POST", path, [:], order).verdict == "400 CannotCreateChannelConfig")
-        #expect(self.world.channels.ids(of: "example.app").count == 10_000)
-        let first = self.world.channels.ids(of: "example.app")[0]
+        #expect(self.state.provider(SimulatedAPNs.self).channels.ids(of: "example.app").count == 10_000)
+        let first = self.state.provider(SimulatedAPNs.self).channels.ids(of: "example.app")[0]
         #expect(try client.ask("DELETE", path, ["apns-channel-id": first]).verdict == "204")
         #expect(try client.ask("POST", path, [:], order).verdict == "201")
     }

@@ -117,7 +117,7 @@ import Testing
         var fixture = try APNsFixture()
         let sandbox = "bearer \(try fixture.jwt(keyID: "KEY0000004", key: fixture.otherKey))"
         #expect(try self.verdict(&fixture, authorization: sandbox) == "403 BadEnvironmentKeyIdInToken")
-        fixture.judge.environment = .sandbox
+        fixture.validator.environment = .sandbox
         #expect(try self.verdict(&fixture, authorization: sandbox) == "200")
     }
 }

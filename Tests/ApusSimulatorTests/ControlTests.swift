@@ -71,7 +71,7 @@ enum ControlClient {
     }
 
     @Test func theLedgerIsStreamedWhole() async throws {
-        try await withSimulator(configured { $0.isBlind = true }) { simulator in
+        try await withSimulator(configured { $0.isFast = true }) { simulator in
             let client = try await LoopbackClient.connect(
                 port: try #require(simulator.addresses.apnsPort),
                 authorityPEM: simulator.authorityPEM,
@@ -133,7 +133,7 @@ enum ControlClient {
             try await client.close()
 
             #expect(try await self.ask(simulator, "POST", "/reset").status == 200)
-            #expect(["d", "b", "f", "x"].allSatisfy { !simulator.isDead($0, provider: .fcm) }, "the lots, too")
+            #expect(["d", "b", "f", "x"].allSatisfy { !simulator.isDead($0, provider: .fcm) }, "the dead share, too")
         }
     }
 
@@ -158,8 +158,8 @@ enum ControlClient {
         }
     }
 
-    @Test(arguments: [false, true]) func `What was accepted is told by its time`(isBlind: Bool) async throws {
-        try await withSimulator(configured { $0.isBlind = isBlind }) { simulator in
+    @Test(arguments: [false, true]) func `What was accepted is told by its time`(isFast: Bool) async throws {
+        try await withSimulator(configured { $0.isFast = isFast }) { simulator in
             let client = try await LoopbackClient.connect(
                 port: try #require(simulator.addresses.apnsPort),
                 authorityPEM: simulator.authorityPEM,

@@ -94,7 +94,7 @@ import Testing
     }
 }
 
-@Suite struct FaultOrderTests {
+@Suite struct FaultCommandTests {
     @Test func aPlanWithScriptsIsRead() throws {
         let text = """
             {"seed": 7, "apns": {"too_many_requests": 0.01, "delay_ms": 5, "go_away_after": 100},
@@ -102,7 +102,7 @@ import Testing
              "scripts": [{"route": "oauth", "count": 2, "fault": "unavailable"},
                          {"route": "fcm", "path": "p1", "fault": {"status": 502, "body": "<html>"}}]}
             """
-        let order = try FaultOrder(json: Array(text.utf8))
+        let order = try FaultCommand(json: Array(text.utf8))
         var plan = FaultPlan(seed: 7)
         plan.apns.tooManyRequests = 0.01
         plan.apns.delayMilliseconds = 5
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test func scriptsAloneLeaveThePlan() throws {
-        let order = try FaultOrder(json: Array(#"{"scripts":[{"route":"apns","fault":"drop"}]}"#.utf8))
+        let order = try FaultCommand(json: Array(#"{"scripts":[{"route":"apns","fault":"drop"}]}"#.utf8))
         #expect(order.plan == nil)
         #expect(order.scripts.count == 1)
     }
@@ -136,7 +136,7 @@ import Testing
         #"{"scripts":[{"route":"apns","fault":{"status":700}}]}"#,
     ])
     func nonsenseIsRefused(_ text: String) {
-        #expect(throws: SimulatorError.self) { try FaultOrder(json: Array(text.utf8)) }
+        #expect(throws: SimulatorError.self) { try FaultCommand(json: Array(text.utf8)) }
     }
 }
 
@@ -167,11 +167,11 @@ import Testing
     ])
     func aWordComesWithItsSentence(_ word: String, _ status: Int, _ error: String, _ sentence: String) throws {
         let answer = try #require(
-            FaultReasons.answer(word, route: .oauth, id: nil, now: UnixMilliseconds(1_800_000_000_000))
+            SimulatedFCM.answer(reason: word, route: .oauth, id: nil, now: UnixMilliseconds(1_800_000_000_000))
         )
         let body = try JSONValue(parsing: answer.body, bytesMax: 1_000)
         #expect(answer.status == status && body["error"]?.string == error)
         #expect(body["error_description"]?.string?.hasPrefix(sentence) == true)
-        #expect(FaultReasons.words(of: .oauth).contains(word))
+        #expect(SimulatedFCM.reasons(of: .oauth).contains(word))
     }
 }

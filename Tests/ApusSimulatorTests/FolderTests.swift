@@ -39,8 +39,7 @@ import Testing
         let addresses = SimulatorAddresses(
             host: "push.test",
             scheme: "https",
-            apnsPort: nil,
-            fcmPort: nil,
+            ports: [:],
             controlPort: 2_080,
             controlHost: controlHost,
         )

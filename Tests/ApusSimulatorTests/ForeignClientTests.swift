@@ -44,8 +44,8 @@ import Testing
     }
 
     @Test(.enabled(if: Self.isInstalled), arguments: [false, true])
-    func nghttpAndCurlAreServed(_ isBlind: Bool) async throws {
-        try await withSimulator(configured { $0.isBlind = isBlind }) { simulator in
+    func nghttpAndCurlAreServed(_ isFast: Bool) async throws {
+        try await withSimulator(configured { $0.isFast = isFast }) { simulator in
             try await self.withFolder { folder in
                 let files = try simulator.writeCredentials(to: folder)
                 let body = folder + "/body.json"
@@ -74,8 +74,8 @@ import Testing
 
     /// HPACK as nghttp2's command codes it: many streams at once, all tables in use.
     @Test(.enabled(if: Self.isInstalled))
-    func h2loadIsServedBlindly() async throws {
-        try await withSimulator(configured { $0.isBlind = true }) { simulator in
+    func h2loadIsServedFast() async throws {
+        try await withSimulator(configured { $0.isFast = true }) { simulator in
             try await self.withFolder { folder in
                 try simulator.writeCredentials(to: folder)
                 let token = String(repeating: "ab", count: 32)

@@ -48,17 +48,17 @@ import Testing
     }
 
     @Test func keptPathsAndIDsComeBackByTheirNumber() throws {
-        var decoder = HeaderDecoder()
+        var decoder = HeaderDecoder(idHeader: "apns-id")
         // :path kept, then apns-id kept under a literal name.
         #expect(try self.decode(&decoder, "44 022f61" + "40 07 61706e732d6964 02 3132"))
         #expect(self.path(decoder) == "/a")
-        #expect(decoder.apnsID == Array("12".utf8))
+        #expect(decoder.id == Array("12".utf8))
         #expect(try self.decode(&decoder, "bf"))
         #expect(self.path(decoder) == "/a")
-        #expect(decoder.apnsID.isEmpty)
+        #expect(decoder.id.isEmpty)
         // The name of entry 62, apns-id, with another value.
         #expect(try self.decode(&decoder, "0f2f 02 3334"))
-        #expect(decoder.apnsID == Array("34".utf8))
+        #expect(decoder.id == Array("34".utf8))
     }
 
     @Test func theTableForgetsTheOldest() throws {

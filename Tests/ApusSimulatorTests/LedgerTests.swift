@@ -197,21 +197,22 @@ import Testing
 }
 
 @Suite struct PayloadReaderTests {
-    private func send(_ body: String, _ route: FaultRoute = .apns) -> String {
+    private func send(_ body: String, _ key: StaticString = #""apus.send""#) -> String {
         let bytes = Array(body.utf8)
-        return String(decoding: bytes[PayloadReader.send(in: bytes.span, route: route)], as: UTF8.self)
+        return String(decoding: bytes[PayloadReader.text(of: key, in: bytes.span)], as: UTF8.self)
     }
 
     private func token(_ body: String) -> String {
         let bytes = Array(body.utf8)
-        return String(decoding: bytes[PayloadReader.token(in: bytes.span)], as: UTF8.self)
+        let recipient = SimulatedFCM.recipient(path: Array("/v1/projects/p/messages:send".utf8), body: bytes.span)
+        return String(decoding: recipient?.token ?? [], as: UTF8.self)
     }
 
     @Test func theSendIsFoundWhereverItStands() {
         #expect(self.send(#"{"apus.send":"s1"}"#) == "s1")
         #expect(self.send(#"{"aps":{"alert":"x"},"apus.send":"0190-a","z":1}"#) == "0190-a")
         #expect(self.send(#"{"aps":{}, "apus.send" : "s 1" }"#) == "s 1")
-        #expect(self.send(#"{"message":{"data":{"apus_send":"s2"}}}"#, .fcm) == "s2")
+        #expect(self.send(#"{"message":{"data":{"apus_send":"s2"}}}"#, #""apus_send""#) == "s2")
     }
 
     @Test func whatLooksLikeItIsNot() {

@@ -22,7 +22,7 @@ import Testing
     }
 
     private static func blocks() throws -> [Block] {
-        let page = Self.root.appending(path: "Sources/ApusSimulator/README.md")
+        let page = Self.root.appending(path: "Sources/ApusSimulator/ApusSimulator.docc/Simulator.md")
         let text = try String(contentsOf: page, encoding: .utf8)
         return text.matches(of: /```([a-z]+)\n([^`]*)\n```/).map { Block(language: "\($0.1)", code: "\($0.2)\n") }
     }

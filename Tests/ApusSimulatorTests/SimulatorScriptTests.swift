@@ -40,7 +40,7 @@ import Testing
         ("seed: 7\napns:\n  silense: 0.1\n", "story.yaml:3: apns.silense: is unknown"),
         ("fcm:\n  silence: 1.5", "story.yaml:2: fcm.silence: must be 0 to 1"),
         ("apns: {silence: 0.6, drop: 0.6}", "story.yaml:1: apns: has probabilities of more than 1 together"),
-        ("fcm:\n  reasons:\n    BadDeviceToken: 1", "story.yaml:3: fcm.reasons.BadDeviceToken: is no answer of fcm"),
+        ("fcm:\n  reasons:\n    BadDeviceToken: 1", "story.yaml:3: fcm.reasons.BadDeviceToken: is no reason of fcm"),
         ("phases:\n  - from_ms: 5\n    until_ms: 5", "story.yaml:3: phases[0].until_ms: must be after from_ms"),
         ("phases:\n  - {from_ms: 0, apns: {delay_ms: soon}}", "story.yaml:2: phases[0].apns.delay_ms: must be a whole"),
         ("scripts:\n  - {route: apns, fault: nothing}", "story.yaml:2: scripts[0].fault: must be one of"),
@@ -58,10 +58,10 @@ import Testing
         ("quota: {window_ms: 1000}", "story.yaml:1: quota.messages: is missing"),
         ("\ntls:\n  apns: old", "story.yaml:3: tls.apns: must be valid, expired, wrong_name"),
         ("tokens:\n  - provider: apns\n    token: ab\n    dies: 5", "story.yaml:4: tokens[0].dies: is unknown"),
-        ("tokens:\n  - {provider: apns, token: ab}", "story.yaml:2: tokens[0]: says nothing"),
+        ("tokens:\n  - {provider: apns, token: ab}", "story.yaml:2: tokens[0]: names no event"),
         ("webpush: {}", "story.yaml:1: webpush: is unknown"),
         ("- seed", "story.yaml:1: must be a mapping"),
-        ("seed: [", "story.yaml: is not valid YAML"),
+        ("seed: [", "story.yaml:2: is not valid YAML"),
     ])
     func whatIsWrongIsNamedByLineAndField(yaml: String, beginning: String) throws {
         let error = #expect(throws: SimulatorError.self) { try self.script(yaml) }
@@ -69,7 +69,7 @@ import Testing
     }
 
     /// What befalls a thousand requests that come a millisecond apart.
-    private func fates(_ yaml: String) throws -> [FaultDraw] {
+    private func draws(_ yaml: String) throws -> [FaultDraw] {
         let injector = FaultInjector(try self.script(yaml).plan)
         let path = Array("/v1/projects/p/messages:send".utf8)
         return (0..<1_000).map { number in
@@ -79,27 +79,27 @@ import Testing
 
     @Test func theSameSeedHasTheSameFates() throws {
         let story = "fcm: {unavailable: 0.1, slow: 0.2, jitter_ms: 9, reasons: {INTERNAL: 0.2, NOT_FOUND: 0.1}}"
-        let first = try self.fates("seed: 1\n" + story)
-        #expect(try self.fates("seed: 1\n" + story) == first)
-        #expect(try self.fates("seed: 2\n" + story) != first)
+        let first = try self.draws("seed: 1\n" + story)
+        #expect(try self.draws("seed: 1\n" + story) == first)
+        #expect(try self.draws("seed: 2\n" + story) != first)
         #expect((150...250).contains(first.count { $0.fault == .reason("INTERNAL") }))
         #expect((150...250).contains(first.count { $0.delayMicroseconds >= 10_000_000 }))
     }
 
     @Test func aPhaseHoldsFromItsBeginningToItsEnd() throws {
-        let fates = try self.fates(
+        let draws = try self.draws(
             "fcm: {internal_error: 1}\nphases:\n  - {from_ms: 100, until_ms: 300, fcm: {unavailable: 1}}"
         )
-        let unavailable = fates.indices.filter { fates[$0].fault == .unavailable }
+        let unavailable = draws.indices.filter { draws[$0].fault == .unavailable }
         #expect(unavailable == Array(100..<300))
-        #expect(fates.count { $0.fault == .internalError } == 800)
+        #expect(draws.count { $0.fault == .internalError } == 800)
     }
 
     @Test func aQuotaTakesSoManyInEachWindow() throws {
-        let fates = try self.fates("quota: {messages: 30, window_ms: 400}")
-        let taken = fates.indices.filter { fates[$0].fault == nil }
+        let draws = try self.draws("quota: {messages: 30, window_ms: 400}")
+        let taken = draws.indices.filter { draws[$0].fault == nil }
         #expect(taken == Array(0..<30) + Array(400..<430) + Array(800..<830))
-        #expect(fates[399].retryAfter == .seconds(1) && fates[399].fault == .tooManyRequests)
+        #expect(draws[399].retryAfter == .seconds(1) && draws[399].fault == .tooManyRequests)
     }
 
     @Test(arguments: [
@@ -111,9 +111,9 @@ import Testing
         ("retry_after: {form: seconds, seconds: 9}\n", ", retry_after: none", .absent),
     ])
     func aQuotaTellsItsEndInTheFormAskedFor(_ before: String, _ own: String, _ form: RetryAfterForm) throws {
-        let fates = try self.fates("\(before)quota: {messages: 10, window_ms: 1000\(own)}")
-        #expect(fates.prefix(10).allSatisfy { $0 == .none })
-        #expect(fates.dropFirst(10).allSatisfy { $0.fault == .tooManyRequests && $0.retryAfter == form })
+        let draws = try self.draws("\(before)quota: {messages: 10, window_ms: 1000\(own)}")
+        #expect(draws.prefix(10).allSatisfy { $0 == .none })
+        #expect(draws.dropFirst(10).allSatisfy { $0.fault == .tooManyRequests && $0.retryAfter == form })
     }
 
     @Test(arguments: [
@@ -121,20 +121,22 @@ import Testing
         "refusal: 0.5",
     ])
     func what429AnswersUsesNothingOfAQuota(_ half: String) throws {
-        let fates = try self.fates("seed: 3\nfcm: {\(half)}\nquota: {messages: 300, window_ms: 1000}")
-        #expect(fates.count { $0.fault == nil } == 300)
-        #expect(fates.firstIndex { $0.retryAfter != nil } ?? 0 > 400)
-        let errors = try self.fates("seed: 3\nfcm: {reasons: {INTERNAL: 0.5}}\nquota: {messages: 300, window_ms: 1000}")
+        let draws = try self.draws("seed: 3\nfcm: {\(half)}\nquota: {messages: 300, window_ms: 1000}")
+        #expect(draws.count { $0.fault == nil } == 300)
+        #expect(draws.firstIndex { $0.retryAfter != nil } ?? 0 > 400)
+        let errors = try self.draws(
+            "seed: 3\nfcm: {reasons: {INTERNAL: 0.5}}\nquota: {messages: 300, window_ms: 1000}"
+        )
         #expect(errors.firstIndex { $0.retryAfter != nil } == 300)
     }
 
     @Test func anAnswerOfAnyKindComesByShareAndByPhase() throws {
         let answer = Fault.answer(status: 400, body: #"{"reason":"OfTomorrow"}"#)
         let form = #"answers: [{status: 400, body: '{"reason":"OfTomorrow"}', share: SHARE}]"#
-        let fates = try self.fates("seed: 5\nfcm: {\(form.replacing("SHARE", with: "0.2"))}")
-        #expect((150...250).contains(fates.count { $0.fault == answer }))
+        let draws = try self.draws("seed: 5\nfcm: {\(form.replacing("SHARE", with: "0.2"))}")
+        #expect((150...250).contains(draws.count { $0.fault == answer }))
         let phase = "phases: [{from_ms: 100, until_ms: 300, fcm: {\(form.replacing("SHARE", with: "1"))}}]"
-        let later = try self.fates(phase)
+        let later = try self.draws(phase)
         #expect(later.indices.filter { later[$0].fault == answer } == Array(100..<300))
     }
 

@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func faultsComeExactlyAsTheSeedSays(_ isBlind: Bool) async throws {
+    func faultsComeExactlyAsTheSeedSays(_ isFast: Bool) async throws {
         var plan = FaultPlan(seed: 11)
         plan.apns.tooManyRequests = 0.1
         plan.apns.unavailable = 0.1
@@ -128,7 +128,7 @@ import Testing
         try await withSimulator(
             configured {
                 $0.faults = plan
-                $0.isBlind = isBlind
+                $0.isFast = isFast
             }
         ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
@@ -156,12 +156,12 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func theDeadAreThoseThatDrewTheLot(_ isBlind: Bool) async throws {
+    func theDeadAreThoseOfTheShare(_ isFast: Bool) async throws {
         try await withSimulator(
             configured {
                 $0.deadShare = DeadShare(0.05, seed: 4)
                 $0.deadSince = UnixMilliseconds(1_700_000_000_000)
-                $0.isBlind = isBlind
+                $0.isFast = isFast
             }
         ) { simulator in
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
@@ -212,12 +212,12 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func reasonsAreCountedByWordAndTheSeedIsTold(_ isBlind: Bool) async throws {
+    func reasonsAreCountedByWordAndTheSeedIsTold(_ isFast: Bool) async throws {
         var plan = FaultPlan(seed: 11)
         plan.apns.reasons = [ReasonRate("BadDeviceToken", 0.5), ReasonRate("TooManyRequests", 0.5)]
         let faults = plan
         let configuration = configured { configuration in
-            configuration.isBlind = isBlind
+            configuration.isFast = isFast
             configuration.faults = faults
         }
         try await withSimulator(configuration) { simulator in
@@ -241,10 +241,10 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func afterGoAwayNothingIsProcessed(_ isBlind: Bool) async throws {
+    func afterGoAwayNothingIsProcessed(_ isFast: Bool) async throws {
         try await withSimulator(
             configured {
-                $0.isBlind = isBlind
+                $0.isFast = isFast
                 $0.startsWithOneStream = false
                 $0.faults.apns.goAwayAfterRequests = 4
             }
@@ -265,8 +265,8 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aBrokenConnectionHasTakenItsRequest(_ isBlind: Bool) async throws {
-        try await withSimulator(configured { $0.isBlind = isBlind }) { simulator in
+    func aBrokenConnectionHasTakenItsRequest(_ isFast: Bool) async throws {
+        try await withSimulator(configured { $0.isFast = isFast }) { simulator in
             simulator.addScript(FaultScript(route: .apns, count: 1, fault: .drop))
             let client = try await self.connect(simulator, simulator.addresses.apnsPort)
             let authorization = try Requests.authorization(simulator, now: Self.now)
@@ -279,10 +279,10 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func answersMayTakeTheirTime(_ isBlind: Bool) async throws {
+    func answersMayTakeTheirTime(_ isFast: Bool) async throws {
         try await withSimulator(
             configured {
-                $0.isBlind = isBlind
+                $0.isFast = isFast
                 $0.faults.apns.delayMilliseconds = 30
                 $0.faults.apns.jitterMilliseconds = 20
             }
@@ -298,10 +298,10 @@ import Testing
         }
     }
 
-    @Test func blindGoogleTakesEverything() async throws {
+    @Test func aFastFCMAcceptsEverything() async throws {
         try await withSimulator(
             configured {
-                $0.isBlind = true
+                $0.isFast = true
                 $0.connectionWindow = 1_048_576
             }
         ) { simulator in

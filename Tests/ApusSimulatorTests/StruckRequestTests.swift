@@ -6,7 +6,7 @@ import Testing
 /// Faults on requests that are no messages, and what the ledger and the counters say of them.
 @Suite struct StruckRequestTests {
     private let ledger = SimulatorLedger()
-    private let world: World
+    private let state: SimulatorState
     private let apple: APNsFixture
     private let google: FCMFixture
     private static let nanoseconds = APNsFixture.now.value * 1_000_000
@@ -14,25 +14,23 @@ import Testing
     init() throws {
         self.apple = try APNsFixture()
         self.google = try FCMFixture()
-        self.world = World(
-            rules: Rules(fates: TokenFates(), apns: self.apple.judge, fcm: self.google.judge, oauth: self.google.oauth),
-            faults: FaultInjector(),
+        self.state = SimulatorState(
+            providers: [SimulatedAPNs(self.apple.validator), SimulatedFCM(self.google.validator, self.google.oauth)],
             ledger: self.ledger,
-            clock: SystemClock(),
         )
     }
 
     private func connection(_ listener: FaultRoute) -> StrictConnection {
-        StrictConnection(world: self.world, shard: self.ledger.shard(0), listener: listener)
+        StrictConnection(state: self.state, shard: self.ledger.shard(0), listener: listener)
     }
 
     private func strike(_ route: FaultRoute, _ fault: Fault) {
-        self.world.faults.add(FaultScript(route: route, count: 1, fault: fault))
+        self.state.faults.add(FaultScript(route: route, count: 1, fault: fault))
     }
 
     private func answer(_ connection: inout StrictConnection, _ request: ProviderRequest) throws -> ProviderAnswer {
-        let ruling = connection.judge(request, nanoseconds: Self.nanoseconds)
-        guard case .answer(let answer) = ruling.action else { throw SimulatorError(.keys, "no answer") }
+        let decision = connection.decide(request, nanoseconds: Self.nanoseconds)
+        guard case .answer(let answer) = decision.action else { throw SimulatorError(.keys, "no answer") }
         return answer
     }
 
@@ -111,12 +109,12 @@ import Testing
     }
 
     @Test(arguments: [
-        #"{"scripts":[{"route":"fcm","fault":{"result":"TYPO"}}]}"#,
-        #"{"scripts":[{"route":"apns","fault":{"result":"INTERNAL"}}]}"#,
+        (#"{"scripts":[{"route":"fcm","fault":{"result":"TYPO"}}]}"#, "INTERNAL, UNKNOWN"),
+        (#"{"scripts":[{"route":"apns","fault":{"result":"INTERNAL"}}]}"#, "apns has no batches"),
     ])
-    func resultsThatInstanceIDDoesNotKnowAreRefused(_ text: String) throws {
-        let error = #expect(throws: SimulatorError.self) { try FaultOrder(json: Array(text.utf8)) }
-        #expect(error?.message.hasSuffix("INTERNAL, UNKNOWN") == true && error?.field == "scripts[0].fault.result")
+    func resultsThatInstanceIDDoesNotKnowAreRefused(_ text: String, _ ending: String) throws {
+        let error = #expect(throws: SimulatorError.self) { try FaultCommand(json: Array(text.utf8)) }
+        #expect(error?.message.hasSuffix(ending) == true && error?.field == "scripts[0].fault.result")
     }
 
     @Test(arguments: [Fault.unavailable, .refusal, .answer(status: 502, body: "")])
@@ -126,10 +124,10 @@ import Testing
         self.strike(.apns, fault)
         self.strike(.fcm, fault)
         let list = try self.apple.request(method: "GET", path: "/1/apps/example.app/all-channels", body: "")
-        _ = apple.judge(list, nanoseconds: Self.nanoseconds)
+        _ = apple.decide(list, nanoseconds: Self.nanoseconds)
         var validation = self.google.request("{}")
         validation.body = Array(#"{"validateOnly":true,"message":{"token":"t1"}}"#.utf8)
-        _ = google.judge(validation, nanoseconds: Self.nanoseconds)
+        _ = google.decide(validation, nanoseconds: Self.nanoseconds)
         let summary = self.ledger.snapshot.summary
         #expect(summary.entries == 0)
         #expect(summary.count(.apns) == 1 && summary.count(.fcm) == 1)
@@ -169,11 +167,11 @@ import Testing
         plan.apns.delayMilliseconds = delay
         plan.apns.goAwayAfterRequests = requests
         plan.apns.goAway.lastStream = .none
-        self.world.faults.adopt(plan)
+        self.state.faults.adopt(plan)
         var connection = self.connection(.apns)
         let request = try self.apple.request()
         return (0..<requests).map { _ in
-            connection.judge(request, nanoseconds: Self.nanoseconds).goAway?.lastStream
+            connection.decide(request, nanoseconds: Self.nanoseconds).goAway?.lastStream
         }
     }
 

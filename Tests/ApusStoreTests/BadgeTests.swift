@@ -1,8 +1,9 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
-import ApusStore
 import Testing
+
+@testable import ApusStore
 
 @Suite struct BadgeTests {
     /// Counts a send for devices, wherever they are.
@@ -142,19 +143,12 @@ import Testing
             let meta = fixture.store.keys.meta(fixture.app, device.realm, 0)
             let send = Array(repeating: UInt8(1), count: 5)
             let many = [UInt8](repeating: 0, count: (StoreLimits.badgesPerCallMax + 1) * 8)
-            let calls: [[RedisArgument]] = [
-                [.bytes([1]), "1", "0", .bytes([])], [.bytes(send), "x", "0", .bytes([])],
-                [.bytes(send), "-1", "0", .bytes([])], [.bytes(send), "1", "0", .bytes([1, 2, 3])],
-                [.bytes(send), "1", "0", .bytes(many)],
-            ]
-            for arguments in calls {
+            func call(_ send: [UInt8], _ increment: Int, _ devices: [UInt8]) -> CountBadgesCall {
+                CountBadgesCall(keys: [meta], send: send, increment: increment, isRepeated: false, devices: devices)
+            }
+            for call in [call([1], 1, []), call(send, -1, []), call(send, 1, [1, 2, 3]), call(send, 1, many)] {
                 await #expect(throws: RedisError.self) {
-                    try await fixture.client.call(
-                        "apus1_badge_count",
-                        on: fixture.store.keys.tag(0),
-                        keys: [meta],
-                        arguments: arguments,
-                    )
+                    try await fixture.client.call(call, on: fixture.store.keys.tag(0))
                 }
             }
             #expect(try await fixture.expectClean().badges == 0)

@@ -3,7 +3,7 @@ import ApusMessages
 import ApusStore
 import Testing
 
-/// What a provider's verdict may do to a record. The numbers are those of PROTOCOLS.
+/// What a provider's verdict may do to a record. The numbers are those of the cases in the articles about the providers.
 struct FeedbackTests {
     private static let unregisteredAt = UnixMilliseconds(1_700_000_000_000)
 
@@ -82,14 +82,14 @@ struct FeedbackTests {
                 Issue.record("not moved")
                 return
             }
-            #expect(moved.realm == .apnsSandbox && moved.record.environment == .sandbox)
+            #expect(moved.realm == Realm(.apns, .sandbox) && moved.record.environment == .sandbox)
             #expect(moved.record.suspicion == nil && moved.record.isEnvironmentLearned)
             #expect(moved.registeredAt == device.registeredAt && moved.record.topics == device.record.topics)
             #expect(try await learn(digest) == .gone)
             #expect(try await fixture.get("phone") == moved)
 
             let again = try await fixture.register("phone", user: "ann", topics: ["news"])
-            #expect(again.device.realm == .apnsSandbox, "the app still names production")
+            #expect(again.device.realm == Realm(.apns, .sandbox), "the app still names production")
             let rotated = try await fixture.register("phone", token: "other", user: "ann", topics: ["news"])
             #expect(rotated.device.realm == .apns && !rotated.device.record.isEnvironmentLearned)
             #expect(try await fixture.expectClean().devices.count == 1)
@@ -303,7 +303,7 @@ struct FeedbackTests {
                 since: device.registeredAt.advanced(byMilliseconds: 60_000),
             )
             guard case .applied(let moved) = try await learn(device.record.token) else { throw Unexpected() }
-            #expect(moved.realm == .apnsSandbox)
+            #expect(moved.realm == Realm(.apns, .sandbox))
             #expect(moved.record.secondary.map(\.isOfOtherEnvironment) == [false, false])
         }
     }

@@ -8,7 +8,7 @@ import Testing
 @Suite struct LoadTests {
     /// Devices of three realms, in a topic of everyone, and of a half, a fiftieth and a thousandth; two of three with a user.
     private static func device(_ index: Int) -> DeviceRegistration {
-        let realm: Realm = [.apns, .apns, .apns, .apnsSandbox, .fcm][index % 5]
+        let realm: Realm = [.apns, .apns, .apns, Realm(.apns, .sandbox), .fcm][index % 5]
         var registration = DeviceRegistration(
             device: "phone-\(index)",
             provider: realm.provider,

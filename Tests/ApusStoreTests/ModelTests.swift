@@ -56,7 +56,7 @@ struct ModelTests {
 
         /// A registration, quite often with a token that another device of this task holds.
         private mutating func register(_ device: String) async throws {
-            let realm: Realm = [.apns, .apns, .apns, .apnsSandbox, .fcm][self.pick(5)]
+            let realm: Realm = [.apns, .apns, .apns, Realm(.apns, .sandbox), .fcm][self.pick(5)]
             let token = StoreFixture.token("\(self.name).\(self.pick(15))")
             var registration = DeviceRegistration(device: device, provider: realm.provider, token: token)
             registration.environment = realm.environment

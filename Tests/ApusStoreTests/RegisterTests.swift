@@ -72,7 +72,7 @@ struct RegisterTests {
             try await fixture.register("phone", user: "ann", topics: ["news"])
             let sandbox = try await fixture.register("phone", token: "sand", user: "ann", environment: .sandbox)
             #expect(sandbox.change == .tokenReplaced)
-            #expect(sandbox.device.realm == .apnsSandbox)
+            #expect(sandbox.device.realm == Realm(.apns, .sandbox))
             #expect(sandbox.device.record.environment == .sandbox)
             try await fixture.expectClean()
             var registration = DeviceRegistration(device: "phone", provider: .fcm, token: "fcm-token")

@@ -33,8 +33,8 @@ struct StoreFixture: Sendable {
             logger: Logger(label: "store-tests") { _ in SwiftLogNoOpLogHandler() },
         )
         let library = try FunctionLibrary(
-            name: "apus1",
-            version: FunctionLibrary.Version(major: 1, minor: 0),
+            name: "apus2",
+            version: FunctionLibrary.Version(major: 2, minor: 0),
             sources: StoreFunctions.sources,
         )
         try await library.load(on: client)
@@ -119,4 +119,10 @@ struct StoreFixture: Sendable {
         let place = self.place(Array(device.utf8))
         return [UInt8(place.partition >> 8), UInt8(place.partition & 0xff)] + place.digest
     }
+}
+
+extension Realm {
+    static let apns = Realm(.apns, .production)
+    static let fcm = Realm(.fcm, .production)
+    static let webpush = Realm(.webpush, .production)
 }

@@ -1,8 +1,9 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
-import ApusStore
 import Testing
+
+@testable import ApusStore
 
 /// A token changes hands in steps: claim, clear the old owner, write the new one, confirm. A crash may come after each.
 struct TokenTests {
@@ -190,12 +191,12 @@ struct CrashedThief {
 
     func claim() async throws {
         let place = self.fixture.place(self.token)
-        _ = try await self.fixture.client.call(
-            "apus1_token_claim",
-            on: self.fixture.store.keys.tag(place.partition),
+        let call = ClaimTokenCall(
             keys: [self.fixture.store.keys.meta(self.fixture.app, place.partition)],
-            arguments: [.bytes(place.digest), .bytes(self.fixture.owner(self.device))],
+            digest: place.digest,
+            claimer: self.fixture.owner(self.device),
         )
+        _ = try await self.fixture.client.call(call, on: self.fixture.store.keys.tag(place.partition))
     }
 
     func clear() async throws {
@@ -207,18 +208,16 @@ struct CrashedThief {
             RedisCommand("HGET", .text(slab), .integer(Int(stored.reference.ordinal) % 64)),
             on: keys.tag(place.partition),
         ).root.bytes
-        let reply = try await self.fixture.client.call(
-            "apus1_remove",
-            on: keys.tag(place.partition),
+        let call = RemoveDeviceCall(
             keys: [keys.meta(self.fixture.app, stored.realm, place.partition)],
-            arguments: [
-                .bytes(place.digest), .bytes(try #require(value)),
-                .bytes(
-                    stored.record.topics.flatMap { topic in (0..<4).map { UInt8(topic >> (24 - 8 * UInt32($0)) & 0xff) }
-                    }
-                ),
-            ],
+            digest: place.digest,
+            expected: try #require(value),
+            topics: stored.record.topics.flatMap { topic in
+                (0..<4).map { UInt8(topic >> (24 - 8 * UInt32($0)) & 0xff) }
+            },
+            forgetsHistory: false,
         )
+        let reply = try await self.fixture.client.call(call, on: keys.tag(place.partition))
         #expect(reply.root.integer == 1)
     }
 
@@ -226,23 +225,21 @@ struct CrashedThief {
         let place = self.fixture.place(Array(self.device.utf8))
         let record = try DeviceRecord(device: self.device, token: self.token).encode()
         let keys = Realm.allCases.map { self.fixture.store.keys.meta(self.fixture.app, $0, place.partition) }
-        let reply = try await self.fixture.client.call(
-            "apus1_put",
-            on: self.fixture.store.keys.tag(place.partition),
-            keys: keys,
-            arguments: [.bytes(place.digest), .bytes([]), .bytes(record), "now", .bytes([]), .bytes([])],
-        )
+        let writing = StoreCalls.Writing(expected: [], record: record, stamp: .now, entered: [], left: [])
+        let call = PutDeviceCall(keys: keys, digest: place.digest, writing: writing)
+        let reply = try await self.fixture.client.call(call, on: self.fixture.store.keys.tag(place.partition))
         #expect(reply.root.element(0)?.integer == 1)
     }
 
     func confirm() async throws -> Int64? {
         let place = self.fixture.place(self.token)
-        return try await self.fixture.client.call(
-            "apus1_token_confirm",
-            on: self.fixture.store.keys.tag(place.partition),
+        let call = ConfirmTokenCall(
             keys: [self.fixture.store.keys.meta(self.fixture.app, place.partition)],
-            arguments: [.bytes(place.digest), .bytes(self.fixture.owner(self.device)), .bytes([])],
-        ).root.integer
+            digest: place.digest,
+            claimer: self.fixture.owner(self.device),
+            cleared: [],
+        )
+        return try await self.fixture.client.call(call, on: self.fixture.store.keys.tag(place.partition)).root.integer
     }
 }
 

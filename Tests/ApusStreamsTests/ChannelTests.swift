@@ -27,23 +27,23 @@ import Testing
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             func known(_ id: String, _ route: RouteNumber = Self.route) async throws -> KnownChannel? {
-                try await streams.channel(id, of: route, now: Self.start)
+                try await streams.channels.find(id, of: route, now: Self.start)
             }
             #expect(try await known("a") == nil)
-            #expect(try await streams.note(channel: "a", storesLatest: true, of: Self.route))
-            #expect(try await streams.note(channel: "b", storesLatest: false, of: Self.route))
+            #expect(try await streams.channels.record(channel: "a", storesLatest: true, of: Self.route))
+            #expect(try await streams.channels.record(channel: "b", storesLatest: false, of: Self.route))
             #expect(try await known("a") == .there(storesLatest: true))
             #expect(try await known("b") == .there(storesLatest: false))
             #expect(try await known("a", RouteNumber(5)) == nil)
-            try await streams.note(goneChannel: "a", of: Self.route, now: Self.start)
+            try await streams.channels.record(goneChannel: "a", of: Self.route, now: Self.start)
             #expect(try await known("a") == .gone(since: Self.start))
-            let all = try await streams.channels(of: Self.route, now: Self.start)
+            let all = try await streams.channels.all(of: Self.route, now: Self.start)
             #expect(all == ["a": .gone(since: Self.start), "b": .there(storesLatest: false)])
-            #expect(try await streams.note(channel: "a", storesLatest: true, of: Self.route))
+            #expect(try await streams.channels.record(channel: "a", storesLatest: true, of: Self.route))
             #expect(try await known("a") == .there(storesLatest: true))
-            try await streams.note(goneChannel: "b", of: Self.route, now: Self.start)
-            try await streams.forget(channels: ["a", "b", "c"], of: Self.route)
-            #expect(try await streams.channels(of: Self.route, now: Self.start).isEmpty)
+            try await streams.channels.record(goneChannel: "b", of: Self.route, now: Self.start)
+            try await streams.channels.forget(channels: ["a", "b", "c"], of: Self.route)
+            #expect(try await streams.channels.all(of: Self.route, now: Self.start).isEmpty)
             #expect(try await fixture.server.command("KEYS", "*channels*").root.children.compactMap(\.string) == [])
         }
     }
@@ -57,19 +57,26 @@ import Testing
             }
             let fill = RedisCommand("HSET", [.text(keys.channels(Self.route))] + pairs)
             _ = try await fixture.client.send(fill, on: keys.tag)
-            #expect(try await !streams.note(channel: "more", storesLatest: true, of: Self.route))
-            #expect(try await streams.channel("more", of: Self.route, now: Self.start) == nil)
-            #expect(try await streams.note(channel: "c7", storesLatest: true, of: Self.route), "it is known already")
-            try await streams.note(goneChannel: "more", of: Self.route, now: Self.start)
-            #expect(try await streams.channel("more", of: Self.route, now: Self.start) == .gone(since: Self.start))
-            #expect(try await !streams.note(channel: "more", storesLatest: true, of: Self.route))
-            #expect(try await streams.channel("more", of: Self.route, now: Self.start) == nil, "gone no more")
-            try await streams.note(goneChannel: "c7", of: Self.route, now: Self.start)
-            #expect(try await streams.note(channel: "more", storesLatest: true, of: Self.route))
-            #expect(try await streams.channels(of: Self.route, now: Self.start).count == StreamLimits.channelsMax + 1)
+            #expect(try await !streams.channels.record(channel: "more", storesLatest: true, of: Self.route))
+            #expect(try await streams.channels.find("more", of: Self.route, now: Self.start) == nil)
+            #expect(
+                try await streams.channels.record(channel: "c7", storesLatest: true, of: Self.route),
+                "it is known already"
+            )
+            try await streams.channels.record(goneChannel: "more", of: Self.route, now: Self.start)
+            #expect(
+                try await streams.channels.find("more", of: Self.route, now: Self.start) == .gone(since: Self.start)
+            )
+            #expect(try await !streams.channels.record(channel: "more", storesLatest: true, of: Self.route))
+            #expect(try await streams.channels.find("more", of: Self.route, now: Self.start) == nil, "gone no more")
+            try await streams.channels.record(goneChannel: "c7", of: Self.route, now: Self.start)
+            #expect(try await streams.channels.record(channel: "more", storesLatest: true, of: Self.route))
+            #expect(
+                try await streams.channels.all(of: Self.route, now: Self.start).count == StreamLimits.channelsMax + 1
+            )
             let ids = (0..<StreamLimits.channelsMax).map { "c\($0)" }
-            try await streams.forget(channels: ids, of: Self.route)
-            #expect(try await streams.channels(of: Self.route, now: Self.start).count == 1)
+            try await streams.channels.forget(channels: ids, of: Self.route)
+            #expect(try await streams.channels.all(of: Self.route, now: Self.start).count == 1)
         }
     }
 
@@ -90,17 +97,17 @@ import Testing
             _ = try await fixture.client.send(channels, on: keys.tag)
             _ = try await fixture.client.send(RedisCommand("ZADD", [.text(gone)] + scores), on: keys.tag)
             let later = Self.start.advanced(byMilliseconds: 20_000)
-            try await streams.note(goneChannel: "more", of: Self.route, now: later)
-            let known = try await streams.channels(of: Self.route, now: later)
+            try await streams.channels.record(goneChannel: "more", of: Self.route, now: later)
+            let known = try await streams.channels.all(of: Self.route, now: later)
             #expect(known.count == StreamLimits.channelsGoneMax)
             #expect(known["c0"] == nil && known["c1"] != nil && known["more"] == .gone(since: later))
 
             let last = later.advanced(byMilliseconds: Self.day - 1)
-            #expect(try await streams.channel("more", of: Self.route, now: last) == .gone(since: later))
+            #expect(try await streams.channels.find("more", of: Self.route, now: last) == .gone(since: later))
             let next = later.advanced(byMilliseconds: Self.day)
-            #expect(try await streams.channel("more", of: Self.route, now: next) == nil)
-            #expect(try await streams.channels(of: Self.route, now: next).isEmpty)
-            try await streams.note(goneChannel: "today", of: Self.route, now: next)
+            #expect(try await streams.channels.find("more", of: Self.route, now: next) == nil)
+            #expect(try await streams.channels.all(of: Self.route, now: next).isEmpty)
+            try await streams.channels.record(goneChannel: "today", of: Self.route, now: next)
             let count = try await fixture.client.send(RedisCommand("ZCARD", .text(gone)), on: keys.tag).root.integer
             #expect(count == Int64(StreamLimits.channelsGoneMax) + 1 - 100, "a call forgets a hundred")
         }

@@ -31,7 +31,7 @@ import Testing
         let entries = try await reader.read([stream], count: 1, blockMilliseconds: 100, on: connection)
         await connection.close()
         let entry = try #require(entries.first)
-        let isRefused = try await fixture.streams.refuse(
+        let isRefused = try await fixture.streams.deadLetters.write(
             entry,
             by: me,
             tag: keys.tag,
@@ -41,7 +41,7 @@ import Testing
         )
         #expect(isRefused)
         let shard = fixture.streams.keyspace.shardTags.firstIndex(of: keys.tag) ?? 0
-        return try #require(try await fixture.streams.deadLetters(shard: shard, before: "+").letters.first)
+        return try #require(try await fixture.streams.deadLetters.page(shard: shard, before: "+").letters.first)
     }
 
     private static func messages(
@@ -66,11 +66,13 @@ import Testing
             let stored = try await Self.bury(fixture, stream, fixture.keys)
             #expect(try await fixture.length(stream) == 0)
             #expect(DeadLetterID("\(stored.id)") == stored.id)
-            #expect(try await streams.deadLetter(stored.id) == stored)
-            guard case .replayed(_, 0) = try await streams.replay(stored) else { throw Unexpected("not replayed") }
+            #expect(try await streams.deadLetters.find(stored.id) == stored)
+            guard case .replayed(_, 0) = try await streams.deadLetters.replay(stored) else {
+                throw Unexpected("not replayed")
+            }
             #expect(try await Self.messages(fixture, stream, fixture.keys) == [bytes])
             #expect(try await fixture.length(fixture.keys.dead) == 0)
-            #expect(try await streams.replay(stored) == .gone)
+            #expect(try await streams.deadLetters.replay(stored) == .gone)
             #expect(try await fixture.length(stream) == 1)
         }
     }
@@ -80,11 +82,11 @@ import Testing
     {
         try await StreamsFixture.with { fixture in
             let (streams, me) = (fixture.streams, fixture.consumer("me"))
-            func admission(_ command: SendCommand, _ entry: String) async throws -> SendStreams.Admission {
+            func admission(_ command: SendCommand, _ entry: String) async throws -> Mailboxes.Admission {
                 let keys = streams.home(app: "shop", command.idempotencyKey)
                 let origin = StreamEntry(stream: keys.mailbox(.bulk), id: entry, message: try command.encode())
                 let identity = SendIdentity(of: command, origin: origin.origin)
-                return try await streams.accept(
+                return try await streams.mailboxes.accept(
                     command,
                     identity: identity,
                     routes: [RouteNumber(7)],
@@ -95,9 +97,13 @@ import Testing
             }
             let first = fixture.command(id: "a", key: "k")
             let keys = streams.home(app: "shop", "k")
-            guard case .new = try await streams.publish(first, lane: .bulk) else { throw Unexpected("not published") }
+            guard case .new = try await streams.mailboxes.publish(first, lane: .bulk) else {
+                throw Unexpected("not published")
+            }
             let stored = try await Self.bury(fixture, keys.mailbox(.bulk), keys)
-            guard case .replayed(let entry, 0) = try await streams.replay(stored) else { throw Unexpected("kept") }
+            guard case .replayed(let entry, 0) = try await streams.deadLetters.replay(stored) else {
+                throw Unexpected("kept")
+            }
             #expect(entry != stored.letter.entry)
             #expect(try await admission(first, entry) == .new)
 
@@ -107,7 +113,9 @@ import Testing
             _ = try await fixture.client.send(RedisCommand("DEL", .text(keys.mailbox(.bulk))), on: keys.tag)
             _ = try await fixture.client.send(command, on: keys.tag)
             let clash = try await Self.bury(fixture, keys.mailbox(.bulk), keys)
-            guard case .replayed(let again, 0) = try await streams.replay(clash) else { throw Unexpected("kept") }
+            guard case .replayed(let again, 0) = try await streams.deadLetters.replay(clash) else {
+                throw Unexpected("kept")
+            }
             #expect(try await admission(other, again) == .conflict(send: "a"))
         }
     }
@@ -118,7 +126,7 @@ import Testing
             let command = fixture.command(id: "s")
             let keys = streams.home(app: "shop", "s")
             let origin = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
-            _ = try await streams.accept(
+            _ = try await streams.mailboxes.accept(
                 command,
                 identity: SendIdentity(of: command, origin: origin.origin),
                 routes: [RouteNumber(7)],
@@ -134,16 +142,20 @@ import Testing
             _ = try await fixture.client.send(RedisCommand("HSET", .text(keys.send("s")), "planned", 3), on: keys.tag)
 
             let stored = try await Self.bury(fixture, work, keys)
-            guard case .replayed(_, 3) = try await streams.replay(stored) else { throw Unexpected("not replayed") }
-            #expect(try await streams.ledger(app: "shop", send: "s")?.planned == 6)
+            guard case .replayed(_, 3) = try await streams.deadLetters.replay(stored) else {
+                throw Unexpected("not replayed")
+            }
+            #expect(try await streams.outcomes.ledger(app: "shop", send: "s")?.planned == 6)
             #expect(try await Self.messages(fixture, work, keys) == [try unit.encode()])
 
             // Its plan, too: the send waits for it again.
             let plan = keys.plan(RouteNumber(7))
             let planLetter = try await Self.bury(fixture, plan, keys)
-            #expect(try await streams.ledger(app: "shop", send: "s")?.isPlanning == false)
-            guard case .replayed(_, 0) = try await streams.replay(planLetter) else { throw Unexpected("not replayed") }
-            #expect(try await streams.ledger(app: "shop", send: "s")?.isPlanning == true)
+            #expect(try await streams.outcomes.ledger(app: "shop", send: "s")?.isPlanning == false)
+            guard case .replayed(_, 0) = try await streams.deadLetters.replay(planLetter) else {
+                throw Unexpected("not replayed")
+            }
+            #expect(try await streams.outcomes.ledger(app: "shop", send: "s")?.isPlanning == true)
 
             for (state, name) in [("cancelled", "cancelled"), ("done", "done"), ("", "forgotten")] {
                 let late = try await Self.bury(fixture, work, keys)
@@ -152,9 +164,9 @@ import Testing
                     ? RedisCommand("DEL", .text(keys.send("s")))
                     : RedisCommand("HSET", .text(keys.send("s")), "state", .text(state))
                 _ = try await fixture.client.send(change, on: keys.tag)
-                #expect(try await streams.replay(late) == .ended(state: name))
-                #expect(try await streams.deadLetter(late.id) == late, "the letter stays")
-                _ = try await streams.purge([late.id])
+                #expect(try await streams.deadLetters.replay(late) == .ended(state: name))
+                #expect(try await streams.deadLetters.find(late.id) == late, "the letter stays")
+                _ = try await streams.deadLetters.remove([late.id])
                 _ = try await fixture.client.send(append, on: keys.tag)
             }
         }
@@ -169,7 +181,7 @@ import Testing
             let keys = streams.home(app: "shop", "s")
             let (plan, route) = (keys.plan(RouteNumber(7)), RouteNumber(7))
             let origin = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
-            _ = try await streams.accept(
+            _ = try await streams.mailboxes.accept(
                 command,
                 identity: SendIdentity(of: command, origin: origin.origin),
                 routes: [route],
@@ -182,17 +194,17 @@ import Testing
             func step(_ entry: StreamEntry, _ from: String, _ to: String, isLast: Bool) async throws {
                 var batch = OutcomeBatch(send: "s", app: "shop", route: route, provider: .apns)
                 batch.counts = [OutcomeCount(provider: .apns, outcome: .skipped, reason: .none, count: 3)]
-                var step = SendStreams.PlanStep(from: from, to: to, outcomes: batch)
+                var step = Plans.Step(from: from, to: to, outcomes: batch)
                 step.plannedBesides = 3
                 step.isLast = isLast
-                let result = try await streams.fanstep(step, send: "s", entry: entry, by: me, tag: keys.tag)
+                let result = try await streams.plans.advance(step, send: "s", entry: entry, by: me, tag: keys.tag)
                 #expect(result == .ok)
             }
             func applyAll() async throws -> SendLedger? {
                 var last: SendLedger?
                 for entry in try await reader.read(keys.outcomes, count: 10) {
                     let batch = try OutcomeBatch.decode(entry.message)
-                    let result = try await streams.apply(
+                    let result = try await streams.outcomes.apply(
                         batch,
                         entry: entry,
                         by: me,
@@ -202,10 +214,12 @@ import Testing
                     guard case .final(let ledger) = result else { continue }
                     last = ledger
                     // Its receipt is not out yet: were it opened again now, this outcome would count twice.
-                    for letter in try await streams.deadLetters(shard: Self.shard(keys, streams), before: "+").letters {
-                        #expect(try await streams.replay(letter) == .ended(state: "done"))
+                    for letter in try await streams.deadLetters.page(shard: Self.shard(keys, streams), before: "+")
+                        .letters
+                    {
+                        #expect(try await streams.deadLetters.replay(letter) == .ended(state: "done"))
                     }
-                    _ = try await streams.done(stream: keys.outcomes, entries: [entry.id], by: me, tag: keys.tag)
+                    _ = try await streams.entries.acknowledge([entry.id], of: keys.outcomes, by: me, tag: keys.tag)
                 }
                 return last
             }
@@ -214,7 +228,14 @@ import Testing
             let end = OutcomeBatch(send: "s", app: "shop", route: route, provider: .apns)
             let letter = Self.letter(first, .poison)
             #expect(
-                try await streams.refuse(first, by: me, tag: keys.tag, letter: letter, receipt: nil, outcomes: end)
+                try await streams.deadLetters.write(
+                    first,
+                    by: me,
+                    tag: keys.tag,
+                    letter: letter,
+                    receipt: nil,
+                    outcomes: end
+                )
             )
             let cut = try #require(try await applyAll())
             #expect(cut.state == .done && cut.planned == 3 && cut.total(.skipped) == 3)
@@ -222,20 +243,20 @@ import Testing
             let status = SendStatus(send: "s", ledger: cut)
             #expect(status.problem?.code == "incomplete")
 
-            let letters = try await streams.deadLetters(shard: Self.shard(keys, streams), before: "+").letters
-            guard case .replayed = try await streams.replay(try #require(letters.first)) else {
+            let letters = try await streams.deadLetters.page(shard: Self.shard(keys, streams), before: "+").letters
+            guard case .replayed = try await streams.deadLetters.replay(try #require(letters.first)) else {
                 throw Unexpected("not replayed")
             }
-            let open = try await streams.ledger(app: "shop", send: "s")
+            let open = try await streams.outcomes.ledger(app: "shop", send: "s")
             #expect(open?.state == .running && open?.isPlanning == true && open?.unplanned == 0)
-            #expect(try await streams.body(of: "s", tag: keys.tag) == command)
-            let state = try await streams.planState(send: "s", route: route, tag: keys.tag)
+            #expect(try await streams.mailboxes.command(of: "s", tag: keys.tag) == command)
+            let state = try await streams.plans.state(send: "s", route: route, tag: keys.tag)
             #expect(state?.cursor == "list:3")
             let second = try #require(try await reader.read(plan, count: 1).first)
             try await step(second, "list:3", "list:6", isLast: true)
             let whole = try #require(try await applyAll())
             #expect(whole.planned == 6 && whole.total(.skipped) == 6 && whole.problem == nil && whole.reopened == 1)
-            #expect(try await streams.body(of: "s", tag: keys.tag) == nil)
+            #expect(try await streams.mailboxes.command(of: "s", tag: keys.tag) == nil)
         }
     }
 
@@ -250,15 +271,17 @@ import Testing
                 let letter = Self.letter(StreamEntry(stream: stream, id: "1-1", message: payload))
                 let add = RedisCommand("XADD", .text(fixture.keys.dead), "*", "m", .bytes(try letter.encode()))
                 _ = try await fixture.client.send(add, on: fixture.keys.tag)
-                return try #require(try await fixture.streams.deadLetters(shard: 0, before: "+").letters.first)
+                return try #require(try await fixture.streams.deadLetters.page(shard: 0, before: "+").letters.first)
             }
             let cut = try await bury([UInt8](repeating: 0xff, count: Limits.deadLetterPayloadBytesMax))
             #expect(cut.isTruncated)
-            #expect(try await fixture.streams.replay(cut) == .truncated)
+            #expect(try await fixture.streams.deadLetters.replay(cut) == .truncated)
             #expect(try await fixture.length(fixture.keys.dead) == 1)
             let whole = try await bury([UInt8](repeating: 0xff, count: Limits.deadLetterPayloadBytesMax - 1))
             #expect(!whole.isTruncated)
-            guard case .replayed = try await fixture.streams.replay(whole) else { throw Unexpected("not replayed") }
+            guard case .replayed = try await fixture.streams.deadLetters.replay(whole) else {
+                throw Unexpected("not replayed")
+            }
         }
     }
 
@@ -280,18 +303,18 @@ import Testing
             var pages: [[StoredDeadLetter]] = []
             var next: String? = "+"
             while let before = next {
-                let page = try await fixture.streams.deadLetters(shard: 0, before: before)
+                let page = try await fixture.streams.deadLetters.page(shard: 0, before: before)
                 pages.append(page.letters)
                 next = page.next
             }
             #expect(pages.map(\.count) == [50, 50, 3])
             #expect(pages.joined().map(\.letter.at.value) == (0..<Int64(total)).reversed())
             let some = pages[1].map(\.id)
-            #expect(try await fixture.streams.purge(some + [DeadLetterID(shard: 1, entry: "1-0")]) == 50)
-            #expect(try await fixture.streams.purge(some) == 0)
+            #expect(try await fixture.streams.deadLetters.remove(some + [DeadLetterID(shard: 1, entry: "1-0")]) == 50)
+            #expect(try await fixture.streams.deadLetters.remove(some) == 0)
             #expect(try await fixture.length(fixture.keys.dead) == 53)
-            #expect(try await fixture.streams.deadLetter(some[0]) == nil)
-            #expect(try await fixture.streams.deadLetter(DeadLetterID(shard: 99, entry: "1-0")) == nil)
+            #expect(try await fixture.streams.deadLetters.find(some[0]) == nil)
+            #expect(try await fixture.streams.deadLetters.find(DeadLetterID(shard: 99, entry: "1-0")) == nil)
         }
     }
 

@@ -14,9 +14,9 @@ import Testing
         _ command: SendCommand,
         _ origin: String,
         _ fixture: StreamsFixture
-    ) async throws -> SendStreams.Admission {
+    ) async throws -> Mailboxes.Admission {
         let identity = SendIdentity(of: command, origin: origin)
-        return try await fixture.streams.admit(app: command.app, identity: identity, origin: origin)
+        return try await fixture.streams.mailboxes.admit(app: command.app, identity: identity, origin: origin)
     }
 
     @discardableResult
@@ -25,7 +25,7 @@ import Testing
         _ origin: String,
         _ fixture: StreamsFixture
     ) async throws -> Bool {
-        try await fixture.streams.promote(
+        try await fixture.streams.mailboxes.persist(
             command,
             identity: SendIdentity(of: command, origin: origin),
             origin: origin,
@@ -53,10 +53,10 @@ import Testing
                 let origin = "{q1}in:express/\(number)-1"
                 #expect(try await Self.admit(command, origin, fixture) == .new)
                 #expect(try await Self.promote(command, origin, fixture))
-                #expect(try await Self.admit(command, origin, fixture) == .again)
+                #expect(try await Self.admit(command, origin, fixture) == .known)
                 #expect(try await !Self.promote(command, origin, fixture))
                 try await Self.forgetKeys(fixture)
-                #expect(try await Self.admit(command, origin, fixture) == .again)
+                #expect(try await Self.admit(command, origin, fixture) == .known)
             }
         }
     }
@@ -71,9 +71,9 @@ import Testing
             let other = fixture.command(id: "code", title: "Another")
             #expect(try await Self.admit(other, Self.second, fixture) == .conflict(send: "code"))
             // Nor does asking take the key.
-            #expect(try await Self.admit(command, Self.first, fixture) == .again)
+            #expect(try await Self.admit(command, Self.first, fixture) == .known)
             await #expect(throws: StreamError.self) { try await Self.promote(command, Self.second, fixture) }
-            let ledger = try await fixture.streams.ledger(app: "shop", send: "code")
+            let ledger = try await fixture.streams.outcomes.ledger(app: "shop", send: "code")
             #expect(ledger?.planned == 1)
         }
     }

@@ -9,7 +9,7 @@ import Testing
         let feeds = limits.sorted { $0.key < $1.key }.map {
             ShardConsumer.Feed($0.key, inHandMax: $0.value, countPerRead: 8)
         }
-        return FeedBook(feeds, streamsPerReadMax: streamsPerReadMax)
+        return FeedBook(feeds, now: Self.now, streamsPerReadMax: streamsPerReadMax)
     }
 
     /// Reads that found so many entries, which all have begun.
@@ -58,10 +58,13 @@ import Testing
     }
 
     @Test func `A feed whose entries take all the bytes it may have is not read, and no other waits for it`() {
-        var book = FeedBook([
-            ShardConsumer.Feed("a", inHandMax: 64, bytesInHandMax: 1_000, countPerRead: 8),
-            ShardConsumer.Feed("b", inHandMax: 64, bytesInHandMax: 1_000, countPerRead: 8),
-        ])
+        var book = FeedBook(
+            [
+                ShardConsumer.Feed("a", inHandMax: 64, bytesInHandMax: 1_000, countPerRead: 8),
+                ShardConsumer.Feed("b", inHandMax: 64, bytesInHandMax: 1_000, countPerRead: 8),
+            ],
+            now: Self.now
+        )
         func entry(_ number: Int, _ bytes: Int) -> StreamEntry {
             StreamEntry(stream: "a", id: "\(number)-0", message: Array(repeating: 0, count: bytes))
         }
@@ -208,7 +211,8 @@ import Testing
 
     @Test func `More streams than one read may name are split over several`() {
         var book = FeedBook(
-            (0..<130).map { ShardConsumer.Feed("s\($0)", inHandMax: 1, countPerRead: 1) }
+            (0..<130).map { ShardConsumer.Feed("s\($0)", inHandMax: 1, countPerRead: 1) },
+            now: Self.now
         )
         Self.read(&book)
         #expect(book.groupCount == 3)
@@ -216,11 +220,14 @@ import Testing
     }
 
     @Test func `A stream that is watched alone has a blocking read of its own, as far as its credit goes`() {
-        var book = FeedBook([
-            ShardConsumer.Feed("bulk", inHandMax: 16, countPerRead: 8),
-            ShardConsumer.Feed("express", inHandMax: 16, countPerRead: 8, isWatchedAlone: true),
-            ShardConsumer.Feed("plan", inHandMax: 2, countPerRead: 1),
-        ])
+        var book = FeedBook(
+            [
+                ShardConsumer.Feed("bulk", inHandMax: 16, countPerRead: 8),
+                ShardConsumer.Feed("express", inHandMax: 16, countPerRead: 8, isWatchedAlone: true),
+                ShardConsumer.Feed("plan", inHandMax: 2, countPerRead: 1),
+            ],
+            now: Self.now
+        )
         Self.read(&book)
         #expect(book.watch(group: 0) == FeedBook.Watch(feeds: [1], streams: ["express"], count: 8))
         #expect(book.watch(group: 1) == FeedBook.Watch(feeds: [0, 2], streams: ["bulk", "plan"], count: 1))
@@ -250,5 +257,31 @@ import Testing
         #expect(due.map(\.id) == ["0-0"])
         book.renewed(due, now: Self.now + .seconds(3))
         #expect(book.due(for: .seconds(2), now: Self.now + .seconds(3)).isEmpty)
+    }
+
+    @Test func `A stream with room that no read answers for is told, until one does`() {
+        var book = Self.book(["a": 4, "b": 16])
+        let limit = Duration.seconds(10)
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(9)).isEmpty)
+        book.recordAnswer(for: ["b"], now: Self.now + .seconds(5))
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(10)) == ["a"])
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(15)) == ["a", "b"])
+        book.recordAnswer(for: ["a", "b"], now: Self.now + .seconds(16))
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(17)).isEmpty)
+    }
+
+    @Test func `A stream that may not be read, for lack of room or while an entry runs alone, is not told`() {
+        var book = Self.book(["a": 1, "b": 16])
+        Self.read(&book, ["a": 1])
+        let limit = Duration.seconds(10)
+        #expect(book.unansweredStreams(for: limit, mayRead: false, now: Self.now + .seconds(9)).isEmpty)
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(18)).isEmpty)
+        // Without credit its time starts anew at every look.
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(27)) == ["b"])
+        _ = book.ended(Self.entry("a", 0))
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(36)) == ["b"])
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(37)) == ["a", "b"])
+        _ = book.stop()
+        #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(99)).isEmpty)
     }
 }

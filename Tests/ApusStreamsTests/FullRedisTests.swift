@@ -18,14 +18,16 @@ import Testing
             let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
             let (plan, work) = (keys.plan(Self.route), keys.work(Self.route, .bulk))
             try await reader.ensure([keys.mailbox(.bulk), plan, work, keys.outcomes])
-            guard case .new = try await streams.publish(command, lane: .bulk) else { throw Unexpected("not new") }
+            guard case .new = try await streams.mailboxes.publish(command, lane: .bulk) else {
+                throw Unexpected("not new")
+            }
             _ = try await fixture.server.command("CONFIG", "SET", "maxmemory", "1")
 
-            await Self.expectFull { _ = try await streams.publish(fixture.command(id: "t"), lane: .bulk) }
+            await Self.expectFull { _ = try await streams.mailboxes.publish(fixture.command(id: "t"), lane: .bulk) }
 
             // Who starts now asks for the numbers of its routes first.
             let shop = Route(app: try AppID("shop"), provider: .apns, environment: .production)
-            #expect(try await streams.number(of: shop).value > 0)
+            #expect(try await streams.routes.number(of: shop).value > 0)
 
             func next(_ stream: String) async throws -> StreamEntry {
                 try #require(try await reader.read(stream, count: 1).first)
@@ -33,8 +35,8 @@ import Testing
             // The leave that a direct send would ask for.
             let mail = try await next(keys.mailbox(.bulk))
             let own = SendIdentity(of: command, origin: mail.origin)
-            #expect(try await streams.admit(app: "shop", identity: own, origin: mail.origin) == .new)
-            let accepted = try await streams.accept(
+            #expect(try await streams.mailboxes.admit(app: "shop", identity: own, origin: mail.origin) == .new)
+            let accepted = try await streams.mailboxes.accept(
                 command,
                 identity: own,
                 routes: [Self.route],
@@ -44,7 +46,7 @@ import Testing
             )
             #expect(accepted.admission == .new && accepted.acknowledged)
 
-            var step = SendStreams.PlanStep(from: "", to: "list:1", outcomes: Self.batch([]))
+            var step = Plans.Step(from: "", to: "list:1", outcomes: Self.batch([]))
             step.units = [
                 WorkUnit(
                     send: "s",
@@ -54,8 +56,8 @@ import Testing
             ]
             step.isLast = true
             let planned = try await next(plan)
-            #expect(try await streams.fanstep(step, send: "s", entry: planned, by: me, tag: keys.tag) == .ok)
-            let verdict = try await streams.progress(
+            #expect(try await streams.plans.advance(step, send: "s", entry: planned, by: me, tag: keys.tag) == .ok)
+            let verdict = try await streams.work.record(
                 try await next(work),
                 of: "s",
                 by: me,
@@ -68,7 +70,7 @@ import Testing
             var ledger: SendLedger?
             for entry in try await reader.read(keys.outcomes, count: 10) {
                 let batch = try OutcomeBatch.decode(entry.message)
-                let application = try await streams.apply(
+                let application = try await streams.outcomes.apply(
                     batch,
                     entry: entry,
                     by: me,
@@ -81,8 +83,8 @@ import Testing
 
             let receipt = SendReceipt(id: "r", send: "s", app: "shop", kind: .final)
             let replies = "\(StreamKeys.replyPrefix)shop"
-            try await streams.write(receipt, replyTo: "", tag: keys.tag)
-            try await streams.write(receipt, replyTo: replies, tag: keys.tag)
+            try await streams.outcomes.write(receipt, replyTo: "", tag: keys.tag)
+            try await streams.outcomes.write(receipt, replyTo: replies, tag: keys.tag)
             let written = RedisCommand("XLEN", .text(replies))
             #expect(try await fixture.client.send(written, on: HashTag(ofKey: replies)).root.integer == 1)
             #expect(try await fixture.client.send(.init("XLEN", .text(keys.receipts)), on: keys.tag).root.integer == 1)
@@ -104,7 +106,7 @@ import Testing
             #expect(try await reader.ensure([keys.mailbox(.bulk), keys.outcomes]) == 0)
             #expect(try await reader.ensure([keys.mailbox(.express), keys.outcomes]) == 1)
             #expect(try await reader.read(keys.mailbox(.express), count: 1).isEmpty)
-            #expect(try await fixture.streams.beginSweep(tag: keys.tag, withinMilliseconds: 60_000))
+            #expect(try await fixture.streams.lostSends.beginSweep(tag: keys.tag, withinMilliseconds: 60_000))
         }
     }
 

@@ -21,15 +21,15 @@ import Testing
     @Test func `The same key with the same body is one send, another body is a conflict`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
-            let first = try await streams.publish(fixture.command(id: "a", key: "order-7"), lane: .bulk)
+            let first = try await streams.mailboxes.publish(fixture.command(id: "a", key: "order-7"), lane: .bulk)
             guard case .new(let send, _) = first else { throw Unexpected(first) }
             #expect(send == "a")
             #expect(
-                try await streams.publish(fixture.command(id: "b", key: "order-7"), lane: .bulk)
+                try await streams.mailboxes.publish(fixture.command(id: "b", key: "order-7"), lane: .bulk)
                     == .duplicate(send: "a")
             )
             let other = fixture.command(id: "c", key: "order-7", title: "Other")
-            #expect(try await streams.publish(other, lane: .bulk) == .conflict(send: "a"))
+            #expect(try await streams.mailboxes.publish(other, lane: .bulk) == .conflict(send: "a"))
             let home = streams.home(app: "shop", "order-7")
             #expect(
                 try await fixture.client.send(.init("XLEN", .text(home.mailbox(.bulk))), on: home.tag).root.integer == 1
@@ -43,13 +43,17 @@ import Testing
             for index in 0..<3 {
                 let id = "same-home"
                 let command = fixture.command(id: id, key: "k", title: "\(index)")
-                _ = try await streams.publish(command, lane: .bulk, mailboxEntriesMax: 1)
+                _ = try await streams.mailboxes.publish(command, lane: .bulk, mailboxEntriesMax: 1)
             }
             let key = "k"
             let next = SendIdentity(of: fixture.command(id: "x", key: key), origin: "")
             #expect(next.home == key)
             // The mailbox holds one; a new send with the same home finds it full.
-            let result = try await streams.publish(fixture.command(id: "k"), lane: .bulk, mailboxEntriesMax: 1)
+            let result = try await streams.mailboxes.publish(
+                fixture.command(id: "k"),
+                lane: .bulk,
+                mailboxEntriesMax: 1
+            )
             #expect(result == .full(entries: 1, comeBackMilliseconds: 1_000))
         }
     }
@@ -57,13 +61,13 @@ import Testing
     @Test func `Sixteen publishers of the same command at once, three times each, are one send`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
-            let results = try await withThrowingTaskGroup(of: SendStreams.Publication.self) { group in
+            let results = try await withThrowingTaskGroup(of: Mailboxes.PublishResult.self) { group in
                 for publisher in 0..<16 {
                     group.addTask {
-                        var last = SendStreams.Publication.duplicate(send: "")
+                        var last = Mailboxes.PublishResult.duplicate(send: "")
                         for attempt in 0..<3 {
                             let command = fixture.command(id: "s\(publisher)", key: "order-7")
-                            let result = try await streams.publish(command, lane: .express)
+                            let result = try await streams.mailboxes.publish(command, lane: .express)
                             if attempt == 0 || last == .duplicate(send: "") { last = result }
                         }
                         return last
@@ -95,7 +99,7 @@ import Testing
             for send in sends {
                 let command = fixture.command(id: send)
                 let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
-                _ = try await streams.accept(
+                _ = try await streams.mailboxes.accept(
                     command,
                     identity: SendIdentity(of: command, origin: "\(entry.origin)/\(send)"),
                     routes: [RouteNumber(7)],
@@ -104,7 +108,7 @@ import Testing
                     due: due,
                 )
             }
-            #expect(try await streams.moveDue(tag: keys.tag).moved == 0)
+            #expect(try await streams.work.moveDue(tag: keys.tag).moved == 0)
             // The hour passes.
             let waiting = try await fixture.client.send(RedisCommand("ZRANGE", .text(keys.due), 0, -1), on: keys.tag)
                 .root
@@ -112,7 +116,7 @@ import Testing
             let now = waiting.flatMap { [RedisArgument.integer(time * 1_000), .text($0)] }
             _ = try await fixture.client.send(RedisCommand("ZADD", [.text(keys.due)] + now), on: keys.tag)
             var moved: [Int] = []
-            repeat { moved.append(try await streams.moveDue(tag: keys.tag).moved) } while moved.last != 0
+            repeat { moved.append(try await streams.work.moveDue(tag: keys.tag).moved) } while moved.last != 0
             #expect(moved.reduce(0, +) == 250)
             #expect(moved.allSatisfy { $0 <= StreamLimits.dueBatchMax })
             let plans = RedisCommand("XRANGE", .text(keys.plan(RouteNumber(7))), "-", "+")
@@ -132,7 +136,7 @@ import Testing
             #expect(first.deliveries == 1)
             var taken: [StreamEntry] = []
             try await eventually("another takes it over") {
-                taken = try await streams.claim(
+                taken = try await streams.entries.claim(
                     [.init(work)],
                     by: fixture.consumer("next"),
                     tag: keys.tag,
@@ -150,10 +154,10 @@ import Testing
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             let home = streams.home(app: "shop", "k")
-            func publish(_ title: String) async throws -> SendStreams.Publication {
+            func publish(_ title: String) async throws -> Mailboxes.PublishResult {
                 var command = fixture.command(id: "k", title: title)
                 command.id = "k"
-                return try await streams.publish(command, lane: .bulk, mailboxEntriesMax: 20)
+                return try await streams.mailboxes.publish(command, lane: .bulk, mailboxEntriesMax: 20)
             }
             func fill(_ count: Int) async throws {
                 for _ in 0..<count {
@@ -190,7 +194,7 @@ import Testing
             let home = streams.home(app: "shop", "send-1")
             let entry = StreamEntry(stream: home.mailbox(.bulk), id: "1-1", message: try command.encode())
             let identity = SendIdentity(of: command, origin: entry.origin)
-            let first = try await streams.accept(
+            let first = try await streams.mailboxes.accept(
                 command,
                 identity: identity,
                 routes: Self.routes,
@@ -199,7 +203,7 @@ import Testing
                 due: nil
             )
             #expect(first.admission == .new)
-            let again = try await streams.accept(
+            let again = try await streams.mailboxes.accept(
                 command,
                 identity: identity,
                 routes: Self.routes,
@@ -207,10 +211,10 @@ import Testing
                 by: me,
                 due: nil
             )
-            #expect(again.admission == .again)
+            #expect(again.admission == .known)
             let elsewhere = StreamEntry(stream: home.mailbox(.express), id: "9-9", message: entry.message)
             let twin = SendIdentity(of: command, origin: elsewhere.origin)
-            let duplicate = try await streams.accept(
+            let duplicate = try await streams.mailboxes.accept(
                 command,
                 identity: twin,
                 routes: Self.routes,
@@ -220,7 +224,7 @@ import Testing
             )
             #expect(duplicate.admission == .duplicate(send: "send-1"))
             let changed = fixture.command(id: "send-1", title: "Changed")
-            let clash = try await streams.accept(
+            let clash = try await streams.mailboxes.accept(
                 changed,
                 identity: SendIdentity(of: changed, origin: elsewhere.origin),
                 routes: Self.routes,
@@ -230,8 +234,8 @@ import Testing
             )
             #expect(clash.admission == .conflict(send: "send-1"))
             #expect(try await Self.planned(home, fixture) == [1, 1])
-            #expect(try await streams.body(of: "send-1", tag: home.tag) == command)
-            let ledger = try await streams.ledger(app: "shop", send: "send-1")
+            #expect(try await streams.mailboxes.command(of: "send-1", tag: home.tag) == command)
+            let ledger = try await streams.outcomes.ledger(app: "shop", send: "send-1")
             #expect(ledger?.state == .running && ledger?.isPlanning == true && ledger?.planned == 0)
         }
     }
@@ -245,7 +249,7 @@ import Testing
                 let entry = StreamEntry(stream: home.mailbox(.bulk), id: "1-1", message: try command.encode())
                 let time = try await fixture.client.send(.init("TIME"), on: home.tag).root
                 let now = (time[0].integer ?? 0) * 1_000 + (time[1].integer ?? 0) / 1_000
-                _ = try await streams.accept(
+                _ = try await streams.mailboxes.accept(
                     command,
                     identity: SendIdentity(of: command, origin: entry.origin),
                     routes: Self.routes,
@@ -256,7 +260,7 @@ import Testing
                 return home
             }
             let far = try await accept("tomorrow", after: 86_400_000)
-            let early = try await streams.moveDue(tag: far.tag)
+            let early = try await streams.work.moveDue(tag: far.tag)
             #expect(early.moved == 0)
             let wait = try #require(early.nextMilliseconds)
             #expect(wait > 0 && wait <= 86_400_000)
@@ -264,10 +268,10 @@ import Testing
 
             let near = try await accept("soon", after: 1_000)
             try await eventually("it is planned on both routes, once") {
-                _ = try await streams.moveDue(tag: near.tag)
+                _ = try await streams.work.moveDue(tag: near.tag)
                 return try await Self.planned(near, fixture) == [1, 1]
             }
-            #expect(try await streams.moveDue(tag: near.tag).moved == 0)
+            #expect(try await streams.work.moveDue(tag: near.tag).moved == 0)
         }
     }
 
@@ -276,9 +280,9 @@ import Testing
             let command = fixture.command(id: "", key: "code-1")
             let identity = SendIdentity(of: command, origin: "{q1}in:express/1-1")
             let streams = fixture.streams
-            var admissions: [SendStreams.Admission] = []
+            var admissions: [Mailboxes.Admission] = []
             for origin in ["{q1}in:express/1-1", "{q1}in:express/1-1", "{q9}in:express/2-2"] {
-                admissions.append(try await streams.admit(app: "shop", identity: identity, origin: origin))
+                admissions.append(try await streams.mailboxes.admit(app: "shop", identity: identity, origin: origin))
             }
             #expect(admissions == [.new, .new, .duplicate(send: identity.send)])
         }

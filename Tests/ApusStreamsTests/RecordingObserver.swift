@@ -1,4 +1,5 @@
 import ApusMessages
+import ApusRedis
 import ApusStreams
 import Synchronization
 
@@ -11,6 +12,7 @@ final class RecordingObserver: StreamObserver {
         var groupsLost = 0
         var replayed = 0
         var dropped = 0
+        var unanswered = 0
     }
 
     private let state = Mutex(Counts())
@@ -23,6 +25,7 @@ final class RecordingObserver: StreamObserver {
     func deadLetterWritten(_ cause: DeadLetter.Cause, stream: String) {}
     func entriesVanished(_ count: Int, stream: String) { self.state.withLock { $0.vanished += count } }
     func groupLost() { self.state.withLock { $0.groupsLost += 1 } }
+    func readsUnanswered(_ streams: Int, shard: HashTag) { self.state.withLock { $0.unanswered = streams } }
     func callsReplayed(_ count: Int) { self.state.withLock { $0.replayed += count } }
     func replayCallsDropped(_ count: Int) { self.state.withLock { $0.dropped += count } }
 }

@@ -58,7 +58,7 @@ import Testing
         func accept() async throws -> StreamEntry {
             let command = self.fixture.command(id: "s")
             let entry = StreamEntry(stream: self.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
-            _ = try await self.streams.accept(
+            _ = try await self.streams.mailboxes.accept(
                 command,
                 identity: SendIdentity(of: command, origin: entry.origin),
                 routes: [ReplayTests.route],
@@ -78,10 +78,10 @@ import Testing
         }
 
         func plan(_ plan: StreamEntry, from: String, to: String, units: Int, isLast: Bool = false) async throws {
-            var step = SendStreams.PlanStep(from: from, to: to, outcomes: ReplayTests.batch())
+            var step = Plans.Step(from: from, to: to, outcomes: ReplayTests.batch())
             step.units = (0..<units).map { _ in ReplayTests.unit() }
             step.isLast = isLast
-            let result = try await self.streams.fanstep(
+            let result = try await self.streams.plans.advance(
                 step,
                 send: "s",
                 entry: plan,
@@ -97,8 +97,8 @@ import Testing
             _ sequence: UInt32,
             _ bits: UInt8,
             finish: Bool = false,
-        ) async throws -> SendStreams.Verdict.State {
-            try await self.streams.progress(
+        ) async throws -> Work.Verdict.State {
+            try await self.streams.work.record(
                 entry,
                 of: "s",
                 by: self.me,
@@ -156,8 +156,8 @@ import Testing
             _ bits: UInt8,
             by other: StreamConsumer,
             finish: Bool = false,
-        ) async throws -> SendStreams.Verdict.State {
-            try await self.fixture.streams.progress(
+        ) async throws -> Work.Verdict.State {
+            try await self.fixture.streams.work.record(
                 entry,
                 of: "s",
                 by: other,
@@ -179,7 +179,7 @@ import Testing
         func rollBack() async throws { try await self.fixture.server.restart() }
         func save() async throws { _ = try await self.fixture.server.command("SAVE") }
         /// Any call finds out that the server is another.
-        func touch() async throws { _ = try await self.streams.moveDue(tag: self.keys.tag) }
+        func touch() async throws { _ = try await self.streams.work.moveDue(tag: self.keys.tag) }
     }
 
     @Test func `Units that were finished after the last snapshot stay finished`() async throws {
@@ -235,7 +235,7 @@ import Testing
             #expect(try await bench.report(second, 3, 0b111, finish: true) == .running)
             #expect(try await bench.length(bench.work) == 0)
             #expect(try await bench.length(bench.keys.plan(Self.route)) == 0)
-            let ledger = try await fixture.streams.ledger(app: "shop", send: "s")
+            let ledger = try await fixture.streams.outcomes.ledger(app: "shop", send: "s")
             #expect(ledger?.planned == 6 && ledger?.isPlanning == false)
             #expect(try await bench.accepted() == 4)
         }
@@ -246,9 +246,9 @@ import Testing
             let bench = Bench(fixture)
             let unit = try await bench.unitInHand()
             let retries = (0..<2).map {
-                SendStreams.Retry(due: UnixMilliseconds(1), id: "s/retry/\($0)", unit: Self.unit(1))
+                UnitRetry(due: UnixMilliseconds(1), id: "s/retry/\($0)", unit: Self.unit(1))
             }
-            let filed = try await bench.streams.progress(
+            let filed = try await bench.streams.work.record(
                 unit,
                 of: "s",
                 by: bench.me,
@@ -260,7 +260,7 @@ import Testing
             )
             #expect(filed.state == .running)
             try await bench.save()
-            #expect(try await bench.streams.moveDue(tag: bench.keys.tag).moved == 2)
+            #expect(try await bench.streams.work.moveDue(tag: bench.keys.tag).moved == 2)
             let first = try await bench.read(bench.work)
             try await bench.report(first, 1, 0b1, finish: true)
             let second = try await bench.read(bench.work)
@@ -269,7 +269,7 @@ import Testing
             #expect(try await bench.length(bench.work) == 0)
             bench.log.attach { [second.name] }
             #expect(try await bench.report(second, 1, 0b1, finish: true) == .running)
-            #expect(try await bench.streams.moveDue(tag: bench.keys.tag).moved == 0)
+            #expect(try await bench.streams.work.moveDue(tag: bench.keys.tag).moved == 0)
             #expect(try await bench.length(bench.work) == 0)
             #expect(try await bench.accepted() == 3)
         }
@@ -319,7 +319,7 @@ import Testing
                 #expect(try await bench.accepted() == accepted)
                 #expect(try await bench.length(bench.work) == 1)
                 #expect(try await bench.report(second, 2, 0b111, finish: true) == .running)
-                let ledger = try await fixture.streams.ledger(app: "shop", send: "s")
+                let ledger = try await fixture.streams.outcomes.ledger(app: "shop", send: "s")
                 #expect(ledger?.planned == 6 && ledger?.isPlanning == false)
             }
         }

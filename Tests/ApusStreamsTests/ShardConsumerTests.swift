@@ -48,7 +48,7 @@ import Testing
         _ feeds: [ShardConsumer.Feed],
         name: String = "one",
         leaseMilliseconds: Int64 = 10_000,
-        gate: QuarantineGate = QuarantineGate(),
+        gate: PoisonGate = PoisonGate(),
         silenceMax: Duration = StreamLimits.consumerSilenceMax,
         observer: any StreamObserver = RecordingObserver(),
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -91,9 +91,9 @@ import Testing
     }
 
     private static func done(_ entry: StreamEntry, _ fixture: StreamsFixture, by name: String = "one") async throws {
-        _ = try await fixture.streams.done(
-            stream: entry.stream,
-            entries: [entry.id],
+        _ = try await fixture.streams.entries.acknowledge(
+            [entry.id],
+            of: entry.stream,
             by: fixture.consumer(name),
             tag: fixture.keys.tag,
         )
@@ -273,21 +273,21 @@ import Testing
             let stream = fixture.keys.mailbox(.express)
             let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 8)
             let (handled, latch) = (Handled(), Latch())
-            // Suspects, of which the first never gets its turn: another is in hand.
-            let gate = QuarantineGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
+            // Poison entries, of which the first never gets its turn: another is in hand.
+            let gate = PoisonGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, _ in
                 handled.add(entry)
                 await latch.wait()
                 try await Self.done(entry, fixture)
             }
-            let suspect = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
+            let poison = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
             let claim = RedisCommand(
                 "XCLAIM",
                 .text(stream),
                 "dispatcher",
                 "dead",
                 "0",
-                .text(suspect.id),
+                .text(poison.id),
                 "RETRYCOUNT",
                 "2",
                 "JUSTID"
@@ -304,10 +304,10 @@ import Testing
                 }
                 return found
             }
-            try await eventually("the suspect is taken over") { try await pending()[suspect.id]?.owner == "one" }
+            try await eventually("the poison entry is taken over") { try await pending()[poison.id]?.owner == "one" }
             consumer.stop()
             try await eventually("it is handed back") {
-                let entry = try await pending()[suspect.id]
+                let entry = try await pending()[poison.id]
                 return entry?.deliveries == 2
             }
             #expect(handled.all.count == 1)
@@ -316,7 +316,7 @@ import Testing
             #expect(try await fixture.length(stream) == 1)
             // A renewal that was under way may have come after it: then only when the lease is over.
             try await eventually("another takes it", timeout: .seconds(60)) {
-                let heir = try await fixture.streams.claim(
+                let heir = try await fixture.streams.entries.claim(
                     [.init(stream)],
                     by: fixture.consumer("heir"),
                     tag: fixture.keys.tag,
@@ -337,7 +337,7 @@ import Testing
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 800) { entry, _ in
                 handled.add(entry)
                 // It fills, so it is refused.
-                _ = try await fixture.streams.publish(fixture.command(id: "of-\(entry.id)"), lane: .bulk)
+                _ = try await fixture.streams.mailboxes.publish(fixture.command(id: "of-\(entry.id)"), lane: .bulk)
                 try await Self.done(entry, fixture)
             }
             let reader = StreamReader(client: fixture.client, tag: fixture.keys.tag, consumer: fixture.consumer("one"))
@@ -377,7 +377,7 @@ import Testing
         }
     }
 
-    @Test func `A suspect begins when nothing else is in hand, and nothing else begins before its first progress`()
+    @Test func `A poison entry begins when nothing else is in hand, and nothing else begins before its first progress`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -385,8 +385,8 @@ import Testing
             let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 1)
             let events = Mutex<[String]>([])
             let (slow, solo) = (Latch(), Latch())
-            let suspect = try await fixture.deliver(
-                Array("suspect".utf8),
+            let poison = try await fixture.deliver(
+                Array("poison entry".utf8),
                 to: stream,
                 consumer: fixture.consumer("dead")
             )
@@ -396,7 +396,7 @@ import Testing
                 "dispatcher",
                 "dead",
                 "0",
-                .text(suspect.id),
+                .text(poison.id),
                 "IDLE",
                 "3600000",
                 "RETRYCOUNT",
@@ -404,13 +404,13 @@ import Testing
                 "JUSTID"
             )
             _ = try await fixture.client.send(claim, on: fixture.keys.tag)
-            let gate = QuarantineGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
+            let gate = PoisonGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, turn in
                 let name = String(decoding: entry.message, as: UTF8.self)
                 events.withLock { $0.append("\(name) begins") }
-                if name == "suspect" {
+                if name == "poison entry" {
                     await solo.wait()
-                    events.withLock { $0.append("suspect progresses") }
+                    events.withLock { $0.append("poison entry progresses") }
                     turn.progressed()
                 } else {
                     await slow.wait()
@@ -420,18 +420,22 @@ import Testing
             }
             try await Self.write(1, to: stream, fixture)
             try await Self.running(consumer) {
-                try await eventually("the gate closes for the suspect") { !gate.isOpen }
+                try await eventually("the gate closes for the poison entry") { !gate.isOpen }
                 try await Self.write(1, to: stream, fixture)
                 slow.open()
-                try await eventually("the suspect has begun") { events.withLock { $0.contains("suspect begins") } }
+                try await eventually("the poison entry has begun") {
+                    events.withLock { $0.contains("poison entry begins") }
+                }
                 try await Task.sleep(for: .milliseconds(300))
-                #expect(events.withLock { $0.last } == "suspect begins")
+                #expect(events.withLock { $0.last } == "poison entry begins")
                 solo.open()
                 try await eventually("all are done") { try await fixture.length(stream) == 0 }
             }
             let trace = events.withLock { $0 }
-            #expect(trace.filter { $0.hasPrefix("suspect") } == ["suspect begins", "suspect progresses"])
-            #expect(trace.firstIndex(of: "suspect begins").map { trace[$0 + 1] } == "suspect progresses")
+            #expect(
+                trace.filter { $0.hasPrefix("poison entry") } == ["poison entry begins", "poison entry progresses"]
+            )
+            #expect(trace.firstIndex(of: "poison entry begins").map { trace[$0 + 1] } == "poison entry progresses")
         }
     }
 

@@ -5,7 +5,8 @@ import Testing
     @Test(arguments: [
         ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
         ("CLAIM_ENTRIES_MAX", StreamLimits.claimEntriesMax), ("DELIVERIES_MAX", Int(StreamLimits.deliveriesMax)),
-        ("SUSPECTS_MAX", StreamLimits.suspectsMax), ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
+        ("QUARANTINED_TOKENS_MAX", StreamLimits.quarantinedTokensMax),
+        ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
         ("SWEEP_OUTCOMES_MAX", StreamLimits.sweepOutcomesMax), ("SWEEP_DUE_MAX", StreamLimits.sweepDueMax),
         ("UNITS_PER_STEP_MAX", StreamLimits.unitsPerStepMax),
         ("CHANNELS_MAX", StreamLimits.channelsMax), ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),

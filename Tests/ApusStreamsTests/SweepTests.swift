@@ -22,19 +22,19 @@ import Testing
             try await self.fixture.client.send(RedisCommand(name, arguments), on: self.keys.tag).root
         }
 
-        func sweep(silence: Int64 = 0) async throws -> SendStreams.Sweeping {
+        func sweep(silence: Int64 = 0) async throws -> LostSends.CloseResult {
             // Both this machine's clock and Redis' decide; they are the same.
-            try await self.fixture.streams.sweep(
+            try await self.fixture.streams.lostSends.close(
                 self.send,
                 tag: self.keys.tag,
                 silenceMilliseconds: silence,
-                routes: try await self.fixture.streams.routes(),
+                routes: try await self.fixture.streams.routes.all(),
                 now: SystemClock().now(),
             )
         }
 
         /// Puts a message where a part of the send may be, looks, and takes it away again.
-        func sweep(with message: [UInt8], in stream: String) async throws -> SendStreams.Sweeping {
+        func sweep(with message: [UInt8], in stream: String) async throws -> LostSends.CloseResult {
             let id = try await self.redis("XADD", .text(stream), "*", "m", .bytes(message)).string ?? ""
             let sweeping = try await self.sweep()
             _ = try await self.redis("XDEL", .text(stream), .text(id))
@@ -53,19 +53,19 @@ import Testing
         }
 
         /// Applies the next batch of outcomes as feedback does, to its end.
-        func applyNext() async throws -> SendStreams.Application {
+        func applyNext() async throws -> Outcomes.ApplyResult {
             let feedback = StreamConsumer(group: StreamGroup.feedback, name: "f")
             let entry = try await self.fixture.read(self.keys.outcomes, feedback)
-            let application = try await self.fixture.streams.apply(
+            let application = try await self.fixture.streams.outcomes.apply(
                 try OutcomeBatch.decode(entry.message),
                 entry: entry,
                 by: feedback,
                 tag: self.keys.tag,
                 keepMilliseconds: 60_000,
             )
-            _ = try await self.fixture.streams.done(
-                stream: self.keys.outcomes,
-                entries: [entry.id],
+            _ = try await self.fixture.streams.entries.acknowledge(
+                [entry.id],
+                of: self.keys.outcomes,
                 by: feedback,
                 tag: self.keys.tag
             )
@@ -76,11 +76,11 @@ import Testing
     private func with(_ body: (Scene) async throws -> Void) async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
-            #expect(try await streams.number(of: #require(Route("shop/apns/production"))) == Self.route)
+            #expect(try await streams.routes.number(of: #require(Route("shop/apns/production"))) == Self.route)
             let send = try #require((0..<100).map { "s\($0)" }.first { streams.home(app: "shop", $0) == fixture.keys })
             let command = fixture.command(id: send)
             let entry = StreamEntry(stream: fixture.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
-            _ = try await streams.accept(
+            _ = try await streams.mailboxes.accept(
                 command,
                 identity: SendIdentity(of: command, origin: entry.origin),
                 routes: [Self.route],
@@ -136,15 +136,15 @@ import Testing
             #expect(ledger.planned == 10 && ledger.total(.accepted) == 4 && ledger.total(.open) == 0)
             #expect(ledger.counts.filter { $0.outcome == .failed }.map(\.count) == [6])
             #expect(ledger.counts.contains { $0.outcome == .failed && $0.reason == .unknown })
-            #expect(try await scene.fixture.streams.body(of: send, tag: keys.tag) == nil)
-            #expect(try await scene.redis("SCARD", .text(keys.sends)).integer == 0)
+            #expect(try await scene.fixture.streams.mailboxes.command(of: send, tag: keys.tag) == nil)
+            #expect(try await scene.redis("SCARD", .text(keys.openSends)).integer == 0)
             #expect(try await scene.redis("PTTL", .text(scene.state)).integer ?? 0 > 0)
             #expect(try await scene.sweep() == .gone)
 
             // What comes after all counts no more: the ledger still adds up.
             _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 6).encode()))
             #expect(try await scene.applyNext() == .gone)
-            #expect(try await scene.fixture.streams.ledger(app: "shop", send: send)?.total(.accepted) == 4)
+            #expect(try await scene.fixture.streams.outcomes.ledger(app: "shop", send: send)?.total(.accepted) == 4)
         }
     }
 
@@ -208,20 +208,24 @@ import Testing
     @Test func `Sends under way are found page by page, and those that are gone are struck off`() async throws {
         try await self.with { scene in
             let ghosts = (0..<500).map { RedisArgument.text("ghost-\($0)") }
-            let add = RedisCommand("SADD", [.text(scene.keys.sends)] + ghosts)
+            let add = RedisCommand("SADD", [.text(scene.keys.openSends)] + ghosts)
             _ = try await scene.fixture.client.send(add, on: scene.keys.tag)
             var (cursor, found): (String, Set<String>) = ("0", [])
             repeat {
-                let page = try await scene.fixture.streams.openSends(tag: scene.keys.tag, cursor: cursor)
+                let page = try await scene.fixture.streams.lostSends.openSends(tag: scene.keys.tag, cursor: cursor)
                 cursor = page.cursor
                 found.formUnion(page.sends)
             } while cursor != "0"
             #expect(found.count == 501)
             let ghost = Scene(fixture: scene.fixture, send: "ghost-7")
             #expect(try await ghost.sweep() == .gone)
-            #expect(try await scene.redis("SCARD", .text(scene.keys.sends)).integer == 500)
-            #expect(try await scene.fixture.streams.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000))
-            #expect(try await !scene.fixture.streams.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000))
+            #expect(try await scene.redis("SCARD", .text(scene.keys.openSends)).integer == 500)
+            #expect(
+                try await scene.fixture.streams.lostSends.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000)
+            )
+            #expect(
+                try await !scene.fixture.streams.lostSends.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000)
+            )
         }
     }
 }

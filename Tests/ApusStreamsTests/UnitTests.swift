@@ -31,7 +31,7 @@ import Testing
         let keys = fixture.streams.home(app: "shop", send)
         let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
         let identity = SendIdentity(of: command, origin: entry.origin)
-        _ = try await fixture.streams.accept(
+        _ = try await fixture.streams.mailboxes.accept(
             command,
             identity: identity,
             routes: [RouteNumber(7)],
@@ -58,21 +58,21 @@ import Testing
             let streams = fixture.streams
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            var step = SendStreams.PlanStep(from: "", to: "list:3", outcomes: Self.batch("s", []))
+            var step = Plans.Step(from: "", to: "list:3", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
-            #expect(try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+            #expect(try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
             #expect(
-                try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+                try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
                     == .moved(cursor: "list:3")
             )
             let zombie = fixture.consumer("two")
-            #expect(try await streams.fanstep(step, send: "s", entry: plan, by: zombie, tag: keys.tag) == .lost)
+            #expect(try await streams.plans.advance(step, send: "s", entry: plan, by: zombie, tag: keys.tag) == .lost)
             let ended = Self.batch("s", [(.skipped, 2)])
-            var last = SendStreams.PlanStep(from: "list:3", to: "list:3", outcomes: ended)
+            var last = Plans.Step(from: "list:3", to: "list:3", outcomes: ended)
             last.isLast = true
             last.plannedBesides = 2
-            #expect(try await streams.fanstep(last, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
-            let ledger = try await streams.ledger(app: "shop", send: "s")
+            #expect(try await streams.plans.advance(last, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+            let ledger = try await streams.outcomes.ledger(app: "shop", send: "s")
             #expect(ledger?.planned == 5 && ledger?.isPlanning == false)
             #expect(
                 try await fixture.client.send(.init("XLEN", .text(keys.plan(RouteNumber(7)))), on: keys.tag).root
@@ -87,15 +87,17 @@ import Testing
             let (keys, plan) = try await Self.planned(fixture, "s", me)
             var cursor = ""
             for index in 0..<(StreamLimits.unitsWaitingMax / StreamLimits.unitsPerStepMax) {
-                var step = SendStreams.PlanStep(from: cursor, to: "list:\(index)", outcomes: Self.batch("s", []))
+                var step = Plans.Step(from: cursor, to: "list:\(index)", outcomes: Self.batch("s", []))
                 step.units = (0..<StreamLimits.unitsPerStepMax).map { _ in Self.unit(count: 1)
                 }
-                #expect(try await fixture.streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+                #expect(
+                    try await fixture.streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok
+                )
                 cursor = step.next
             }
-            var step = SendStreams.PlanStep(from: cursor, to: "list:99", outcomes: Self.batch("s", []))
+            var step = Plans.Step(from: cursor, to: "list:99", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
-            let result = try await fixture.streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            let result = try await fixture.streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
             #expect(result == .full)
         }
     }
@@ -104,11 +106,11 @@ import Testing
         try await StreamsFixture.with { fixture in
             let (me, streams) = (fixture.consumer("one"), fixture.streams)
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            _ = try await streams.steer(.rate(10), app: "shop", send: "s", at: keys)
-            func take(_ from: String, _ to: String, units: Int) async throws -> SendStreams.StepResult {
-                var step = SendStreams.PlanStep(from: from, to: to, outcomes: Self.batch("s", []))
+            _ = try await streams.control.apply(.rate(10), app: "shop", send: "s", at: keys)
+            func take(_ from: String, _ to: String, units: Int) async throws -> Plans.StepResult {
+                var step = Plans.Step(from: from, to: to, outcomes: Self.batch("s", []))
                 step.units = (0..<units).map { _ in Self.unit(count: 1) }
-                return try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+                return try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
             }
             #expect(try await take("", "list:1", units: StreamLimits.pacedUnitsPerStepMax) == .ok)
             #expect(try await take("list:1", "list:2", units: 2) == .ok)
@@ -118,7 +120,7 @@ import Testing
             _ = try await fixture.client.send(.init("XTRIM", .text(work), "MAXLEN", 2), on: keys.tag)
             #expect(try await take("list:2", "list:3", units: 1) == .ok)
             #expect(try await take("list:3", "list:4", units: 1) == .paced)
-            _ = try await streams.steer(.rate(0), app: "shop", send: "s", at: keys)
+            _ = try await streams.control.apply(.rate(0), app: "shop", send: "s", at: keys)
             #expect(try await take("list:3", "list:4", units: 1) == .ok)
         }
     }
@@ -134,17 +136,17 @@ import Testing
                 _ plan: StreamEntry,
                 _ number: Int,
                 units: Int
-            ) async throws -> SendStreams.StepResult {
+            ) async throws -> Plans.StepResult {
                 let from = number == 0 ? "" : "list:\(number)"
-                var step = SendStreams.PlanStep(from: from, to: "list:\(number + 1)", outcomes: Self.batch(send, []))
+                var step = Plans.Step(from: from, to: "list:\(number + 1)", outcomes: Self.batch(send, []))
                 step.units = (0..<units).map { _ in Self.unit(count: 1) }
-                return try await streams.fanstep(step, send: send, entry: plan, by: me, tag: fixture.keys.tag)
+                return try await streams.plans.advance(step, send: send, entry: plan, by: me, tag: fixture.keys.tag)
             }
             let (keys, unpaced) = try await Self.planned(fixture, fast, me)
             var paced: [(send: String, plan: StreamEntry, steps: Int)] = []
             for send in slow {
                 paced.append((send, try await Self.planned(fixture, send, me).1, 0))
-                _ = try await streams.steer(.rate(10), app: "shop", send: send, at: keys)
+                _ = try await streams.control.apply(.rate(10), app: "shop", send: send, at: keys)
             }
             for _ in 0..<3 {
                 for index in paced.indices {
@@ -173,10 +175,10 @@ import Testing
             let streams = fixture.streams
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            var step = SendStreams.PlanStep(from: "", to: "list:3", outcomes: Self.batch("s", []))
+            var step = Plans.Step(from: "", to: "list:3", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
             step.isLast = true
-            _ = try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            _ = try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
             let work = keys.work(RouteNumber(7), .bulk)
             let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
             let connection = fixture.client.blockingConnection(for: keys.tag)
@@ -192,9 +194,9 @@ import Testing
                 by consumer: StreamConsumer,
                 finish: Bool = false
             ) async throws
-                -> SendStreams.Verdict.State
+                -> Work.Verdict.State
             {
-                try await streams.progress(
+                try await streams.work.record(
                     entry,
                     of: "s",
                     by: consumer,
@@ -216,8 +218,13 @@ import Testing
 
             // Another takes it over after a lease, not before, and finds the bits.
             let other = fixture.consumer("two")
-            func claim(after leaseMilliseconds: Int64 = 500) async throws -> SendStreams.Claim {
-                try await streams.claim([.init(work)], by: other, tag: keys.tag, leaseMilliseconds: leaseMilliseconds)[
+            func claim(after leaseMilliseconds: Int64 = 500) async throws -> Entries.Claim {
+                try await streams.entries.claim(
+                    [.init(work)],
+                    by: other,
+                    tag: keys.tag,
+                    leaseMilliseconds: leaseMilliseconds
+                )[
                     0
                 ]
             }
@@ -242,10 +249,10 @@ import Testing
             let streams = fixture.streams
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            var step = SendStreams.PlanStep(from: "", to: "list:3", outcomes: Self.batch("s", []))
+            var step = Plans.Step(from: "", to: "list:3", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
             step.isLast = true
-            _ = try await streams.fanstep(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            _ = try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
             for count in [2, 1] as [UInt64] {
                 let bytes = try Self.batch("s", [(.accepted, count)]).encode()
                 _ = try await fixture.client.send(
@@ -260,9 +267,9 @@ import Testing
             let entries = try await reader.read([keys.outcomes], count: 10, blockMilliseconds: 100, on: connection)
             await connection.close()
             #expect(entries.count == 3)
-            func apply(_ index: Int) async throws -> SendStreams.Application {
+            func apply(_ index: Int) async throws -> Outcomes.ApplyResult {
                 let batch = try OutcomeBatch.decode(entries[index].message)
-                return try await streams.apply(
+                return try await streams.outcomes.apply(
                     batch,
                     entry: entries[index],
                     by: feedback,
@@ -279,11 +286,11 @@ import Testing
             // The receipt was not written, say: the same answer again, and the ledger has not moved twice.
             #expect(try await apply(2) == final)
             #expect(
-                try await streams.done(stream: keys.outcomes, entries: [entries[2].id], by: feedback, tag: keys.tag)
+                try await streams.entries.acknowledge([entries[2].id], of: keys.outcomes, by: feedback, tag: keys.tag)
                     == 1
             )
             #expect(try await apply(2) == .lost)
-            #expect(try await streams.body(of: "s", tag: keys.tag) == nil)
+            #expect(try await streams.mailboxes.command(of: "s", tag: keys.tag) == nil)
         }
     }
 
@@ -293,7 +300,7 @@ import Testing
             let stream = keys.plan(RouteNumber(7))
             let lease: Int64 = 1_500
             func claim() async throws -> [StreamEntry] {
-                try await fixture.streams.claim(
+                try await fixture.streams.entries.claim(
                     [.init(stream)],
                     by: fixture.consumer("heir"),
                     tag: keys.tag,

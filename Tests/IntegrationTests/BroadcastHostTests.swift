@@ -1,5 +1,5 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStreams
@@ -112,7 +112,7 @@ import Testing
             try await stage.dispatcher.terminate()
             try await stage.expectAccepted("last")
             #expect(stage.requests[1] == 5)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await feedback.terminate()
         }
     }

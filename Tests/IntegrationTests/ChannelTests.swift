@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -108,7 +108,7 @@ import Testing
             #expect(listed.json["channels"] as? [String] == [fleeting, kept])
             #expect(listed.json["stores_latest"] as? [String: Bool] == [fleeting: false, kept: true])
             #expect(try stage.channel("show", kept).json["stores_latest"] as? Bool == true)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -149,7 +149,7 @@ import Testing
             #expect(try await stage.outcome(of: "made")?.outcome == .accepted)
             let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
             let streams = fleet.installation.streams
-            try await streams.note(goneChannel: channel, of: try await streams.number(of: route))
+            try await streams.channels.record(goneChannel: channel, of: try await streams.routes.number(of: route))
             try await stage.send(channel, id: "mistaken")
             #expect(try await stage.refusal(of: "mistaken") == gone)
             #expect(try stage.channel("show", channel).code == 0)
@@ -163,7 +163,7 @@ import Testing
 
             try await fleet.send(.devices([devices[0].id]), id: "device", lane: .express)
             #expect(try await stage.outcome(of: "device")?.outcome == .accepted)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusStreams
@@ -39,7 +39,7 @@ import Testing
             }
             let app = try AppID(Fleet.app)
             for _ in 0..<3 {
-                let hasRoom = try await streams.report(events, app: app, send: "news-1")
+                let hasRoom = try await streams.events.report(events, app: app, send: "news-1")
                 #expect(hasRoom)
             }
             let keys = streams.home(app: Fleet.app, "news-1")
@@ -50,13 +50,13 @@ import Testing
             try await eventually("all events are read", timeout: .seconds(60)) {
                 try await fleet.client.send(RedisCommand("XLEN", .text(keys.events)), on: keys.tag).root.integer == 0
             }
-            let tally = try await streams.tally(app: Fleet.app, send: "news-1")
+            let tally = try await streams.events.counts(app: Fleet.app, send: "news-1")
             #expect(tally.total(.received) == 100 && tally.total(.opened) == 25 && tally.total(.action) == 0)
             // Even devices are Apple's.
             let opened = tally.counts.filter { $0.kind == .opened }
             #expect(opened.map(\.provider) == [.apns, .fcm] && opened.map(\.count) == [13, 12])
             #expect(tally.openRate(accepted: 100) == 0.25)
-            #expect(try await streams.tally(app: "other", send: "news-1").counts == [])
+            #expect(try await streams.events.counts(app: "other", send: "news-1").counts == [])
 
             let watched = try fleet.apus("watch", "news-1", "--app", Fleet.app)
             #expect(watched.code == 0 && watched.json["open_rate"] as? Double == 0.25)
@@ -75,7 +75,7 @@ import Testing
         let file = FileManager.default.temporaryDirectory.appending(path: "apus-identity-\(UUID().uuidString)")
         try Data(secret.utf8).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.identitySecretFile = file.path(percentEncoded: false)
         try await Fleet.with(configuration) { fleet in
             let count = 40
@@ -95,14 +95,21 @@ import Testing
                 let end = fleet.clock.now().seconds + 3_600
                 return try JWS.sign(
                     header: #"{"alg":"HS256"}"#,
-                    payload: #"{"sub":"\#(user)","aud":"laboratory","exp":\#(end)}"#,
+                    payload: #"{"sub":"\#(user)","aud":"cluster","exp":\#(end)}"#,
                     with: .sharedSecret(Array(secret.utf8)),
                 )
             }
-            func ask(_ method: String, _ path: String, _ key: String, _ body: String = "") async throws -> HTTPAnswer {
+            func ask(
+                _ method: String,
+                _ path: String,
+                _ key: String,
+                _ body: String = ""
+            ) async throws -> HTTPClientResponse {
                 let headers = [("content-type", "application/json"), ("authorization", "Bearer \(key)")]
                 let path = "/v1/apps/\(Fleet.app)/\(path)"
-                return try await connection.send(HTTPOrder(method, path, headers: headers, body: Array(body.utf8)))
+                return try await connection.send(
+                    HTTPClientRequest(method, path, headers: headers, body: Array(body.utf8))
+                )
             }
             for (index, device) in devices.enumerated() {
                 let kinds = index < 10 ? ["received", "opened"] : ["received"]

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -151,7 +151,12 @@ import Testing
             leaving: String? = nil,
         ) async throws {
             let headers = [("content-type", "application/json"), ("authorization", "Bearer \(ConcurrencyTests.key)")]
-            let order = HTTPOrder(method, "/v1/apps/\(Fleet.app)/\(path)", headers: headers, body: Array(body.utf8))
+            let order = HTTPClientRequest(
+                method,
+                "/v1/apps/\(Fleet.app)/\(path)",
+                headers: headers,
+                body: Array(body.utf8)
+            )
             let start = self.fleet.clock.nanosecondsSince1970()
             let answer = try await connection.send(order)
             let end = self.fleet.clock.nanosecondsSince1970()
@@ -211,7 +216,7 @@ import Testing
     func `100 clients at 1,000 devices, sends and pruning: the store is clean, and who logged out is not sent to`()
         async throws
     {
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(Self.key.utf8)))
         try await Fleet.with(configuration) { fleet in
             let dispatcher = try await fleet.startDispatcher()
@@ -243,7 +248,7 @@ import Testing
                 return unanswered
             }
             try await eventually("nothing is left", timeout: .seconds(120)) {
-                try await fleet.unfinished().values.allSatisfy { $0 == 0 }
+                try await fleet.unfinishedEntries().values.allSatisfy { $0 == 0 }
             }
 
             let deeds = chronicle.deeds

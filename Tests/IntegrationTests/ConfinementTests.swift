@@ -1,5 +1,5 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusTestKit
 import Foundation
@@ -97,7 +97,7 @@ import Testing
     func `Each service does its work with the system calls that its unit leaves it, and ends well`() async throws {
         let folder = try TemporaryDirectory.make("apus-confined")
         defer { TemporaryDirectory.remove(folder) }
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.programs = try self.confinedPrograms(in: folder)
         // More than one thread, so that lanes have their own.
         configuration.eventLoops = 2

@@ -1,7 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -49,7 +49,7 @@ import Testing
                 try await fleet.receipts(of: "direct").last?.kind == .final
             }
             #expect(fleet.accepted(of: "direct") == [devices[0].token: 1])
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusRedis
 import ApusSimulator
 import ApusTestKit

@@ -1,5 +1,5 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import Testing
 
 @Suite(.serialized) struct DrillTests {

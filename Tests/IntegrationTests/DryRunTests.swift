@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -58,7 +58,7 @@ import Testing
             #expect(verdicts.count == 1 && verdicts.first?["taken"] as? Bool == true)
 
             #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty)
-            #expect(try await fleet.leftovers() == [:])
+            #expect(try await fleet.remainingEntries() == [:])
         }
     }
 
@@ -81,7 +81,7 @@ import Testing
             #expect(verdicts.count == 1 && verdicts.first?["taken"] as? Bool == true)
             #expect(try tryOut(String(repeating: "x", count: 2_049)).code == 1)
             #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty)
-            #expect(try await fleet.leftovers() == [:])
+            #expect(try await fleet.remainingEntries() == [:])
         }
     }
 
@@ -97,7 +97,7 @@ import Testing
             let tooLarge = String(repeating: "x", count: 4_096)
             let broken = try Self.tryOut(fleet, file, ["--body", tooLarge])
             #expect(broken.code == 1 && broken.json.isEmpty)
-            #expect(try await fleet.leftovers() == [:])
+            #expect(try await fleet.remainingEntries() == [:])
         }
     }
 
@@ -121,7 +121,7 @@ import Testing
             #expect(verdicts.map { $0["locale"] as? String } == ["", "de"])
             #expect(verdicts.allSatisfy { $0["taken"] as? Bool == true })
 
-            let dead = TokenFate.dead(since: UnixMilliseconds(SystemClock().now().value))
+            let dead = TokenBehavior.dead(since: UnixMilliseconds(SystemClock().now().value))
             fleet.simulator.declare(dead, of: devices.map(\.token), provider: .fcm)
             // A question may end without an answer on a busy machine: then it is asked again.
             try await eventually("all tokens are dead, and nothing is known of the message") {
@@ -172,7 +172,7 @@ import Testing
             let refusal = try #require(try await fleet.receipts(of: "wrong").first)
             #expect(refusal.kind == .refused && refusal.problem != nil)
             #expect(fleet.simulator.ledger.snapshot.count == 0)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
         }
     }

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -23,11 +23,11 @@ private struct Shown: Hashable {
 private final class Witness: Sendable {
     private let seen = Mutex<[String: [String: [Shown]]]>([:])
 
-    init(_ simulator: Simulator) { simulator.watch { [weak self] in self?.note($0) } }
+    init(_ simulator: Simulator) { simulator.observe { [weak self] in self?.note($0) } }
 
     func shown(_ send: String) -> [String: [Shown]] { self.seen.withLock { $0[send] ?? [:] } }
 
-    private func note(_ request: SeenRequest) {
+    private func note(_ request: AcceptedRequest) {
         guard let json = try? JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any] else { return }
         var shown = Shown()
         let (send, token): (String?, String?)
@@ -38,7 +38,7 @@ private final class Witness: Sendable {
             shown.badge = (json["aps"] as? [String: Any])?["badge"] as? Int
             send = json["apus.send"] as? String
             token = request.path.split(separator: "/").last.map(String.init)
-        case .fcm, .webpush:
+        default:
             let message = json["message"] as? [String: Any]
             let android = (message?["android"] as? [String: Any])?["notification"] as? [String: Any]
             let apns = (message?["apns"] as? [String: Any])?["payload"] as? [String: Any]
@@ -89,7 +89,7 @@ private final class Witness: Sendable {
             #expect(all.count { $0.badge != 3 || $0.collapseID != "s" } == 0)
             let ids = Set(all.compactMap(\.id))
             #expect(ids.count == 2_000)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await second.terminate()
             try await feedback.terminate()
         }
@@ -119,7 +119,7 @@ private final class Witness: Sendable {
             #expect(failed <= 2 * 12 * 256, "failed \(failed)")
             let unknown = ledger.counts.filter { $0.reason == .unknown }.reduce(0) { $0 + $1.count }
             #expect(unknown == failed)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             // Handed over in good order it costs nobody.
             try await fleet.send(.topic("news"), id: "t") { $0.delivery = .atMostOnce }
             try await eventually("a part is sent") { fleet.accepted(of: "t").count >= 1_000 }

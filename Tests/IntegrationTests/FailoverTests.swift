@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -36,7 +36,7 @@ import Testing
             #expect(ledger.planned == 8_000 && ledger.total(.accepted) == 8_000 && ledger.total(.open) == 0)
             let replayed = try await dispatcher.metric("apus_dispatcher_replayed_calls_total")
             #expect((replayed > 0) == (replayBytes > 0))
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -74,7 +74,7 @@ import Testing
             for dispatcher in dispatchers {
                 #expect(try await dispatcher.metric("apus_dispatcher_replayed_calls_total") > 0)
             }
-            try await eventually("nothing is left", timeout: .seconds(60)) { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left", timeout: .seconds(60)) { try await fleet.remainingEntries() == [:] }
             for dispatcher in dispatchers { try await dispatcher.terminate() }
             try await feedback.terminate()
         }

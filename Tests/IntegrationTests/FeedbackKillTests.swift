@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -29,8 +29,10 @@ import Testing
             try await eventually("all outcomes are written", timeout: .seconds(120)) {
                 let asked = fleet.simulator.ledger.snapshot.count
                 guard asked >= devices.count else { return false }
-                return try await fleet.unfinished().filter { !$0.key.contains("outcomes") && !$0.key.contains("sends") }
-                    .values.allSatisfy { $0 == 0 }
+                return try await fleet.unfinishedEntries().filter {
+                    !$0.key.contains("outcomes") && !$0.key.contains("sends")
+                }
+                .values.allSatisfy { $0 == 0 }
             }
             try await dispatcher.terminate()
             // Delivered to two who died before they could do anything.

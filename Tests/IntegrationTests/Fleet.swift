@@ -1,31 +1,31 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import ApusSimulator
 import ApusTestKit
 import Foundation
 
-/// The laboratory, in the words of these tests.
-typealias Fleet = Laboratory
+/// The cluster, in the words of these tests.
+typealias Fleet = LocalCluster
 
-extension Laboratory {
+extension LocalCluster {
     static func with(
         dead: Double = 0,
         faults: FaultPlan = FaultPlan(),
         apps: [SimulatedApp] = [.demo],
         isAppendOnly: Bool = false,
-        _ body: (Laboratory) async throws -> Void,
+        _ body: (LocalCluster) async throws -> Void,
     ) async throws {
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.redis.isAppendOnly = isAppendOnly
         configuration.simulator.deadShare = DeadShare(dead, seed: 1)
         configuration.simulator.faults = faults
         configuration.simulator.apps = apps
-        try await Laboratory.with(configuration) { try await body($0) }
+        try await LocalCluster.with(configuration) { try await body($0) }
     }
 
     /// A simulator in the place of Apple's sandbox beside that of production.
     static func withSandbox(
-        _ body: (_ fleet: Laboratory, _ sandbox: Simulator) async throws -> Void
+        _ body: (_ fleet: LocalCluster, _ sandbox: Simulator) async throws -> Void
     ) async throws {
         try await Self.with { fleet in
             var configuration = SimulatorConfiguration()

@@ -1,5 +1,5 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStreams
@@ -85,7 +85,7 @@ private struct ForeignServer {
                 #expect(ledger.total(.rejected) == 1)
                 #expect(ledger.total(.open) == 0)
                 #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty, "the simulator had no part in it")
-                try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+                try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
                 try await dispatcher.terminate()
                 try await feedback.terminate()
             } catch {

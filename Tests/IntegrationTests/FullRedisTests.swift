@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -54,10 +54,10 @@ import Testing
             let after = try await fleet.completion(of: "after", timeout: .seconds(120))
             #expect(after.planned == 2_000 && after.total(.accepted) == 1_999)
             try await eventually("nothing is left but the suspect", timeout: .seconds(60)) {
-                try await fleet.leftovers().keys.allSatisfy { $0.contains("}suspects:") }
+                try await fleet.remainingEntries().keys.allSatisfy { $0.contains("}quarantine:") }
             }
             for shard in 0..<fleet.installation.keyspace.queueShards {
-                let letters = try await fleet.installation.streams.deadLetters(shard: shard, before: "+").letters
+                let letters = try await fleet.installation.streams.deadLetters.page(shard: shard, before: "+").letters
                 #expect(letters.isEmpty)
             }
             try await dispatcher.terminate()

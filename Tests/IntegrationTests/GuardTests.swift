@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -12,7 +12,7 @@ import Testing
 @Suite(.serialized) struct GuardTests {
     /// How many of the devices are still there, and how many of them are suspect.
     private static func count(
-        _ devices: [LaboratoryDevice],
+        _ devices: [SampleDevice],
         _ fleet: Fleet,
     ) async throws -> (kept: Int, suspect: Int) {
         let store = fleet.installation.store
@@ -24,14 +24,14 @@ import Testing
 
     private static func number(_ provider: Provider, _ fleet: Fleet) async throws -> RouteNumber {
         let route = Route(app: try AppID(Fleet.app), provider: provider, environment: .production)
-        return try await fleet.installation.streams.number(of: route)
+        return try await fleet.installation.streams.routes.number(of: route)
     }
 
     /// All of Apple's tokens of the other environment, all of Google's of another project.
-    @Test(arguments: [(Provider.apns, TokenFate.bad), (Provider.fcm, TokenFate.foreign)])
+    @Test(arguments: [(Provider.apns, TokenBehavior.bad), (Provider.fcm, TokenBehavior.foreign)])
     func `D5 D59 Swapped environments delete nobody and pause the route, and it can be undone`(
         provider: Provider,
-        fate: TokenFate,
+        fate: TokenBehavior,
     ) async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(10_000, providers: [provider], topics: { _ in ["news"] })
@@ -44,14 +44,16 @@ import Testing
             let first = try await fleet.startFeedback(settings)
             let dispatcher = try await fleet.startDispatcher(["lease": "1s"])
             try await fleet.send(.topic("news"), id: "swapped")
-            try await eventually("the guard stops the route") { try await streams.state(of: number).isPausedByGuard }
+            try await eventually("the guard stops the route") {
+                try await streams.routes.state(of: number).isPausedByGuard
+            }
             await first.kill()
             let second = try await fleet.startFeedback(settings)
             try await eventually("all outcomes are applied") {
-                try await fleet.unfinished().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+                try await fleet.unfinishedEntries().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
             }
             try await Task.sleep(for: .seconds(3))
-            let suspects = try await streams.guardState(of: number).suspects
+            let suspects = try await streams.quarantine.state(of: number).tokens
             let counted = try await Self.count(devices, fleet)
             #expect(counted.kept == 10_000, "wrongly deleted: \(10_000 - counted.kept)")
             #expect(counted.suspect == suspects && suspects >= 20)
@@ -82,7 +84,7 @@ import Testing
             _ = try await fleet.completion(of: "mended")
             #expect(Comparison(accepted: fleet.accepted(of: "mended"), audience: Set(tokens)) == .exact)
             #expect(try await Self.count(devices, fleet) == (10_000, 0))
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await second.terminate()
         }
@@ -98,15 +100,15 @@ import Testing
             let dispatcher = try await fleet.startDispatcher(["lease": "1s"])
             try await fleet.send(.topic("news"), id: "wiped")
             try await eventually("the guard stops the route", timeout: .seconds(60)) {
-                try await streams.state(of: number).isPausedByGuard
+                try await streams.routes.state(of: number).isPausedByGuard
             }
             try await eventually("all outcomes are applied", timeout: .seconds(60)) {
-                try await fleet.unfinished().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+                try await fleet.unfinishedEntries().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
             }
             try await eventually("the alert sees it", timeout: .seconds(60)) {
                 try await feedback.metric("apus_feedback_quarantined_routes") == 1
             }
-            let suspects = try await streams.guardState(of: number).suspects
+            let suspects = try await streams.quarantine.state(of: number).tokens
             #expect(try await Self.count(devices, fleet) == (300, suspects))
 
             #expect(try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns").code == 64)
@@ -114,7 +116,7 @@ import Testing
             let confirmed = try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns", "--yes")
             let settlement = (confirmed.json["routes"] as? [[String: Any]])?.first
             #expect(confirmed.code == 0 && settlement?["settled"] as? Int == suspects)
-            #expect(try await !streams.state(of: number).isPaused)
+            #expect(try await !streams.routes.state(of: number).isPaused)
             #expect(try await Self.count(devices, fleet) == (300 - suspects, 0))
             try await eventually("the alert is over", timeout: .seconds(60)) {
                 try await feedback.metric("apus_feedback_quarantined_routes") == 0
@@ -135,8 +137,8 @@ import Testing
             #expect(try await Self.count(devices, fleet) == (0, 0))
             for provider in [Provider.apns, .fcm] {
                 let number = try await Self.number(provider, fleet)
-                #expect(try await !fleet.installation.streams.state(of: number).isPaused)
-                #expect(try await fleet.installation.streams.guardState(of: number) == SendStreams.GuardState())
+                #expect(try await !fleet.installation.streams.routes.state(of: number).isPaused)
+                #expect(try await fleet.installation.streams.quarantine.state(of: number) == TokenQuarantine.State())
             }
             try await dispatcher.terminate()
             try await feedback.terminate()
@@ -161,7 +163,7 @@ import Testing
             let again = try await fleet.completion(of: "two")
             #expect(again.total(.skipped) == 40 && again.total(.accepted) == 1_960)
             #expect(try await Self.count(devices, fleet) == (2_000, 40))
-            #expect(try await !streams.state(of: number).isPaused)
+            #expect(try await !streams.routes.state(of: number).isPaused)
 
             #expect(try fleet.apus("quarantine", "confirm", "demo/apns").code == 64)
             let confirmed = try fleet.apus("quarantine", "confirm", "demo/apns", "--yes")
@@ -175,9 +177,9 @@ import Testing
             fleet.simulator.declare(.bad, of: worse.map(\.token), provider: .apns)
             try await fleet.send(.topic("news"), id: "three")
             _ = try await fleet.completion(of: "three")
-            try await eventually("they are deleted") { try await streams.guardState(of: number).suspects == 0 }
+            try await eventually("they are deleted") { try await streams.quarantine.state(of: number).tokens == 0 }
             #expect(try await Self.count(devices, fleet) == (1_960 - worse.count, 0))
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await prompt.terminate()
         }
@@ -221,10 +223,10 @@ import Testing
     }
 
     /// How many of the devices the store has in the sandbox.
-    private static func moved(_ devices: [LaboratoryDevice], _ fleet: Fleet) async throws -> Int {
+    private static func moved(_ devices: [SampleDevice], _ fleet: Fleet) async throws -> Int {
         let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
         let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) }
-        return found.count { $0?.realm == .apnsSandbox }
+        return found.count { $0?.realm == Realm(.apns, .sandbox) }
     }
 
     @Test func `D5 A few tokens of the other environment get the message there, and the store learns it`() async throws
@@ -252,7 +254,7 @@ import Testing
             let prompt = try await fleet.startFeedback(["delete_suspects_after": "1s"])
             let number = try await Self.number(.apns, fleet)
             try await eventually("all suspects are settled") {
-                try await fleet.installation.streams.guardState(of: number).suspects == 0
+                try await fleet.installation.streams.quarantine.state(of: number).tokens == 0
             }
             #expect(try await Self.count(devices, fleet) == (990, 0))
             #expect(try await Self.moved(devices, fleet) == 40)
@@ -265,7 +267,7 @@ import Testing
                 accepted[key.token, default: 0] += count
             }
             #expect(Comparison(accepted: accepted, audience: Set((home + foreign).map(\.token))) == .exact)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await prompt.terminate()
         }
@@ -336,11 +338,13 @@ import Testing
             // Due while the test still runs, but not before a batch of outcomes has told how many they are.
             let feedback = try await fleet.startFeedback(["delete_suspects_after": "10s"])
             try await fleet.send(.topic("news"), id: "swapped")
-            try await eventually("the guard stops the route") { try await streams.state(of: number).isPausedByGuard }
-            try await eventually("all outcomes are applied") {
-                try await fleet.unfinished().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+            try await eventually("the guard stops the route") {
+                try await streams.routes.state(of: number).isPausedByGuard
             }
-            let suspects = try await streams.guardState(of: number).suspects
+            try await eventually("all outcomes are applied") {
+                try await fleet.unfinishedEntries().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+            }
+            let suspects = try await streams.quarantine.state(of: number).tokens
             #expect(try await Self.moved(devices, fleet) == 0)
             #expect(try await Self.count(devices, fleet).kept == 2_000)
             #expect(suspects >= 20)

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -33,7 +33,7 @@ import Testing
             #expect(try await fleet.completion(of: "once").total(.accepted) == 1)
             #expect(fleet.simulator.addScript(FaultScript(route: .fcm, count: 1, fault: .unavailable)))
             try await fleet.send(.fcmTopic("retried"), id: "retried")
-            let ledger = try await fleet.completion(of: "retried") { try await fleet.hastenRetries() }
+            let ledger = try await fleet.completion(of: "retried") { try await fleet.makeRetriesDue() }
             #expect(ledger.planned == 1 && ledger.total(.accepted) == 1)
             #expect(fleet.accepted(of: "topic") == ["/topics/news": 1])
             #expect(fleet.accepted(of: "condition") == ["'news' in topics && !('muted' in topics)": 1])
@@ -44,7 +44,7 @@ import Testing
             try await eventually("what differs between devices is refused") {
                 try await fleet.receipts(of: "counted").first?.problem?.field == "notification.badge_increment"
             }
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -63,7 +63,7 @@ import Testing
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             let seen = SeenBodies()
-            fleet.simulator.watch { seen.add($0) }
+            fleet.simulator.observe { seen.add($0) }
             try await fleet.send(.users(["ada"]), id: "both", lane: .express)
             try await eventually("both are reached") { fleet.accepted(of: "both").count == 2 }
             #expect(seen.targets == ["fid:fid-0123456789abcdefghij", "token:device:of-ada"])
@@ -90,7 +90,7 @@ import Testing
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             let seen = SeenBodies()
-            fleet.simulator.watch { seen.add($0) }
+            fleet.simulator.observe { seen.add($0) }
             let block =
                 #"{"live_activity_token":"ab12","headers":{"apns-priority":"5"},"#
                 + #""payload":{"aps":{"event":"update","content-state":{"score":1}}},"#
@@ -125,7 +125,7 @@ private final class SeenBodies: Sendable {
     /// What was said for Apple, by token.
     var apple: [String: JSONValue] { self.blocks.withLock { $0 } }
 
-    func add(_ request: SeenRequest) {
+    func add(_ request: AcceptedRequest) {
         guard let message = (try? JSONValue(parsing: request.body, bytesMax: 1 << 16))?["message"] else { return }
         for name in ["token", "fid"] {
             guard let text = message[name]?.string else { continue }

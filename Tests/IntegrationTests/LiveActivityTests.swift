@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -15,7 +15,7 @@ import Testing
 
     private static func put(
         _ fleet: Fleet,
-        _ device: LaboratoryDevice,
+        _ device: SampleDevice,
         _ kind: TokenKind,
         _ activity: String,
         _ byte: UInt8,

@@ -3,7 +3,7 @@ import ApusTestKit
 import Foundation
 import Testing
 
-/// `apus loadtest` as a script meets it: by its exit code, its JSON and what it says.
+/// `apus-lab loadtest` as a script meets it: by its exit code, its JSON and what it says.
 @Suite(.serialized) struct LoadCommandTests {
     private struct Run {
         var code: Int32
@@ -14,7 +14,7 @@ import Testing
     private func loadtest(_ arguments: [String]) throws -> Run {
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "apus")
+            .deletingLastPathComponent().appending(path: "apus-lab")
         process.arguments = ["loadtest"] + arguments
         // Read while it runs, one after the other: what is said meanwhile goes to a file.
         let file = FileManager.default.temporaryDirectory.appending(path: "apus-loadtest-\(UUID().uuidString)")

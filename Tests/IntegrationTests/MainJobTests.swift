@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -53,7 +53,7 @@ struct Comparison: Equatable, CustomStringConvertible {
             let receipts = try await fleet.receipts(of: "topic-1")
             #expect(receipts.map(\.kind) == [.final])
             #expect(receipts.first?.planned == ledger.planned)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -122,7 +122,7 @@ struct Comparison: Equatable, CustomStringConvertible {
             expect("everyone-fcm", (0..<400).filter { !$0.isMultiple(of: 2) })
             expect("all-addresses", Array(0..<400))
             #expect(try await fleet.completion(of: "all-devices").total(.skipped) == 1)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -183,7 +183,7 @@ struct Comparison: Equatable, CustomStringConvertible {
             try await eventually("it is sent") { fleet.simulator.ledger.snapshot.count == 1 }
             try await write("A", shard: 1)
             try await write("B", shard: 1)
-            try await eventually("the mailboxes are empty") { try await fleet.leftovers() == [:] }
+            try await eventually("the mailboxes are empty") { try await fleet.remainingEntries() == [:] }
             #expect(fleet.simulator.ledger.snapshot.count == 1)
             try await dispatcher.terminate()
             try await feedback.terminate()

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStreams
@@ -63,7 +63,7 @@ import Testing
             try await fleet.send(.topic("news"), id: "mended")
             #expect(try await fleet.completion(of: "mended").total(.accepted) == 12_000)
             #expect(try await fleet.deleted(devices) == 0)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -105,7 +105,7 @@ private let promtool = "/usr/bin/promtool"
             let ledger = try await fleet.completion(of: "news")
             let dead = devices.filter { fleet.simulator.isDead($0.token, provider: $0.provider) }
             #expect(ledger.total(.unregistered) == UInt64(dead.count) && dead.count > 0)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await fleet.send(.topic("news"), id: "tomorrow") {
                 $0.notBefore = UnixMilliseconds($0.publishedAtNanoseconds / 1_000_000 + 86_400_000)
             }

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -22,7 +22,7 @@ import Testing
     private func observe(
         _ body: (Fleet, PrometheusServer, _ registrationPort: Int) async throws -> Void
     ) async throws {
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.simulator.deadShare = DeadShare(0.2, seed: 1)
         configuration.simulator.faults = FaultPlan(seed: 1)
         configuration.simulator.faults.apns.unavailable = 0.1
@@ -58,7 +58,8 @@ import Testing
         func status(_ method: String, _ path: String, _ body: String = "", key: String = Self.key) async throws -> Int {
             let headers = [("content-type", "application/json"), ("authorization", "Bearer \(key)")]
             let path = "/v1/apps/\(Fleet.app)/\(path)"
-            return try await connection.send(HTTPOrder(method, path, headers: headers, body: Array(body.utf8))).status
+            return try await connection.send(HTTPClientRequest(method, path, headers: headers, body: Array(body.utf8)))
+                .status
         }
         func device(_ digit: String, topic: String) -> String {
             let token = String(repeating: digit, count: 64)
@@ -85,7 +86,7 @@ import Testing
     }
 
     /// What apps report of a send: each kind of event.
-    private func report(_ fleet: Fleet, _ devices: some Collection<LaboratoryDevice>, of send: String) async throws {
+    private func report(_ fleet: Fleet, _ devices: some Collection<SampleDevice>, of send: String) async throws {
         let events = devices.flatMap { device in
             ClientEvent.Kind.allCases.map { kind in
                 ClientEvent(
@@ -98,11 +99,11 @@ import Testing
                 )
             }
         }
-        #expect(try await fleet.installation.streams.report(events, app: try AppID(Fleet.app), send: send))
+        #expect(try await fleet.installation.streams.events.report(events, app: try AppID(Fleet.app), send: send))
     }
 
     /// Sends to topics and to one, and commands that are a duplicate, a conflict, invalid, too late, or no command at all.
-    private func send(_ fleet: Fleet, _ devices: [LaboratoryDevice], round: Int) async throws {
+    private func send(_ fleet: Fleet, _ devices: [SampleDevice], round: Int) async throws {
         let sampled = "00-\(Self.trace)-00f067aa0ba902b7-01"
         try await fleet.send(.topic("news"), id: "news-\(round)") { $0.traceparent = sampled }
         try await self.report(fleet, devices.prefix(20), of: "news-\(round)")
@@ -126,7 +127,7 @@ import Testing
         for stream in [\StreamKeys.bulkMailbox, \.outcomes, \.register] {
             try await self.write([0xff, 0x00], to: stream, fleet)
         }
-        _ = try await fleet.completion(of: "news-\(round)") { try await fleet.hastenRetries() }
+        _ = try await fleet.completion(of: "news-\(round)") { try await fleet.makeRetriesDue() }
     }
 
     // MARK: Queries

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -16,11 +16,11 @@ import Testing
         faults: FaultPlan = FaultPlan(),
         _ body: (Fleet) async throws -> Void,
     ) async throws {
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.rates.applePerSecond = applePerSecond
         configuration.rates.googlePerMinute = googlePerMinute
         configuration.simulator.faults = faults
-        try await Laboratory.with(configuration) { try await body($0) }
+        try await LocalCluster.with(configuration) { try await body($0) }
     }
 
     /// Devices of one provider, all in the topic "news"; their tokens.
@@ -31,7 +31,7 @@ import Testing
     private var now: Int64 { SystemClock().nanosecondsSince1970() }
 
     private func route(_ fleet: Fleet, _ provider: Provider) async throws -> RouteNumber {
-        try await fleet.installation.streams.number(
+        try await fleet.installation.streams.routes.number(
             of: Route(app: try AppID(Fleet.app), provider: provider, environment: .production)
         )
     }
@@ -75,16 +75,17 @@ import Testing
             #expect(fleet.simulator.addScript(FaultScript(route: .fcm, count: 20, fault: .tooManyRequests)))
             let route = try await self.route(fleet, .fcm)
             try await eventually("all are told to stop") {
-                try await fleet.installation.streams.state(of: route).lease.cutMilliseconds > 0
+                try await fleet.installation.streams.routes.state(of: route).rateLimit.pauseMilliseconds > 0
             }
             let told = self.now
-            #expect(try await fleet.installation.streams.state(of: route).lease.level == 0.5)
+            #expect(try await fleet.installation.streams.routes.state(of: route).rateLimit.level == 0.5)
             try await eventually("all others are accepted", timeout: .seconds(180)) {
                 fleet.accepted(of: "storm").count >= audience.count - 20
             }
             // Those wait in Redis, for a minute at most; some have been tried again by now.
             try await eventually("the ledger says so") {
-                guard let ledger = try await fleet.installation.streams.ledger(app: Fleet.app, send: "storm") else {
+                guard let ledger = try await fleet.installation.streams.outcomes.ledger(app: Fleet.app, send: "storm")
+                else {
                     return false
                 }
                 return ledger.planned == UInt64(audience.count) && ledger.total(.open) <= 20
@@ -111,7 +112,7 @@ import Testing
             #expect((500...660).contains(slow))
             let streams = fleet.installation.streams
             let home = streams.home(app: Fleet.app, "slow")
-            _ = try await streams.steer(.rate(0), app: Fleet.app, send: "slow", at: home)
+            _ = try await streams.control.apply(.rate(0), app: Fleet.app, send: "slow", at: home)
             let ledger = try await fleet.completion(of: "slow", timeout: .seconds(10))
             #expect(ledger.total(.accepted) == UInt64(audience.count))
             #expect(Comparison(accepted: fleet.accepted(of: "slow"), audience: audience) == .exact)
@@ -140,10 +141,15 @@ import Testing
             // At their rate they would need a quarter of an hour each.
             for send in slow {
                 #expect(fleet.accepted(of: send).count < audience.count / 2)
-                _ = try await streams.steer(.cancel, app: Fleet.app, send: send, at: streams.home(app: Fleet.app, send))
+                _ = try await streams.control.apply(
+                    .cancel,
+                    app: Fleet.app,
+                    send: send,
+                    at: streams.home(app: Fleet.app, send)
+                )
             }
             for send in slow { _ = try await fleet.completion(of: send, timeout: .seconds(60)) }
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -179,7 +185,7 @@ import Testing
             let feedback = try await fleet.startFeedback()
             let streams = fleet.installation.streams
             let route = try await self.route(fleet, .fcm)
-            try await streams.govern(route, .pause)
+            try await streams.routes.control(route, .pause)
             try await fleet.send(.topic("news"), id: "planned")
             // More than a mailbox's credit.
             for index in 0..<300 {
@@ -191,11 +197,11 @@ import Testing
             }
             for index in 0..<300 {
                 try await eventually("Google's are kept as units of their route") {
-                    try await streams.ledger(app: Fleet.app, send: "direct-\(index)") != nil
+                    try await streams.outcomes.ledger(app: Fleet.app, send: "direct-\(index)") != nil
                 }
             }
             #expect(fleet.simulator.ledger.snapshot.timeline.accepted(.fcm, from: 0) == 0)
-            try await streams.govern(route, .resume)
+            try await streams.routes.control(route, .resume)
             let ledger = try await fleet.completion(of: "planned", timeout: .seconds(120))
             #expect(ledger.total(.accepted) == 1_000)
             for index in 0..<300 {
@@ -203,7 +209,7 @@ import Testing
                 #expect(ledger.planned == 1 && ledger.total(.accepted) == 1)
             }
             #expect(fleet.simulator.ledger.snapshot.timeline.accepted(.fcm, from: 0) == 800)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -1,11 +1,11 @@
 import ApusCore
 import ApusDashboards
-import ApusLoadTest
+import ApusLab
 import ApusTestKit
 import Foundation
 import NIOPosix
 
-/// A real Prometheus that scrapes the services of a laboratory each second, with the rules, the alerts and the console page of
+/// A real Prometheus that scrapes the services of a cluster each second, with the rules, the alerts and the console page of
 /// `Dashboards/`. It never outlives this process.
 final class PrometheusServer: Sendable {
     static let path = "/usr/bin/prometheus"
@@ -69,7 +69,7 @@ final class PrometheusServer: Sendable {
 
     /// A page of it.
     func page(_ path: String) async throws -> (status: Int, text: String) {
-        try await self.send(HTTPOrder("GET", path))
+        try await self.send(HTTPClientRequest("GET", path))
     }
 
     /// The samples of this moment: labels and value.
@@ -103,8 +103,8 @@ final class PrometheusServer: Sendable {
         // Exemplars are asked for by GET alone in older ones.
         let order =
             path == "query_exemplars"
-            ? HTTPOrder("GET", "/api/v1/\(path)?\(form)")
-            : HTTPOrder("POST", "/api/v1/\(path)", headers: [isForm], body: Array(form.utf8))
+            ? HTTPClientRequest("GET", "/api/v1/\(path)?\(form)")
+            : HTTPClientRequest("POST", "/api/v1/\(path)", headers: [isForm], body: Array(form.utf8))
         let (status, text) = try await self.send(order)
         let answer = try JSONValue(parsing: text, bytesMax: 16 << 20, depthMax: 32)
         guard status == 200, let data = answer["data"] else {
@@ -113,7 +113,7 @@ final class PrometheusServer: Sendable {
         return data
     }
 
-    private func send(_ order: HTTPOrder) async throws -> (status: Int, text: String) {
+    private func send(_ order: HTTPClientRequest) async throws -> (status: Int, text: String) {
         let connection = try await HTTPConnection.connect(
             host: "127.0.0.1",
             port: self.port,

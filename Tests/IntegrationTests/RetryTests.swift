@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -21,7 +21,7 @@ import Testing
             try await fleet.send(.topic("news"), id: "planned")
             try await eventually("all but five are accepted") { fleet.accepted(of: "planned").count == 95 }
             try await eventually("five wait in Redis") {
-                try await fleet.installation.streams.ledger(app: Fleet.app, send: "planned")?.total(.open) == 5
+                try await fleet.installation.streams.outcomes.ledger(app: Fleet.app, send: "planned")?.total(.open) == 5
             }
             // One to one person, put off as well: kept from then on, though direct sends usually are not.
             #expect(fleet.simulator.addScript(FaultScript(route: .fcm, count: 1, fault: .unavailable)))
@@ -35,7 +35,7 @@ import Testing
             #expect(Comparison(accepted: fleet.accepted(of: "planned"), audience: all) == .exact)
             #expect(Comparison(accepted: fleet.accepted(of: "direct"), audience: [devices[1].token]) == .exact)
             #expect(try await fleet.receipts(of: "direct").map(\.kind) == [.final])
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -53,7 +53,7 @@ import Testing
                 let receipt = try await fleet.receipts(of: send).first
                 #expect(receipt?.kind == .refused && receipt?.problem?.code == "expired")
                 #expect(fleet.accepted(of: send).isEmpty)
-                #expect(try await fleet.installation.streams.ledger(app: Fleet.app, send: send) == nil)
+                #expect(try await fleet.installation.streams.outcomes.ledger(app: Fleet.app, send: send) == nil)
             }
             // One that loses its worth while it waits for its time: its plans find nobody, and its receipt says why.
             let soon = SystemClock().now().advanced(byMilliseconds: 1_500)
@@ -62,11 +62,17 @@ import Testing
                 $0.notBefore = soon.advanced(byMilliseconds: -300)
             }
             let streams = fleet.installation.streams
-            try await eventually("it waits for its time") { try await !streams.find(app: nil, send: "held").isEmpty }
-            let home = try await streams.find(app: nil, send: "held")[0].keys
-            guard case .ok = try await streams.steer(.pause, app: Fleet.app, send: "held", at: home) else { return }
+            try await eventually("it waits for its time") {
+                try await !streams.control.find(app: nil, send: "held").isEmpty
+            }
+            let home = try await streams.control.find(app: nil, send: "held")[0].keys
+            guard case .ok = try await streams.control.apply(.pause, app: Fleet.app, send: "held", at: home) else {
+                return
+            }
             try await eventually("its worth is gone", timeout: .seconds(5)) { SystemClock().now() > soon }
-            guard case .ok = try await streams.steer(.resume, app: Fleet.app, send: "held", at: home) else { return }
+            guard case .ok = try await streams.control.apply(.resume, app: Fleet.app, send: "held", at: home) else {
+                return
+            }
             let ledger = try await fleet.completion(of: "held")
             #expect(ledger.planned == 0 && ledger.isExpired && fleet.accepted(of: "held").isEmpty)
             try await eventually("its receipt is there") { try await fleet.receipts(of: "held").count == 1 }
@@ -77,7 +83,7 @@ import Testing
                     try await fleet.client.send(RedisCommand("XLEN", .text(keys.dead)), on: keys.tag).root.integer == 0
                 )
             }
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

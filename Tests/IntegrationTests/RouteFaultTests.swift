@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStore
@@ -17,7 +17,7 @@ import Testing
         var stands: String?
         /// Whether nobody is refused for it: it is certain with the first answer, and may be asked for again.
         var isNamed = false
-        var kind = RouteFault.Kind.setUp
+        var kind = RouteFault.Kind.configuration
 
         func strike(_ simulator: Simulator) {
             guard self.word != "" else {
@@ -60,14 +60,14 @@ import Testing
             let others = everybody.count - devices.count
             let streams = fleet.installation.streams
             let route = Route(app: try AppID(Fleet.app), provider: fault.provider, environment: .production)
-            let number = try await streams.number(of: route)
+            let number = try await streams.routes.number(of: route)
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             fault.strike(fleet.simulator)
             try await fleet.send(.topic("news"), id: "wrong")
             let word = fault.stands ?? fault.word
             try await eventually("the route is stopped", timeout: .seconds(60)) {
-                try await streams.state(of: number).stop == .byFault(RouteFault(fault.kind, word))
+                try await streams.routes.state(of: number).stop == .byFault(RouteFault(fault.kind, word))
             }
             try await eventually("the other provider's go on", timeout: .seconds(60)) {
                 fleet.accepted(of: "wrong").count == others
@@ -100,10 +100,10 @@ import Testing
             #expect(ledger.planned == 10_000 && ledger.total(.rejected) < 100)
             #expect(ledger.total(.accepted) + ledger.total(.rejected) == 10_000)
             #expect(UInt64(accepted.count) == ledger.total(.accepted) && accepted.values.allSatisfy { $0 == 1 })
-            #expect(try await !streams.state(of: number).isPaused)
+            #expect(try await !streams.routes.state(of: number).isPaused)
             #expect(try await fleet.deleted(everybody) == 0)
             try await eventually("the metric falls", timeout: .seconds(60)) { try await feedback.metric(gauge) == 0 }
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -116,7 +116,7 @@ import Testing
             let devices = try await fleet.register(2_000, providers: [.apns], topics: { _ in ["news"] })
             let streams = fleet.installation.streams
             let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
-            let number = try await streams.number(of: route)
+            let number = try await streams.routes.number(of: route)
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             var plan = FaultPlan()
@@ -124,7 +124,8 @@ import Testing
             fleet.simulator.setFaults(plan)
             try await fleet.send(.topic("news"), id: "wrong")
             try await eventually("the route is stopped", timeout: .seconds(60)) {
-                try await streams.state(of: number).stop == .byFault(RouteFault(.credential, "InvalidProviderToken"))
+                try await streams.routes.state(of: number).stop
+                    == .byFault(RouteFault(.credential, "InvalidProviderToken"))
             }
             try await dispatcher.terminate()
             fleet.simulator.clearFaults()
@@ -133,9 +134,9 @@ import Testing
             let accepted = fleet.accepted(of: "wrong")
             #expect(ledger.planned == 2_000 && ledger.total(.accepted) == 2_000)
             #expect(accepted.count == 2_000 && accepted.values.allSatisfy { $0 == 1 })
-            #expect(try await streams.state(of: number).stop == nil)
+            #expect(try await streams.routes.state(of: number).stop == nil)
             #expect(try await fleet.deleted(devices) == 0)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await next.terminate()
             try await feedback.terminate()
         }
@@ -156,7 +157,7 @@ import Testing
             }
             let streams = fleet.installation.streams
             func number(_ environment: ProviderEnvironment) async throws -> RouteNumber {
-                try await streams.number(of: Route(app: app, provider: .apns, environment: environment))
+                try await streams.routes.number(of: Route(app: app, provider: .apns, environment: environment))
             }
             let (production, other) = (try await number(.production), try await number(.sandbox))
             var plan = FaultPlan()
@@ -166,7 +167,7 @@ import Testing
             let feedback = try await fleet.startFeedback()
             try await fleet.send(.topic("news"), id: "wrong")
             try await eventually("the sandbox's route is stopped", timeout: .seconds(60)) {
-                try await streams.state(of: other).stop == .byFault(RouteFault(.credential, word))
+                try await streams.routes.state(of: other).stop == .byFault(RouteFault(.credential, word))
             }
             try await eventually("production goes on", timeout: .seconds(60)) {
                 Set(fleet.accepted(of: "wrong").keys) == customers
@@ -177,7 +178,7 @@ import Testing
             try await eventually("so does what comes later", timeout: .seconds(60)) {
                 fleet.accepted(of: "late") == [late.token: 1]
             }
-            #expect(try await !streams.state(of: production).isPaused)
+            #expect(try await !streams.routes.state(of: production).isPaused)
             let before = try #require(try await fleet.ledger(of: "wrong"))
             #expect(before.total(.rejected) == 0 && before.total(.failed) == 0 && before.state == .running)
 
@@ -190,7 +191,7 @@ import Testing
             #expect(Set(accepted.keys.map(\.token)) == Set(testers.map(\.token)))
             #expect(accepted.values.allSatisfy { $0 == 1 } && fleet.accepted(of: "wrong").count == 300)
             #expect(try await fleet.deleted(devices) == 0)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -202,7 +203,7 @@ import Testing
             let devices = try await fleet.register(2_000, providers: [.fcm], topics: { _ in ["news"] })
             let streams = fleet.installation.streams
             let route = Route(app: try AppID(Fleet.app), provider: .fcm, environment: .production)
-            let number = try await streams.number(of: route)
+            let number = try await streams.routes.number(of: route)
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             func answers(_ status: Int) -> Int { fleet.simulator.ledger.snapshot.summary.count(.fcm, status: status) }
@@ -217,9 +218,9 @@ import Testing
             let waiting = answers(401)
             #expect(waiting >= 400 && fleet.accepted(of: "partly").count >= 1_200)
             try await eventually("it is noted", timeout: .seconds(60)) {
-                let state = try await streams.state(of: number)
+                let state = try await streams.routes.state(of: number)
                 let metric = try await feedback.metric("apus_feedback_faulty_routes")
-                return state.partnerFault != nil && !state.isPaused && metric == 1
+                return state.thirdPartyAuthError != nil && !state.isPaused && metric == 1
             }
             let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
             let row = routes?.first { $0["route"] as? String == "\(route)" }
@@ -228,9 +229,9 @@ import Testing
             // Their time comes, and nothing is mended: one of each unit is asked for.
             strike(1)
             let units = try await fleet.waitingForTheirTime()
-            try await fleet.hastenRetries()
+            try await fleet.makeRetriesDue()
             try await eventually("they were asked for", timeout: .seconds(60)) {
-                try await fleet.hastenRetries()
+                try await fleet.makeRetriesDue()
                 return answers(401) > waiting
             }
             #expect(units < 100)
@@ -239,7 +240,7 @@ import Testing
             #expect(before.total(.accepted) + before.total(.open) == 2_000)
 
             fleet.simulator.clearFaults()
-            let ledger = try await fleet.completion(of: "partly") { try await fleet.hastenRetries() }
+            let ledger = try await fleet.completion(of: "partly") { try await fleet.makeRetriesDue() }
             #expect(ledger.total(.accepted) == 2_000)
             let accepted = fleet.accepted(of: "partly")
             #expect(accepted.count == 2_000 && accepted.values.allSatisfy { $0 == 1 })
@@ -250,7 +251,7 @@ import Testing
                 try await feedback.metric("apus_feedback_faulty_routes") == 0
             }
             #expect(try await fleet.deleted(devices) == 0)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -1,11 +1,11 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import Testing
 
 /// Small loads: what is asserted are counts. Whether the rate was reached is for a machine that has nothing else to do.
 @Suite(.serialized) struct ScenarioTests {
-    private func order(_ scenario: LoadScenario, rate: Double, devices: Int) -> LoadOrder {
-        var order = LoadOrder(scenario)
+    private func order(_ scenario: LoadScenario, rate: Double, devices: Int) -> ScenarioOptions {
+        var order = ScenarioOptions(scenario)
         order.ratePerSecond = rate
         order.devices = devices
         order.warmUpSeconds = 0.5
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func `Single sends reach their devices once, and each process is accounted for`() async throws {
-        let result = try await LoadSession.measure(self.order(.transactional, rate: 40, devices: 500))
+        let result = try await ScenarioRunner.measure(self.order(.transactional, rate: 40, devices: 500))
         self.expectExact(result, planned: 60, measured: 40)
         #expect(result.latency.count == 40 && result.bulk == nil)
         #expect(Set(result.usage.seconds.keys) == ["dispatcher", "feedback", "redis", "sink", "driver"])
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func `Topic sends reach every device once each`() async throws {
-        let result = try await LoadSession.measure(self.order(.fanout, rate: 1_000, devices: 250))
+        let result = try await ScenarioRunner.measure(self.order(.fanout, rate: 1_000, devices: 250))
         self.expectExact(result, planned: 1_500, measured: 1_000)
         #expect(result.latency.count == 1_000)
     }
@@ -37,7 +37,7 @@ import Testing
     @Test func `Single sends under topic sends: both are counted, each by itself`() async throws {
         var order = self.order(.mixed, rate: 20, devices: 250)
         order.bulkRatePerSecond = 1_000
-        let result = try await LoadSession.measure(order)
+        let result = try await ScenarioRunner.measure(order)
         self.expectExact(result, planned: 30 + 1_500, measured: 20 + 1_000)
         #expect(result.latency.count == 20 && result.bulk?.latency.count == 1_000)
     }
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func `Registrations are in the store once, with their tokens`() async throws {
-        let result = try await LoadSession.measure(self.order(.register, rate: 100, devices: 1))
+        let result = try await ScenarioRunner.measure(self.order(.register, rate: 100, devices: 1))
         self.expectExact(result, planned: 150, measured: 100)
         #expect(result.latency.count == 100 && result.usage.seconds["registration"] != nil)
     }

@@ -1,6 +1,6 @@
 import ApusCore
 import ApusInstallation
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
@@ -40,7 +40,7 @@ import Testing
 
     /// Entries of the send that were put aside.
     private static func held(_ send: String, _ fleet: Fleet) async throws -> Int64 {
-        let found = try await fleet.installation.streams.find(app: Fleet.app, send: send)
+        let found = try await fleet.installation.streams.control.find(app: Fleet.app, send: send)
         let keys = try #require(found.first).keys
         let command = RedisCommand("LLEN", .text(keys.held(send)))
         return try await fleet.client.send(command, on: keys.tag).root.integer ?? 0
@@ -65,7 +65,7 @@ import Testing
             try await eventually("\(reached) are reached") {
                 fleet.simulator.ledger.snapshot.acceptedCount(since: 0, send: "s") >= reached
             }
-            let home = try #require(try await streams.find(app: Fleet.app, send: "s").first).keys
+            let home = try #require(try await streams.control.find(app: Fleet.app, send: "s").first).keys
             let cancelled = try fleet.apus("cancel", "s", "--app", Fleet.app)
             let returned = SystemClock().nanosecondsSince1970()
             #expect(cancelled.code == 0)
@@ -91,8 +91,8 @@ import Testing
             try await eventually("its receipt is there") { try await finals().count == 1 }
             let counts = try await finals().flatMap(\.counts)
             #expect(counts.filter { $0.outcome == .cancelled }.reduce(0) { $0 + $1.count } == ledger.total(.cancelled))
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
-            #expect(try await streams.steer(.pause, app: Fleet.app, send: "s", at: home) == .over(.done))
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            #expect(try await streams.control.apply(.pause, app: Fleet.app, send: "s", at: home) == .over(.done))
             for dispatcher in dispatchers { try await dispatcher.terminate() }
             try await feedback.terminate()
         }
@@ -112,7 +112,7 @@ import Testing
             let returned = SystemClock().nanosecondsSince1970()
             #expect(paused.code == 0 && paused.json["state"] as? String == "paused")
             try await eventually("all of it is put aside") {
-                try await fleet.unfinished().keys.allSatisfy { $0.hasSuffix("}held:s") }
+                try await fleet.unfinishedEntries().keys.allSatisfy { $0.hasSuffix("}held:s") }
             }
             let count = fleet.accepted(of: "s").count
             #expect(count < 20_000)
@@ -134,7 +134,7 @@ import Testing
             let audience = tokens.apns.union(tokens.fcm)
             #expect(Comparison(accepted: fleet.accepted(of: "s"), audience: audience) == .exact)
             #expect(ledger.planned == 20_000 && ledger.total(.accepted) == 20_000)
-            try await eventually("nothing is left") { try await fleet.leftovers() == [:] }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             #expect(try fleet.apus("cancel", "s").code == 1)
             #expect(try fleet.apus("cancel").code == 64)
             try await second.terminate()

@@ -1,5 +1,5 @@
 import ApusCore
-import ApusLoadTest
+import ApusLab
 import ApusMessages
 import ApusTLS
 import ApusTestKit
@@ -26,7 +26,7 @@ import Testing
         let listener = try await TraceListener.start(identity: try authority.issue(profile))
         let folder = try TemporaryDirectory.make("apus-collector")
         defer { TemporaryDirectory.remove(folder) }
-        var configuration = LaboratoryConfiguration()
+        var configuration = LocalClusterConfiguration()
         configuration.traceEndpoint = listener.endpoint
         configuration.traceCAFile = "\(folder)/ca.pem"
         try authority.certificatePEM.write(toFile: "\(folder)/ca.pem", atomically: true, encoding: .utf8)

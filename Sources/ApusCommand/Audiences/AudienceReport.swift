@@ -1,8 +1,9 @@
+internal import ApusConsole
 package import ApusCore
 package import ApusInstallation
 package import ApusStore
 
-/// What `apus audience` tells: whom an expression means, route by route, and what it takes to know.
+/// The output of `apus audience`: the number of devices that an expression matches, route by route, and the cost of finding them.
 package struct AudienceReport: Sendable {
     /// One realm of the app.
     package struct Row: Hashable, Sendable {

@@ -1,10 +1,11 @@
+package import ApusConsole
 package import ApusCore
 internal import ApusDispatcher
 internal import ApusFeedback
 internal import ApusRegistration
 package import ApusService
 
-/// Every setting as it counts, and where its value is from: `apus config show`.
+/// The output of `apus config show`: every setting with its effective value and where that is from.
 package struct ConfigurationListing: Sendable {
     /// A setting of one or more services.
     package struct Row: Hashable, Sendable {
@@ -43,7 +44,7 @@ package struct ConfigurationListing: Sendable {
         let origin =
             switch reading.origin {
             case .given(let place): place
-            case .standard: "default"
+            case .default: "default"
             case .unset: ""
             }
         let row = Row(key: reading.key, value: reading.value, origin: origin, services: [service])

@@ -56,7 +56,7 @@ package enum ConfigurationSchema {
     private static func value(_ reading: SettingReading) -> JSONObject {
         var schema = Self.form(reading.kind)
         if let note = reading.note { schema["description"] = .string(note) }
-        guard let standard = reading.standard else { return schema }
+        guard let standard = reading.defaultValue else { return schema }
         switch reading.kind {
         case .integer, .size, .rate: schema["default"] = Int(standard).map { .integer($0) } ?? .string(standard)
         case .boolean: schema["default"] = .bool(standard == "true")

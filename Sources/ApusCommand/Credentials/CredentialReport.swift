@@ -1,3 +1,4 @@
+package import ApusConsole
 package import ApusCore
 package import ApusDispatcher
 internal import ApusInstallation
@@ -5,7 +6,7 @@ internal import ApusService
 internal import Logging
 internal import NIOPosix
 
-/// What `apus credentials check` tells.
+/// The output of `apus credentials check`.
 package struct CredentialReport: Sendable {
     /// What was found, route by route.
     package let findings: [CredentialCheck.Finding]
@@ -35,7 +36,7 @@ package struct CredentialReport: Sendable {
         let check = try await CredentialCheck(
             apps,
             of: installation,
-            clock: CommandClock(),
+            clock: SystemClock(),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
         )

@@ -25,7 +25,7 @@ package struct DeviceDescription: Hashable, Sendable {
             let digits = String(DeviceToken.digest(bytes), radix: 16)
             return "sha256:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
         }
-        return self.device.realm.provider == .apns ? Hexadecimal.encode(bytes) : String(decoding: bytes, as: UTF8.self)
+        return self.device.realm.provider.traits.token.text(of: bytes)
     }
 
     /// As JSON.

@@ -1,7 +1,7 @@
 package import ApusCore
 package import ApusStore
 
-/// What became of a device, for the screen and as JSON: its events, and what its record says of its registration.
+/// The history of a device, for the screen and as JSON: its events and its record.
 package struct DeviceHistory: Sendable {
     /// What the timeline leaves out, in a sentence.
     package static let omissions =

@@ -1,7 +1,8 @@
+internal import ApusConsole
 internal import ApusRedis
 
 extension Diagnosis {
-    /// Bytes that a field of a hash may have before Redis keeps the hash in the large form: a record with an FCM token must stay below.
+    /// Bytes that a field of a hash may have before Redis keeps the hash in the large form: a record with a long token must stay below.
     static let listpackBytesMin: Int64 = 512
     /// A clock that is farther off makes latencies and ages wrong.
     static let clockWarnMilliseconds: Int64 = 1_000
@@ -12,7 +13,7 @@ extension Diagnosis {
     static let usedFailPercent: Int64 = 95
 
     /// What a server's facts mean. Pure.
-    package static func redis(_ facts: RedisFacts, at place: String) -> [Finding] {
+    package static func redis(_ facts: RedisServerFacts, at place: String) -> [Finding] {
         [
             Self.version(facts, place), Self.eviction(facts, place), Self.memory(facts, place),
             Self.persistence(facts, place), Self.replication(facts, place), Self.clients(facts, place),
@@ -20,7 +21,7 @@ extension Diagnosis {
         ].compactMap(\.self)
     }
 
-    private static func version(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func version(_ facts: RedisServerFacts, _ place: String) -> Finding {
         let text = facts.info["redis_version"] ?? "unknown"
         let major = text.split(separator: ".").first.flatMap { Int($0) } ?? 0
         guard major >= 7 else {
@@ -35,7 +36,7 @@ extension Diagnosis {
         return Finding(.ok, .version, place, "Redis \(text)")
     }
 
-    private static func eviction(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func eviction(_ facts: RedisServerFacts, _ place: String) -> Finding {
         let policy = facts.info["maxmemory_policy"] ?? "unknown"
         let evicted = facts.number("evicted_keys") ?? 0
         if policy != "noeviction" {
@@ -60,7 +61,7 @@ extension Diagnosis {
         return Finding(.ok, .eviction, place, "noeviction")
     }
 
-    private static func memory(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func memory(_ facts: RedisServerFacts, _ place: String) -> Finding {
         let used = facts.number("used_memory") ?? 0
         let limit = facts.number("maxmemory") ?? 0
         guard limit > 0 else {
@@ -77,7 +78,7 @@ extension Diagnosis {
         return Finding(verdict, .memory, place, text, cure: "Give Redis more memory, or see what waits: apus lag")
     }
 
-    private static func persistence(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func persistence(_ facts: RedisServerFacts, _ place: String) -> Finding {
         if facts.info["loading"] == "1" {
             return Finding(
                 .warn,
@@ -121,7 +122,7 @@ extension Diagnosis {
         }
     }
 
-    private static func replication(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func replication(_ facts: RedisServerFacts, _ place: String) -> Finding {
         guard facts.info["role"] != "slave" else {
             let primary = "\(facts.info["master_host"] ?? "?"):\(facts.info["master_port"] ?? "?")"
             return Finding(
@@ -136,7 +137,7 @@ extension Diagnosis {
         return Finding(.ok, .replication, place, replicas == 1 ? "primary, 1 replica" : "primary, \(replicas) replicas")
     }
 
-    private static func clients(_ facts: RedisFacts, _ place: String) -> Finding? {
+    private static func clients(_ facts: RedisServerFacts, _ place: String) -> Finding? {
         guard let connected = facts.number("connected_clients"), let most = facts.number("maxclients"), most > 0
         else { return nil }
         let text = "\(NumberText.grouped(connected)) of \(NumberText.grouped(most)) connections"
@@ -144,7 +145,7 @@ extension Diagnosis {
         return Finding(verdict, .clients, place, text, cure: "Raise maxclients: who comes later is refused")
     }
 
-    private static func listpack(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func listpack(_ facts: RedisServerFacts, _ place: String) -> Finding {
         guard let bytes = facts.settings["hash-max-listpack-value"].flatMap({ Int64($0) }) else {
             return Finding(
                 .warn,
@@ -166,7 +167,7 @@ extension Diagnosis {
         return Finding(.ok, .listpack, place, "hash-max-listpack-value is \(bytes)")
     }
 
-    private static func clock(_ facts: RedisFacts, _ place: String) -> Finding {
+    private static func clock(_ facts: RedisServerFacts, _ place: String) -> Finding {
         let off = facts.clockAheadMilliseconds.magnitude
         let text = "\(off) ms \(facts.clockAheadMilliseconds < 0 ? "behind" : "ahead of") this machine"
         guard off > Self.clockWarnMilliseconds else { return Finding(.ok, .clock, place, text) }

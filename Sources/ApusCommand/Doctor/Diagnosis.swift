@@ -1,6 +1,7 @@
+internal import ApusConsole
 package import ApusCore
 
-/// What `apus doctor` found: one line for each thing that it looked at.
+/// The result of `apus doctor`: one line for each check.
 package struct Diagnosis: Sendable {
     /// How something is.
     package enum Verdict: String, Hashable, Sendable {

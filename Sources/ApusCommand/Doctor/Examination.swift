@@ -1,3 +1,4 @@
+internal import ApusConsole
 internal import ApusCore
 internal import ApusDispatcher
 internal import ApusFeedback
@@ -6,17 +7,17 @@ internal import ApusRedis
 internal import ApusRegistration
 package import ApusService
 internal import ApusTLS
-internal import Foundation
+internal import FoundationEssentials
 internal import NIOCore
 internal import NIOPosix
 
-/// `apus doctor`: looks at everything that an operator would look at by hand, changes nothing, and goes on after what is wrong.
+/// Runs the checks of `apus doctor`. It changes nothing, and goes on after a check that fails.
 package struct Examination: Sendable {
     /// How long an endpoint may take until a connection is there.
     private static let connectDurationMax = TimeAmount.seconds(5)
     /// A certificate that ends sooner should have a successor by now.
     private static let certificateWarnMilliseconds: Int64 = 14 * 86_400_000
-    /// Provider tokens live an hour at most (Apple and Google both): what is valid for longer is a certificate.
+    /// Provider tokens live an hour at most: what is valid for longer is a certificate.
     private static let tokenMillisecondsMax: Int64 = 7_200_000
 
     private let source: SettingsSource?
@@ -61,7 +62,7 @@ package struct Examination: Sendable {
 
     private func configuration(_ check: ConfigurationCheck?) -> [Diagnosis.Finding] {
         guard let check else {
-            let detail = "there is none: neither --config nor $APUS_CONFIG nor \(SettingsSource.standardFile)"
+            let detail = "there is none: neither --config nor $APUS_CONFIG nor \(SettingsSource.defaultFile)"
             return [.init(.warn, .configuration, detail, cure: "Name the services' configuration with --config")]
         }
         let mistakes = check.mistakes.map { mistake in
@@ -101,7 +102,7 @@ package struct Examination: Sendable {
         else {
             return .init(.fail, .certificate, file, "it is no certificate in PEM", cure: "Put the right file there")
         }
-        let left = certificate.notAfter.milliseconds(since: CommandClock().now())
+        let left = certificate.notAfter.milliseconds(since: SystemClock().now())
         guard left > 0 else {
             return .init(.fail, .certificate, file, "it has expired", cure: "Renew it: devices refuse it")
         }
@@ -144,9 +145,9 @@ package struct Examination: Sendable {
 
     private static func server(_ endpoint: RedisEndpoint, _ client: RedisClient) async throws -> [Diagnosis.Finding] {
         _ = try await client.send(RedisCommand("PING"), to: endpoint)
-        let facts: RedisFacts
+        let facts: RedisServerFacts
         do throws(RedisError) {
-            facts = try await RedisFacts(of: endpoint, client)
+            facts = try await RedisServerFacts(of: endpoint, client)
         } catch {
             guard error.code == .noPermission else { throw error }
             let cure = "Ask as a user that may TIME, INFO and CONFIG GET: --redis redis://USER:PASSWORD@HOST"
@@ -161,14 +162,14 @@ package struct Examination: Sendable {
     private func installation(_ client: RedisClient, _ check: ConfigurationCheck?) async -> [Diagnosis.Finding] {
         let installation: Installation
         do throws(RedisError) {
-            installation = try await Installation(client, clock: CommandClock())
+            installation = try await Installation(client, clock: SystemClock())
         } catch {
             return [.init(.fail, .installation, error.message)]
         }
         let keyspace = installation.keyspace
         let version = (try? Installation.library().version).map { "\($0)" } ?? ""
         let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
-        let found = Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus1 \(version) or later")
+        let found = Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")
         guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return [found] }
         do {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
@@ -180,7 +181,7 @@ package struct Examination: Sendable {
 
     private static func credential(_ finding: CredentialCheck.Finding) -> Diagnosis.Finding {
         let route = finding.route.description
-        let left = finding.expiresAt.map { $0.milliseconds(since: CommandClock().now()) }
+        let left = finding.expiresAt.map { $0.milliseconds(since: SystemClock().now()) }
         switch finding.verdict {
         case .refused(let reason):
             return .init(

@@ -1,12 +1,14 @@
+internal import ApusConsole
 package import ApusCore
 package import ApusDispatcher
 internal import ApusInstallation
 package import ApusMessages
+internal import ApusProviders
 internal import ApusService
 internal import Logging
 internal import NIOPosix
 
-/// What `apus send --dry-run` tells.
+/// The output of `apus send --dry-run`.
 package struct DryRunDisplay: Sendable {
     private let report: DryRunReport
 
@@ -24,14 +26,14 @@ package struct DryRunDisplay: Sendable {
         let settings = try ConfigurationAccess.dispatcher(file: configuration)
         return try await RedisAccess.withInstallation(redis) { installation in
             let dryRun = try await DryRun(
-                settings,
+                settings.common.apps,
                 of: installation,
-                clock: CommandClock(),
+                clock: SystemClock(),
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
             )
             do {
-                return DryRunDisplay(try await dryRun.run(command, asksGoogle: true))
+                return DryRunDisplay(try await dryRun.run(command, asksProviders: true))
             } catch let problem as Problem {
                 throw CommandFailure("it would be refused: \(problem.code): \(problem)")
             } catch let error as SettingsError {
@@ -116,8 +118,8 @@ package struct DryRunDisplay: Sendable {
         lines += self.report.verdicts.map { verdict in
             let place = verdict.locale.isEmpty ? "\(verdict.route)" : "\(verdict.route) \(verdict.locale)"
             return switch verdict.word {
-            case .taken: "\(place): Google takes it"
-            case .refused(let reason): "\(place): Google: \(reason)"
+            case .taken: "\(place): the provider takes it"
+            case .refused(let reason): "\(place): the provider: \(reason)"
             case .unknown(let reason): "\(place): not known, as the tokens it was tried with are dead: \(reason)"
             }
         }

@@ -1,20 +1,20 @@
 package import ApusMessages
 internal import ApusRegistration
-internal import Foundation
+internal import FoundationEssentials
 
 /// A notification in a file of the operator's, in the words of the HTTP API.
 package enum NotificationFile {
     /// Reads it.
     ///
     /// - Throws: a sentence that names the file and what is wrong with it.
-    package static func read(_ path: String) throws(SendOrder.Misuse) -> ApusMessages.Notification {
+    package static func read(_ path: String) throws(SendArguments.Misuse) -> ApusMessages.Notification {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw SendOrder.Misuse(description: "--notification: \(path) cannot be read")
+            throw SendArguments.Misuse(description: "--notification: \(path) cannot be read")
         }
         do throws(Problem) {
             return try NotificationText.read(Array(data))
         } catch {
-            throw SendOrder.Misuse(description: "--notification: \(path): \(error)")
+            throw SendArguments.Misuse(description: "--notification: \(path): \(error)")
         }
     }
 }

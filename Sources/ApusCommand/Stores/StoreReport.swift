@@ -1,7 +1,8 @@
+internal import ApusConsole
 package import ApusCore
 package import ApusStore
 
-/// What `apus store check` tells.
+/// The output of `apus store check`.
 package struct StoreReport: Sendable {
     private let check: StoreCheck
     private let upkeep: UpkeepReport?

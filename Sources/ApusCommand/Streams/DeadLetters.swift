@@ -1,9 +1,10 @@
+package import ApusConsole
 package import ApusCore
 package import ApusMessages
 internal import ApusRedis
 package import ApusStreams
 
-/// What could not be handled: `apus dead`.
+/// Lists, replays and purges dead letters, for `apus dead`.
 package struct DeadLetters: Sendable {
     private let streams: SendStreams
 
@@ -67,7 +68,7 @@ package struct DeadLetters: Sendable {
     ) async throws {
         var next: String? = "+"
         while let before = next {
-            let page = try await self.streams.deadLetters(shard: shard, before: before)
+            let page = try await self.streams.deadLetters.page(shard: shard, before: before)
             guard try await body(page.letters.filter { filter.takes($0.letter) }) else { return }
             next = page.next
         }
@@ -75,7 +76,7 @@ package struct DeadLetters: Sendable {
 
     /// One letter.
     package func letter(_ id: DeadLetterID) async throws -> StoredDeadLetter {
-        guard let letter = try await self.streams.deadLetter(id) else {
+        guard let letter = try await self.streams.deadLetters.find(id) else {
             throw CommandFailure("there is no dead letter \(id): `apus dead list` shows which there are")
         }
         return letter
@@ -102,7 +103,7 @@ package struct DeadLetters: Sendable {
         for stored in letters {
             let stream = stored.letter.stream
             let (isReplayed, text): (Bool, String) =
-                switch try await self.streams.replay(stored) {
+                switch try await self.streams.deadLetters.replay(stored) {
                 case .replayed(let entry, 0): (true, "in \(stream) again as \(entry)")
                 case .replayed(let entry, let recipients):
                     (true, "in \(stream) again as \(entry); \(recipients) recipients are planned again")
@@ -124,7 +125,7 @@ package struct DeadLetters: Sendable {
 
     /// Removes letters for good; how many were there.
     package func purge(_ letters: [StoredDeadLetter]) async throws -> Int {
-        try await self.streams.purge(letters.map(\.id))
+        try await self.streams.deadLetters.remove(letters.map(\.id))
     }
 
     /// As JSON, without the original bytes.
@@ -144,7 +145,7 @@ package struct DeadLetters: Sendable {
     package static func fullJSON(_ stored: StoredDeadLetter) -> JSONObject {
         var object = Self.json(stored)
         object["truncated"] = .bool(stored.isTruncated)
-        if let message = MessageOutline(stored.message) {
+        if let message = MessageSummary(stored.message) {
             object["message"] = message.value
         } else {
             object["payload_hex"] = .string(Hexadecimal.encode(stored.letter.payload))
@@ -169,7 +170,7 @@ package struct DeadLetters: Sendable {
         if !letter.send.isEmpty { lines.append("send:        \(letter.send)") }
         let cut = stored.isTruncated ? ", the beginning of more" : ""
         lines.append("message:     \(NumberText.grouped(letter.payload.count)) bytes\(cut)")
-        if let message = MessageOutline(stored.message) { return lines + message.lines.map { "  \($0)" } }
+        if let message = MessageSummary(stored.message) { return lines + message.lines.map { "  \($0)" } }
         if case .unreadable(let reason) = stored.message { lines.append("  cannot be read: \(reason)") }
         for first in stride(from: 0, to: letter.payload.count, by: 32) {
             let part = letter.payload[first..<min(first + 32, letter.payload.count)]

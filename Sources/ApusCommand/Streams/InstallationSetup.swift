@@ -2,7 +2,7 @@ package import ApusCore
 internal import ApusInstallation
 package import ApusRedis
 
-/// `apus init`: lays Apus out in Redis and looks whether Redis is set up for it.
+/// Runs `apus init`: initialises an installation in Redis and checks the server's configuration.
 package struct InstallationSetup: Sendable {
     /// What was done and found.
     package struct Report: Hashable, Sendable {
@@ -19,7 +19,7 @@ package struct InstallationSetup: Sendable {
         package var json: JSONObject {
             [
                 "queue_shards": .integer(self.queueShards), "device_partitions": .integer(self.devicePartitions),
-                "functions": .string("apus1 \(self.version)"), "warnings": .array(self.warnings.map { .string($0) }),
+                "functions": .string("apus2 \(self.version)"), "warnings": .array(self.warnings.map { .string($0) }),
             ]
         }
     }
@@ -57,7 +57,7 @@ package struct InstallationSetup: Sendable {
                 _ = try? await self.client.send(command, to: endpoint)
             }
             do throws(RedisError) {
-                let facts = try await RedisFacts(of: endpoint, self.client)
+                let facts = try await RedisServerFacts(of: endpoint, self.client)
                 warnings += Diagnosis.redis(facts, at: "\(endpoint)")
                     .filter { Self.checks.contains($0.check) && $0.verdict != .ok }
                     .map { "\(endpoint): \($0.sentence)" }

@@ -1,4 +1,4 @@
-/// Why a text is not JSON that we take, and where.
+/// An error in a JSON text, with its place.
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong.
     public enum Code: Hashable, Sendable {

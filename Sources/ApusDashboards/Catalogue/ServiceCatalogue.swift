@@ -15,7 +15,7 @@ struct ServiceCatalogue<Own: MetricSet>: Sendable {
     init(_ service: ServiceName, reading: [StreamLabel]) {
         var catalogue = MetricCatalogue()
         let build = BuildInformation(service: service.programName, version: "", revision: "", swiftVersion: "")
-        self.common = CommonMetrics(&catalogue, build: build, reading: reading)
+        self.common = catalogue.declare { CommonMetrics(build: build, reading: reading) }
         self.own = Own(&catalogue)
         self.catalogue = catalogue
     }
@@ -34,9 +34,7 @@ struct ServiceCatalogue<Own: MetricSet>: Sendable {
 }
 
 /// No families of its own.
-struct NoMetrics: MetricSet {
-    init(_ catalogue: inout MetricCatalogue) {}
-}
+struct NoMetrics: MetricSet {}
 
 /// The catalogues of all services.
 enum Catalogues {

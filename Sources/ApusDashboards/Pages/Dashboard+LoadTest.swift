@@ -4,7 +4,7 @@ internal import ApusMetrics
 extension Dashboard {
     private typealias W = Words
 
-    /// What a load test does to the services. Its own target and latencies are in its report: `apus loadtest --json`.
+    /// What a load test does to the services. Its own target and latencies are in its report: `apus-lab loadtest --json`.
     static let loadTest = Dashboard(
         name: "loadtest",
         title: "Load test",

@@ -196,7 +196,7 @@ extension Dashboard {
 
     private static let mints = Panel.lines(
         "Tokens made",
-        "Tokens signed here for APNs and granted by Google for FCM, and those that were not to be had.",
+        "Tokens signed here and granted by providers, and those that were not to be had.",
         .perSecond,
         PanelQuery(
             W.dispatcher[\.tokenMints].rate(chosen, by: ["provider", "outcome"]),

@@ -115,7 +115,7 @@ extension Alert {
         ),
     ]
 
-    /// Apple: renew before it expires, else "you can't send notifications"; a person must do it, in Apple's portal.
+    /// It must be renewed before it expires, else nothing can be sent; a person must do it, in the provider's portal.
     private static let certificates: [Alert] = [(Severity.warning, 30), (.critical, 14)].map { severity, days in
         Alert(
             name: "ApusCertificateExpiring",

@@ -1,5 +1,6 @@
 package import ApusCore
 package import ApusMessages
+package import ApusProviders
 
 /// What a send would do.
 package struct DryRunReport: Hashable, Sendable {
@@ -11,39 +12,15 @@ package struct DryRunReport: Hashable, Sendable {
         package var recipients: UInt64
     }
 
-    /// What a provider would be given in one language.
-    package struct Rendering: Hashable, Sendable {
-        /// A header's name and value.
-        package struct Header: Hashable, Sendable {
-            /// Its name.
-            package var name: String
-            /// Its value.
-            package var value: String
-        }
-
-        /// Which way out.
-        package var route: Route
-        /// The variant's; empty: the notification's own words.
-        package var locale: String
-        /// The headers that are the same for every device.
-        package var headers: [Header]
-        /// The body, with a placeholder for the token where it has one.
-        package var payload: String
-        /// Bytes that count against the provider's limit.
-        package var payloadBytes: Int
-        /// The limit.
-        package var payloadBytesMax: Int
-    }
-
-    /// What Google says of the message, with `validate_only`: nothing is delivered.
+    /// What the provider says of the message, which it only checks.
     package struct Verdict: Hashable, Sendable {
         /// What it is.
         package enum Word: Hashable, Sendable {
             /// It would be taken.
             case taken
-            /// It would not, or Google could not be asked: its word, or what happened instead.
+            /// It would not, or the provider could not be asked: its word, or what happened instead.
             case refused(String)
-            /// Google spoke of the tokens that it was tried with, and not of the message.
+            /// The provider spoke of the tokens that it was tried with, and not of the message.
             case unknown(String)
         }
 
@@ -62,7 +39,7 @@ package struct DryRunReport: Hashable, Sendable {
     /// Recipients that would end without being sent to: no route leads to them, or they are not there.
     package var closed: [OutcomeCount] = []
     /// By route and language.
-    package var renderings: [Rendering] = []
+    package var renderings: [RouteRendering] = []
     /// Advice: nothing of it stops the send.
     package var lints: [Problem] = []
     /// By route and language.

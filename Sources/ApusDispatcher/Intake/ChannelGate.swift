@@ -2,42 +2,44 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusStreams
 
-/// What is known of a broadcast channel, held against what is to be sent to it: what Apple would refuse is refused here.
+/// What is known of a broadcast channel, held against what is to be sent to it: what the provider would refuse is refused here.
 struct ChannelGate: Sendable {
     let streams: SendStreams
-    let routes: RouteBook
+    let routes: RouteTable
 
     /// Looks up the channel that a command names, if it names one of a route that is configured.
     ///
     /// - Throws: `Problem`: why nothing can be sent to it; or why Redis cannot be asked.
     func check(_ command: SendCommand, now: UnixMilliseconds) async throws {
-        guard case .apnsChannel(let id, _, let storesLatest) = command.target, let route = self.route(of: command),
-            let known = try await self.streams.channel(id, of: route, now: now),
-            let problem = Self.problem(with: id, known, storesLatest: storesLatest)
+        guard let channel = command.target.channel, let route = self.route(of: command),
+            let known = try await self.streams.channels.find(channel.id, of: route, now: now),
+            let problem = Self.problem(with: known, storesLatest: channel.storesLatest)
         else { return }
         throw problem
     }
 
-    /// Keeps in mind that Apple does not know the channel, if a report of a send to one says so.
-    func learn(_ report: RunReport, of command: SendCommand) async throws {
-        guard case .apnsChannel(let id, _, _) = command.target, report.tellsOfGoneChannel,
+    /// Keeps in mind that the provider does not know the channel, if the outcomes of a send to one say so.
+    func learn(_ counts: [OutcomeCount], of command: SendCommand) async throws {
+        guard let channel = command.target.channel,
+            // The only way in which a broadcast is rejected as unregistered.
+            counts.contains(where: { $0.outcome == .rejected && $0.reason == .unregistered }),
             let route = self.route(of: command)
         else { return }
-        try await self.streams.note(goneChannel: id, of: route)
+        try await self.streams.channels.record(goneChannel: channel.id, of: route)
     }
 
     /// What is wrong with a send to a channel; nil: nothing.
     ///
     /// - Parameter storesLatest: what the publisher says of it. Whether the notification may have an expiry is judged by that, so it must
     ///   be true.
-    static func problem(with id: String, _ known: KnownChannel, storesLatest: Bool) -> Problem? {
+    static func problem(with known: KnownChannel, storesLatest: Bool) -> Problem? {
         switch known {
         case .gone:
             Problem(
                 code: "channel_gone",
                 field: "target.apns_channel.channel_id",
                 detail:
-                    "Apple has no such channel: make another with `apus channel create`, or, if it is there after all, say so with "
+                    "the provider has no such channel: make another with `apus channel create`, or, if it is there after all, say so with "
                     + "`apus channel show`; nothing was sent",
             )
         case .there(storesLatest): nil
@@ -58,16 +60,8 @@ struct ChannelGate: Sendable {
     }
 
     private func route(of command: SendCommand) -> RouteNumber? {
-        guard case .apnsChannel(_, let environment, _) = command.target, let app = try? AppID(command.app) else {
-            return nil
-        }
-        return self.routes.entry(Route(app: app, provider: .apns, environment: environment))?.number
-    }
-}
-
-extension RunReport {
-    /// Whether Apple said of a channel that it is not there: the only way in which a broadcast is rejected as unregistered.
-    fileprivate var tellsOfGoneChannel: Bool {
-        self.counts(provider: .apns).contains { $0.outcome == .rejected && $0.reason == .unregistered }
+        guard let provider = command.target.holder, let app = try? AppID(command.app) else { return nil }
+        let environment = command.target.holderEnvironment ?? .production
+        return self.routes.entry(Route(app: app, provider: provider, environment: environment))?.number
     }
 }

@@ -22,12 +22,14 @@ enum IntakeDecision: Equatable, Sendable {
     /// - Parameters:
     ///   - writtenAt: when Redis took it: what counts as its publication if it names none. It goes on with the command, for a time to
     ///     live that counted from each look at it would never end.
+    ///   - providers: checks a target whose audience a provider holds.
     ///   - isFirstDelivery: else the command may be under way already, and is not told as expired.
     init(
         message: [UInt8],
         writtenAt: UnixMilliseconds? = nil,
         now: UnixMilliseconds,
         isFirstDelivery: Bool = true,
+        providers: ProviderList,
     ) {
         var command: SendCommand
         do throws(MessageError) {
@@ -39,6 +41,7 @@ enum IntakeDecision: Equatable, Sendable {
         }
         do throws(Problem) {
             try Self.check(command)
+            try providers.check(command.target)
         } catch {
             self = .refuse(.invalid, error, app: command.app, send: command.id)
             return
@@ -64,8 +67,7 @@ enum IntakeDecision: Equatable, Sendable {
         switch target {
         case .addresses(let addresses): addresses.count <= Limits.directRecipientsMax
         case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
-        case .fcmTopic, .fcmCondition, .apnsChannel: true
-        case .topic, .condition, .expression, .everyone: false
+        default: target.holder != nil
         }
     }
 
@@ -130,37 +132,17 @@ enum IntakeDecision: Equatable, Sendable {
             do { _ = try TopicCondition(parsing: text) } catch {
                 throw Problem(code: "invalid_condition", field: "target.condition", detail: error.description)
             }
-        case .everyone: break
         case .expression(let text):
             do { _ = try AudienceExpression(parsing: text) } catch {
                 throw Problem(code: "invalid_expression", field: "target.expression", detail: error.description)
             }
-        case .fcmTopic, .fcmCondition: _ = try FCMTarget(target)
-        case .apnsChannel(let id, _, _): _ = try APNsChannelID(id)
+        // Its provider knows what it may be.
+        default: break
         }
     }
 
     private static func empty(_ field: String) -> Problem {
         Problem(code: "no_recipients", field: field, detail: "names nobody")
-    }
-}
-
-extension Target {
-    /// Whether it names registered devices, whose tokens the store knows.
-    var isOfDevices: Bool {
-        switch self {
-        case .devices, .users, .topic, .condition, .expression, .everyone: true
-        case .addresses, .fcmTopic, .fcmCondition, .apnsChannel: false
-        }
-    }
-
-    /// Who holds the audience, if that is a provider: the send is one request to it, its only recipient.
-    var holder: Provider? {
-        switch self {
-        case .fcmTopic, .fcmCondition: .fcm
-        case .apnsChannel: .apns
-        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone: nil
-        }
     }
 }
 

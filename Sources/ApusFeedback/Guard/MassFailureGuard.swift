@@ -14,7 +14,7 @@ internal import Synchronization
 /// kind. Then the route stops and its suspects are kept until an operator says what to do. All counts live in Redis, so any number of
 /// feedbacks come to the same judgement, and none of it is lost with a process.
 ///
-/// A token that Apple takes in the other environment than the app named is a suspect like the others, for a swapped set-up looks
+/// A token that its provider takes in the other environment than the app named is a suspect like the others, for a swapped set-up looks
 /// the same: who is due below the threshold is moved to that environment, instead of deleted, and in quarantine nobody is.
 final class MassFailureGuard: Sendable {
     private let streams: SendStreams
@@ -54,12 +54,12 @@ final class MassFailureGuard: Sendable {
     /// They are on the list before their records say so: what ends in between is done again with the batch, and no token is marked
     /// that nobody would ever look at.
     func suspect(_ batch: OutcomeBatch, on route: Route) async throws {
-        let suspects = batch.suspects.compactMap { Suspect($0) }
+        let suspects = batch.suspects.compactMap { QuarantinedToken($0) }
         guard !suspects.isEmpty else { return }
         let others = self.takeAnswers(batch.route)
-        let result: (verdict: SendStreams.GuardVerdict, taken: [Suspect])
+        let result: (verdict: TokenQuarantine.Verdict, taken: [QuarantinedToken])
         do {
-            result = try await self.streams.suspect(
+            result = try await self.streams.quarantine.add(
                 suspects,
                 of: batch.answersAboutTokens,
                 others: others,
@@ -91,7 +91,7 @@ final class MassFailureGuard: Sendable {
 
     /// Notes what a batch without suspects says about the route's tokens. Once for each batch.
     func heard(_ batch: OutcomeBatch) {
-        guard batch.suspects.allSatisfy({ Suspect($0) == nil }) else { return }
+        guard batch.suspects.allSatisfy({ QuarantinedToken($0) == nil }) else { return }
         self.add(batch.answersAboutTokens, batch.route)
     }
 
@@ -129,18 +129,18 @@ final class MassFailureGuard: Sendable {
         var waiting: [Provider: Int64] = [:]
         var quarantined: [Provider: Int64] = [:]
         var faulty: [Provider: Int64] = [:]
-        for (number, name) in try await self.streams.routes() {
+        for (number, name) in try await self.streams.routes.all() {
             guard let route = Route(name) else { continue }
             try await self.tellAnswers(number)
             try await self.pruneDue(number, route)
-            let state = try await self.streams.guardState(of: number)
+            let state = try await self.streams.quarantine.state(of: number)
             self.note(state.fault, of: route, number)
             if state.fault != nil { faulty[route.provider, default: 0] += 1 }
             if state.quarantinedAt == nil {
-                waiting[route.provider, default: 0] += Int64(state.suspects)
+                waiting[route.provider, default: 0] += Int64(state.tokens)
             } else {
                 routes[route.provider, default: 0] += 1
-                quarantined[route.provider, default: 0] += Int64(state.suspects)
+                quarantined[route.provider, default: 0] += Int64(state.tokens)
             }
         }
         for provider in Provider.allCases {
@@ -174,7 +174,7 @@ final class MassFailureGuard: Sendable {
         let count = self.takeAnswers(route)
         guard count > 0 else { return }
         do {
-            _ = try await self.streams.suspect([], of: 0, others: count, on: route, rules: self.rules)
+            _ = try await self.streams.quarantine.add([], of: 0, others: count, on: route, rules: self.rules)
         } catch {
             self.add(count, route)
             throw error
@@ -183,7 +183,7 @@ final class MassFailureGuard: Sendable {
 
     private func pruneDue(_ number: RouteNumber, _ route: Route) async throws {
         while !Task.isCancelled {
-            let (verdict, due) = try await self.streams.dueSuspects(of: number, rules: self.rules)
+            let (verdict, due) = try await self.streams.quarantine.due(of: number, rules: self.rules)
             if verdict == .tripped { self.tripped("\(route)", route.provider) }
             guard !due.isEmpty else { return }
             let store = self.store
@@ -195,7 +195,7 @@ final class MassFailureGuard: Sendable {
                 self.count(result, isMoved ? .environmentLearned : .suspectPruned, route.provider)
                 await self.history.note(suspect, result, isMoved ? .environmentLearned : .pruned, on: route)
             }
-            try await self.streams.settle(due, of: number)
+            try await self.streams.quarantine.remove(due, of: number)
             self.logger.info("suspects deleted or moved", metadata: ["route": "\(route)", "count": "\(due.count)"])
         }
     }
@@ -220,7 +220,7 @@ extension OutcomeBatch {
     fileprivate var answersAboutTokens: Int {
         let judged = self.counts.filter { $0.outcome == .accepted || $0.outcome == .unregistered }
         // Who was taken in the other environment stands among the accepted, too.
-        let suspects = self.suspects.count { $0.reason != .wrongEnvironment && Suspect($0) != nil }
+        let suspects = self.suspects.count { $0.reason != .wrongEnvironment && QuarantinedToken($0) != nil }
         return judged.reduce(suspects) { $0 + Int(clamping: $1.count) }
     }
 }

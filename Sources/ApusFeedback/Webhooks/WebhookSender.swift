@@ -59,12 +59,12 @@ struct WebhookSender: Sendable {
     }
 
     private func retire(_ consumer: StreamConsumer) async {
-        _ = try? await self.streams.retire(stream: self.keys.receipts, consumer: consumer, tag: self.keys.tag)
+        _ = try? await self.streams.entries.remove(consumer, from: self.keys.receipts, tag: self.keys.tag)
     }
 
     /// Takes those off the group who died and left nothing.
     private func sweep() async {
-        let silent = try? await self.streams.silentConsumers(
+        let silent = try? await self.streams.entries.silentConsumers(
             of: self.keys.receipts,
             group: self.consumer.group,
             idleMilliseconds: Int64(StreamLimits.consumerSilenceMax / .milliseconds(1)),
@@ -110,8 +110,8 @@ struct WebhookSender: Sendable {
     /// What somebody left, else what is new.
     private func take() async throws -> [StreamEntry] {
         let reader = StreamReader(client: self.streams.client, tag: self.keys.tag, consumer: self.consumer)
-        let claims = try await self.streams.claim(
-            [SendStreams.ClaimRequest(self.keys.receipts)],
+        let claims = try await self.streams.entries.claim(
+            [Entries.ClaimRequest(self.keys.receipts)],
             by: self.consumer,
             tag: self.keys.tag,
             leaseMilliseconds: Int64(self.lease / .milliseconds(1)),
@@ -122,7 +122,7 @@ struct WebhookSender: Sendable {
     }
 
     private func giveBack(_ entries: [StreamEntry]) async throws {
-        try await self.streams.handBack(
+        try await self.streams.entries.handBack(
             stream: self.keys.receipts,
             entries: entries.map(\.id),
             by: self.consumer,
@@ -188,9 +188,9 @@ struct WebhookSender: Sendable {
 
     /// - Returns: false: another owns one of them by now.
     private func wait(until next: UnixMilliseconds, _ entries: ArraySlice<StreamEntry>) async throws -> Bool {
-        let holdings = entries.map { SendStreams.Holding(stream: $0.stream, id: $0.id) }
+        let holdings = entries.map { Entries.Owned(stream: $0.stream, id: $0.id) }
         while true {
-            guard try await self.streams.renew(holdings, by: self.consumer, tag: self.keys.tag) == entries.count
+            guard try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag) == entries.count
             else { return false }
             let left = next.milliseconds(since: self.clock.now())
             guard left > 0 else { return true }

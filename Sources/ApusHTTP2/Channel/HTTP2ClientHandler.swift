@@ -1,61 +1,43 @@
 package import NIOCore
 
-/// Gets what happens on a connection, on its event loop.
+/// Receives the events of a client's connection, on its event loop.
 package protocol HTTP2ClientDelegate: AnyObject {
-    /// An event. An answer's body and header values can be asked for at `handler` until this returns; requests may be
+    /// Receives an event. An answer's body and header values can be asked for at `handler` until this returns; requests may be
     /// submitted from here.
     func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent)
-    /// A request was turned away as `full` before, and now there is room. Called once, after a turn's events.
+    /// Says that there is room again after a request was turned away as `full`. Called once, after a turn's events.
     func http2CapacityAvailable(_ handler: HTTP2ClientHandler)
 }
 
 /// Drives an ``HTTP2ClientSession`` on one channel. Everything is to be called on its event loop.
 ///
 /// Belongs above the TLS handler. Preface and SETTINGS go out when the channel is active. Whoever must see the ALPN result
-/// first adds the handler in the very call that tells of the handshake: a server's first bytes may come right behind it,
+/// first adds the handler in the very call that reports the handshake: a server's first bytes may come right behind it,
 /// and a pipeline drops what nobody reads. Requests are gathered and flushed once per turn of the loop.
-package final class HTTP2ClientHandler: ChannelInboundHandler {
-    /// Bytes from the peer.
-    package typealias InboundIn = ByteBuffer
-    /// Nothing goes further up.
-    package typealias InboundOut = Never
-    /// Bytes to the peer.
-    package typealias OutboundOut = ByteBuffer
-
-    /// Bytes gathered into one write.
-    package static let writeBytesMax = 64 * 1_024
-    /// Writes before a flush; then the rest waits for the next turn, so that one connection cannot hog the loop.
-    package static let writesPerTurnMax = 8
-
+package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
     private var session: HTTP2ClientSession
     private var delegate: (any HTTP2ClientDelegate)?
-    private var context: ChannelHandlerContext?
-    private var outbound = ByteBuffer()
-    private var isFlushScheduled = false
-    private var isReading = false
     private var isDelivering = false
     private var isCapacityWanted = false
     private var timer: Scheduled<Void>?
     private var timerDeadline = UInt64.max
-    /// When the bytes came that were read last: nanoseconds of the monotonic clock. One reading serves all answers in them.
+    /// When the last bytes were read, in nanoseconds of the monotonic clock; the same for all answers in them.
     package private(set) var readAt: UInt64 = 0
-    /// Bytes written to the channel, and read from it.
-    package private(set) var bytesSent: UInt64 = 0
-    package private(set) var bytesReceived: UInt64 = 0
 
-    /// A handler that tells `delegate` everything; it is held until `closed` was delivered.
+    /// A handler that reports to `delegate`, which is held until `closed` was delivered.
     package init(
         configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
         delegate: any HTTP2ClientDelegate,
     ) throws(HTTP2Error) {
         self.session = try HTTP2ClientSession(configuration: configuration)
         self.delegate = delegate
+        super.init()
     }
 
     // MARK: Requests
 
     /// As ``HTTP2ClientSession/submit(_:authorization:token:id:tag:deadline:)``; `full` also while the channel is not
-    /// writable. After `full` the delegate hears when there is room.
+    /// writable. After `full` the delegate is called when there is room.
     package func submit(
         _ template: RequestTemplate,
         authorization: HeaderValue?,
@@ -96,7 +78,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
         return result
     }
 
-    // MARK: How it stands
+    // MARK: State
 
     /// Streams that are open.
     package var inFlight: Int { self.session.inFlight }
@@ -106,8 +88,10 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     package var isOpen: Bool { self.session.isOpen }
     /// Whether a request would be taken now.
     package var hasCapacity: Bool { self.isWritable && self.session.hasCapacity }
-    /// Whether what was written before has left. A channel that is not active yet counts as writable.
-    package private(set) var isWritable = true
+    /// As ``HTTP2ClientSession/streamsForbiddenSince``.
+    package var streamsForbiddenSince: NIODeadline? {
+        self.session.streamsForbiddenSince.map(NIODeadline.uptimeNanoseconds)
+    }
     /// Bytes that the peer lets us send on the connection now.
     package var connectionWindow: Int { self.session.connectionWindow }
 
@@ -129,7 +113,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
 
     // MARK: Control
 
-    /// Sends a PING that must be answered before `deadline`. False: one is on its way, or it is over.
+    /// Sends a PING that must be answered before `deadline`; false when one is on its way or the connection is over.
     package func ping(deadline: NIODeadline) -> Bool {
         let isSent = self.session.ping(now: Self.now(), deadline: deadline.uptimeNanoseconds)
         if isSent { self.scheduleFlush() }
@@ -148,76 +132,16 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
         self.scheduleFlush()
     }
 
-    // MARK: Channel
+    // MARK: The turn
 
-    /// Starts at once on an active channel.
-    package func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        self.isWritable = context.channel.isWritable
-        if context.channel.isActive { self.flush() }
-    }
-
-    /// The pipeline is being taken down.
-    package func handlerRemoved(context: ChannelHandlerContext) {
-        self.transportEnded("the pipeline was taken down")
-        self.context = nil
-    }
-
-    /// Starts.
-    package func channelActive(context: ChannelHandlerContext) {
-        self.flush()
-        context.fireChannelActive()
-    }
-
-    /// The transport is gone.
-    package func channelInactive(context: ChannelHandlerContext) {
-        self.transportEnded("closed by the peer")
-        context.fireChannelInactive()
-    }
-
-    /// Reads, and tells the delegate at once; what it submits goes out at the end of the turn.
-    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        self.isReading = true
-        let bytes = self.unwrapInboundIn(data)
+    override func receive(_ bytes: ByteBuffer) {
         self.readAt = Self.now()
-        self.bytesReceived += UInt64(bytes.readableBytes)
         self.session.receive(bytes.readableBytesUInt8Span, now: self.readAt)
         self.deliver()
     }
 
-    /// The end of a turn of reading.
-    package func channelReadComplete(context: ChannelHandlerContext) {
-        self.isReading = false
-        self.flush()
-        context.fireChannelReadComplete()
-    }
-
-    /// What waited may go on.
-    package func channelWritabilityChanged(context: ChannelHandlerContext) {
-        self.isWritable = context.channel.isWritable
-        if self.isWritable { self.scheduleFlush() }
-        context.fireChannelWritabilityChanged()
-    }
-
-    /// What fails below ends the connection.
-    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.transportEnded(String(describing: error))
-        context.close(promise: nil)
-    }
-
-    // MARK: The turn
-
-    private func scheduleFlush() {
-        guard !self.isFlushScheduled, !self.isReading, let context = self.context else { return }
-        self.isFlushScheduled = true
-        context.eventLoop.assumeIsolated().execute {
-            self.isFlushScheduled = false
-            self.flush()
-        }
-    }
-
     /// Writes what is due and flushes once, then lets the delegate refill, then sets the timer.
-    private func flush() {
+    override func flush() {
         self.deliver()
         self.write()
         self.deliver()
@@ -233,21 +157,8 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
     }
 
     private func write() {
-        guard let context = self.context, context.channel.isActive, self.session.wantsWrite else { return }
-        var isWritten = false
-        var hasMore = true
-        var writes = 0
-        while hasMore, context.channel.isWritable, writes < Self.writesPerTurnMax {
-            self.outbound.clear()
-            hasMore = self.session.drainOutbound(into: &self.outbound, limit: Self.writeBytesMax)
-            guard self.outbound.readableBytes > 0 else { break }
-            self.bytesSent += UInt64(self.outbound.readableBytes)
-            context.write(self.wrapOutboundOut(self.outbound), promise: nil)
-            isWritten = true
-            writes += 1
-        }
-        if isWritten { context.flush() }
-        if hasMore, context.channel.isWritable { self.scheduleFlush() }
+        guard self.session.wantsWrite else { return }
+        self.write { self.session.drainOutbound(into: &$0, limit: $1) }
     }
 
     private func deliver() {
@@ -265,7 +176,7 @@ package final class HTTP2ClientHandler: ChannelInboundHandler {
         }
     }
 
-    private func transportEnded(_ message: String) {
+    override func transportEnded(_ message: String) {
         self.session.close(.transport(message))
         self.deliver()
     }

@@ -1,38 +1,28 @@
 package import NIOCore
 
-/// Gets what clients want, on the connection's event loop.
+/// Receives the events of a server's connection, on its event loop.
 package protocol HTTP2ServerDelegate: AnyObject {
-    /// An event. Requests may be answered from here, or later.
+    /// Receives an event. Requests may be answered from here, or later.
     func http2(_ handler: HTTP2ServerHandler, received event: HTTP2ServerEvent)
 }
 
 /// Drives an ``HTTP2ServerSession`` on one channel, for simulators and tests. Everything is to be called on its event loop.
-package final class HTTP2ServerHandler: ChannelInboundHandler {
-    /// Bytes from the client.
-    package typealias InboundIn = ByteBuffer
-    /// Nothing goes further up.
-    package typealias InboundOut = Never
-    /// Bytes to the client.
-    package typealias OutboundOut = ByteBuffer
-
+package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
     private var session: HTTP2ServerSession
     private var delegate: (any HTTP2ServerDelegate)?
-    private var context: ChannelHandlerContext?
-    private var outbound = ByteBuffer()
-    private var isFlushScheduled = false
-    private var isReading = false
     private var isDelivering = false
 
-    /// A handler that tells `delegate` everything; it is held until `closed` was delivered.
+    /// A handler that reports to `delegate`, which is held until `closed` was delivered.
     package init(
         configuration: HTTP2ServerConfiguration = HTTP2ServerConfiguration(),
         delegate: any HTTP2ServerDelegate,
     ) throws(HTTP2Error) {
         self.session = try HTTP2ServerSession(configuration: configuration)
         self.delegate = delegate
+        super.init()
     }
 
-    // MARK: How it stands
+    // MARK: State
 
     /// Streams that are open.
     package var openStreams: Int { self.session.openStreams }
@@ -45,9 +35,9 @@ package final class HTTP2ServerHandler: ChannelInboundHandler {
     /// The loop that everything happens on; nil before the handler is in a pipeline.
     package var eventLoop: (any EventLoop)? { self.context?.eventLoop }
 
-    // MARK: What to do
+    // MARK: Answers and control
 
-    /// Answers a request. False: its stream is over, or it was answered.
+    /// Answers a request; false when its stream is over or it was answered.
     @discardableResult
     package func respond(to streamID: Int32, _ response: HTTP2Response) -> Bool {
         let isTaken = self.session.respond(to: streamID, response)
@@ -69,13 +59,13 @@ package final class HTTP2ServerHandler: ChannelInboundHandler {
         self.scheduleFlush()
     }
 
-    /// Says GOAWAY; streams above `lastStreamID` are dropped.
+    /// Sends GOAWAY; streams above `lastStreamID` are dropped.
     package func goAway(lastStreamID: Int32, code: HTTP2ErrorCode, debug: [UInt8] = []) {
         self.session.goAway(lastStreamID: lastStreamID, code: code, debug: debug)
         self.scheduleFlush()
     }
 
-    /// Changes what the client is allowed; nil: as before.
+    /// Changes SETTINGS; nil leaves a setting as it is.
     package func updateSettings(maxConcurrentStreams: UInt32? = nil, streamWindow: Int? = nil) {
         self.session.updateSettings(maxConcurrentStreams: maxConcurrentStreams, streamWindow: streamWindow)
         self.scheduleFlush()
@@ -87,86 +77,21 @@ package final class HTTP2ServerHandler: ChannelInboundHandler {
         self.scheduleFlush()
     }
 
-    /// Closes now, without a word.
+    /// Closes now, without GOAWAY.
     package func close() {
         self.session.close()
         self.deliver()
     }
 
-    // MARK: Channel
+    // MARK: The turn
 
-    /// Starts at once on an active channel.
-    package func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        if context.channel.isActive { self.flush() }
-    }
-
-    /// The pipeline is being taken down.
-    package func handlerRemoved(context: ChannelHandlerContext) {
-        self.transportEnded("the pipeline was taken down")
-        self.context = nil
-    }
-
-    /// Starts.
-    package func channelActive(context: ChannelHandlerContext) {
-        self.flush()
-        context.fireChannelActive()
-    }
-
-    /// The transport is gone.
-    package func channelInactive(context: ChannelHandlerContext) {
-        self.transportEnded("closed by the peer")
-        context.fireChannelInactive()
-    }
-
-    /// Reads.
-    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        self.isReading = true
-        let bytes = self.unwrapInboundIn(data)
+    override func receive(_ bytes: ByteBuffer) {
         self.session.receive(bytes.readableBytesUInt8Span)
         self.deliver()
     }
 
-    /// The end of a turn of reading: all answers leave together.
-    package func channelReadComplete(context: ChannelHandlerContext) {
-        self.isReading = false
-        self.flush()
-        context.fireChannelReadComplete()
-    }
-
-    /// What waited may go on.
-    package func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { self.scheduleFlush() }
-        context.fireChannelWritabilityChanged()
-    }
-
-    /// What fails below ends the connection.
-    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.transportEnded(String(describing: error))
-        context.close(promise: nil)
-    }
-
-    // MARK: The turn
-
-    private func scheduleFlush() {
-        guard !self.isFlushScheduled, !self.isReading, let context = self.context else { return }
-        self.isFlushScheduled = true
-        context.eventLoop.assumeIsolated().execute {
-            self.isFlushScheduled = false
-            self.flush()
-        }
-    }
-
-    private func flush() {
-        if let context = self.context, context.channel.isActive, self.session.wantsWrite {
-            var hasMore = true
-            while hasMore, context.channel.isWritable {
-                self.outbound.clear()
-                hasMore = self.session.drainOutbound(into: &self.outbound, limit: HTTP2ClientHandler.writeBytesMax)
-                guard self.outbound.readableBytes > 0 else { break }
-                context.writeAndFlush(self.wrapOutboundOut(self.outbound), promise: nil)
-            }
-        }
+    override func flush() {
+        if self.session.wantsWrite { self.write { self.session.drainOutbound(into: &$0, limit: $1) } }
         self.deliver()
     }
 
@@ -182,7 +107,7 @@ package final class HTTP2ServerHandler: ChannelInboundHandler {
         }
     }
 
-    private func transportEnded(_ message: String) {
+    override func transportEnded(_ message: String) {
         self.session.close(.transport(message))
         self.deliver()
     }

@@ -1,4 +1,4 @@
-internal import ApusCore
+public import ApusCore
 internal import CApusMessages
 
 extension Target: @unsafe PackedPart {
@@ -179,5 +179,34 @@ extension Address: @unsafe PackedPart {
         try Check.bytes(self.webpushP256DH, "webpush_p256dh", exactly: Limits.webpushP256DHBytes)
         try Check.bytes(self.webpushAuth, "webpush_auth", exactly: Limits.webpushAuthBytes)
         try Check.text(self.locale, "locale", bytesMax: Limits.localeBytesMax)
+    }
+}
+
+extension Target {
+    /// Who holds the audience, if that is a provider: the send is one request to it, its only recipient.
+    public var holder: Provider? {
+        switch self {
+        case .fcmTopic, .fcmCondition: .fcm
+        case .apnsChannel: .apns
+        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone: nil
+        }
+    }
+
+    /// The environment in which a provider holds the audience; nil: the provider has only one, or holds none.
+    public var holderEnvironment: ProviderEnvironment? {
+        if case .apnsChannel(_, let environment, _) = self { environment } else { nil }
+    }
+
+    /// The broadcast channel that it names, and whether that keeps its latest message; nil: it names none.
+    public var channel: (id: String, storesLatest: Bool)? {
+        if case .apnsChannel(let id, _, let storesLatest) = self { (id, storesLatest) } else { nil }
+    }
+
+    /// Whether it names registered devices, whose tokens the store knows.
+    public var isOfDevices: Bool {
+        switch self {
+        case .devices, .users, .topic, .condition, .expression, .everyone: true
+        case .addresses, .fcmTopic, .fcmCondition, .apnsChannel: false
+        }
     }
 }

@@ -29,7 +29,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         self.firstAttemptAt = unsafe Unpack.time(unit.first_attempt_ms)
         self.epoch = unsafe unit.epoch
         self.homeEnvironment = try unsafe Unpack.word(unit.home_environment.rawValue, "home_environment")
-        self.waitsForPartner = unsafe unit.waits_for_partner != 0
+        self.waitsForThirdPartyAuth = unsafe unit.waits_for_partner != 0
         guard unsafe Int(unit.count) == self.recipients.count else {
             throw MessageError(.malformed, field: "count", "must be the number of recipients")
         }
@@ -49,7 +49,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         unsafe packed.pointee.first_attempt_ms = self.firstAttemptAt?.value ?? 0
         unsafe packed.pointee.epoch = self.epoch
         unsafe packed.pointee.home_environment = Apus__V1__Environment(UInt32(self.homeEnvironment?.rawValue ?? 0))
-        unsafe packed.pointee.waits_for_partner = self.waitsForPartner ? 1 : 0
+        unsafe packed.pointee.waits_for_partner = self.waitsForThirdPartyAuth ? 1 : 0
         try unsafe self.recipients.pack(into: packed, arena)
     }
 

@@ -1,6 +1,6 @@
 /// How long to wait before the next attempt to connect: exponential, with jitter, never nothing.
 ///
-/// Apple takes "repeatedly opening and closing connections" for an attack
+/// A provider may take "repeatedly opening and closing connections" for an attack
 /// (https://developer.apple.com/documentation/usernotifications/establishing-a-connection-to-apns). Pure: the random number
 /// comes in. Times in nanoseconds.
 package struct ConnectBackoff: Hashable, Sendable {

@@ -14,8 +14,7 @@ package struct ConnectionPool: Sendable {
         package var bulkMin: Int
         /// Connections for bulk when all are full.
         package var bulkMax: Int
-        /// One request at a time until the first was answered: APNs allows "only one stream until you post a request with a
-        /// valid token" (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+        /// One request at a time until the first was answered: for a provider that allows one stream until it knows us.
         package var startsWithOneStream: Bool
         /// Waits between attempts.
         package var backoff: ConnectBackoff

@@ -4,8 +4,8 @@ package import NIOCore
 
 /// Asks a provider whether it takes a credential, with one request that reaches no device.
 ///
-/// Apple is asked with a token that nobody has, Google with a request that only validates. Whatever is said of the token, the
-/// credential was taken.
+/// The request is for a token that nobody has, or is one that only validates. Whatever is said of the token, the credential was
+/// taken.
 package enum CredentialProbe {
     /// What the provider says.
     package enum Verdict: Hashable, Sendable {
@@ -17,49 +17,22 @@ package enum CredentialProbe {
         case unanswered(String)
     }
 
-    /// A token that no device has, for APNs.
-    static let appleToken = [UInt8](repeating: 0, count: 32)
-    /// A token that no device has, for FCM.
-    static let googleToken = Array("apus-credential-probe".utf8)
-
     /// What is asked with: shown to nobody, and within everybody's limits.
-    package static let notification: Notification = Self.notification(of: .background)
-
-    /// What Apple is asked with: of a kind whose topic the credential serves, for a certificate may serve calls alone.
-    package static func notification(for scope: APNsTopicScope, of bundleID: String) -> Notification {
-        let kind = Self.kinds.first { kind in
-            do throws(Problem) {
-                try scope.check(kind, of: bundleID)
-                return true
-            } catch {
-                return false
-            }
-        }
-        return Self.notification(of: kind ?? .background)
-    }
-
-    /// Those with a topic of their own. Background stands for alerts and device management, too.
-    private static let kinds: [Notification.Kind] = [
-        .background, .voip, .complication, .fileProvider, .pushToTalk, .location, .widgets, .controls, .liveActivity,
-    ]
-
-    private static func notification(of kind: Notification.Kind) -> Notification {
+    package static let notification: Notification = {
         var notification = Notification()
-        notification.kind = kind
-        if kind == .liveActivity {
-            var change = Notification.LiveActivity(event: .update)
-            change.contentStateJSON = "{}"
-            notification.liveActivity = change
-        }
+        notification.kind = .background
         return notification
-    }
+    }()
 
     /// Asks over a gateway that has not been started. To be called on its event loop.
-    package static func run(_ message: PreparedMessage, over gateway: ProviderGateway) -> EventLoopFuture<Verdict> {
-        let token = gateway.configuration.provider == .apns ? Self.appleToken : Self.googleToken
-        return SingleRequest.send(message, token: token, over: gateway).map { answer in
-            Self.verdict(on: answer)
-        }
+    ///
+    /// - Parameter token: one that no device has.
+    package static func run(
+        _ message: PreparedMessage,
+        token: [UInt8],
+        over gateway: ProviderGateway,
+    ) -> EventLoopFuture<Verdict> {
+        SingleRequest.send(message, token: token, over: gateway).map { answer in Self.verdict(on: answer) }
     }
 
     /// What an answer says of the credential.

@@ -3,8 +3,7 @@ internal import ApusTLS
 internal import NIOCore
 internal import NIOPosix
 
-/// Makes connections that speak HTTP/2 over TLS. The name is looked up anew each time, as Apple asks
-/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+/// Makes connections that speak HTTP/2 over TLS. The name is looked up anew each time.
 enum HTTP2Connector {
     /// Bytes that may wait in a channel before it stops being writable, and from which on it is again.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1_024, high: 512 * 1_024)

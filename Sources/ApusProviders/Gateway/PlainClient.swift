@@ -3,23 +3,6 @@ package import ApusHTTP2
 package import ApusTLS
 package import NIOCore
 
-/// What the other side said to a plain question.
-package struct PlainAnswer: Sendable {
-    /// The HTTP status.
-    package let status: Int
-    /// Cut off where the connection's limit is.
-    package let body: [UInt8]
-    /// The headers that are known by name.
-    package let headers: [HTTP2AnswerField: String]
-
-    /// An answer.
-    package init(status: Int, body: [UInt8], headers: [HTTP2AnswerField: String]) {
-        self.status = status
-        self.body = body
-        self.headers = headers
-    }
-}
-
 /// A connection for the rare questions: token endpoints, channels, topic subscriptions. Questions share it, as many at a time as
 /// the peer allows; the rest waits its turn.
 ///
@@ -160,10 +143,7 @@ private final class PlainExchange: HTTP2ClientDelegate {
     func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent) {
         switch event {
         case .answered(let answer):
-            var headers: [HTTP2AnswerField: String] = [:]
-            for field in HTTP2AnswerField.allCases { headers[field] = handler.value(of: field, in: answer) }
-            let said = PlainAnswer(status: answer.status, body: handler.body(of: answer), headers: headers)
-            self.asked.removeValue(forKey: answer.tag)?.succeed(said)
+            self.asked.removeValue(forKey: answer.tag)?.succeed(PlainAnswer(answer, of: handler))
         case .refused(let tag), .reset(let tag, _), .timedOut(let tag):
             self.asked.removeValue(forKey: tag)?.succeed(nil)
         case .goAway: self.isEnding = true

@@ -9,84 +9,33 @@ package final class PreparedMessage: Sendable {
     package let payloadBytes: Int
     /// Whether each device's badge must be counted and given.
     package let needsBadge: Bool
-    /// Whether each request carries an id of its own, as `apns-id`: only what Apple delivers to a device does.
+    /// Whether each request carries an id of its own.
     let carriesID: Bool
 
-    private init(template: RequestTemplate, body: RenderedBody, carriesID: Bool = false) {
-        self.template = template
-        self.carriesID = carriesID
-        self.payloadBytes = body.bytesMax
-        self.needsBadge = body.needsBadge
-    }
-
-    /// For APNs: the path takes the token's raw bytes and writes them in hexadecimal.
+    /// Writes down what requests have in common.
     ///
-    /// - Parameter authority: the host that requests are for, with a port other than 443.
-    package static func apns(
-        _ message: RenderedAPNsMessage,
-        authority: String,
-    ) throws(Problem) -> PreparedMessage {
-        let template = try Self.template(
-            authority: authority,
-            path: .token(prefix: RenderedAPNsMessage.pathPrefix, form: .hexadecimal),
-            headers: message.headers,
-            body: message.body.template,
-        )
-        return PreparedMessage(template: template, body: message.body, carriesID: true)
-    }
-
-    /// For a broadcast channel at APNs: no token anywhere.
-    ///
-    /// - Parameter authority: the host that requests are for, with a port other than 443.
-    package static func apns(
-        _ broadcast: RenderedAPNsBroadcast,
-        authority: String,
-    ) throws(Problem) -> PreparedMessage {
-        let template = try Self.template(
-            authority: authority,
-            path: .constant(broadcast.path),
-            headers: broadcast.headers,
-            body: broadcast.body.template,
-        )
-        return PreparedMessage(template: template, body: broadcast.body)
-    }
-
-    /// For FCM: the token stands in the body as text; an audience that FCM holds has none.
-    ///
-    /// - Parameter authority: the host that requests are for, with a port other than 443.
-    package static func fcm(
-        _ message: RenderedFCMMessage,
-        project: String,
-        authority: String,
-    ) throws(Problem) -> PreparedMessage {
-        let template = try Self.template(
-            authority: authority,
-            path: .constant("/v1/projects/\(project)/messages:send"),
-            headers: RenderedFCMMessage.headers,
-            body: message.body.template,
-        )
-        return PreparedMessage(template: template, body: message.body)
-    }
-
-    private static func template(
+    /// - Parameters:
+    ///   - authority: the host that requests are for, with a port other than 443.
+    ///   - path: with a place for the token, or none.
+    ///   - headers: in the order in which they are sent.
+    ///   - carriesID: whether each request carries an id of its own.
+    package init(
         authority: String,
         path: RequestTemplate.Path,
         headers: [(name: String, value: String)],
-        body: RequestTemplate.Body,
-    ) throws(Problem) -> RequestTemplate {
+        body: RenderedBody,
+        carriesID: Bool = false,
+    ) throws(Problem) {
         var fields: [HeaderField] = []
         do throws(HTTP2Error) {
-            for header in headers {
-                fields.append(try Self.field(header.name, header.value))
-            }
-            return try RequestTemplate(authority: authority, path: path, headers: fields, body: body)
+            for header in headers { fields.append(try HeaderField(header.name, header.value)) }
+            self.template = try RequestTemplate(authority: authority, path: path, headers: fields, body: body.template)
         } catch {
             throw Problem(.invalid, "notification", "cannot be written as a request: \(error)")
         }
-    }
-
-    private static func field(_ name: String, _ value: String) throws(HTTP2Error) -> HeaderField {
-        try HeaderField(name, value)
+        self.carriesID = carriesID
+        self.payloadBytes = body.bytesMax
+        self.needsBadge = body.needsBadge
     }
 }
 

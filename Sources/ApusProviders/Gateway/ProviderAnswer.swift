@@ -15,28 +15,36 @@ internal import NIOCore
 
     private let word: String
     private let knownID: String
-    /// Lives at least as long as the call that lends the answer: the handler makes that call.
+    /// Whether the provider called something invalid and did not say what: see ``AnswerMeaning/wantsTokenProbe``.
+    package let wantsTokenProbe: Bool
+    /// The field of the message that the provider calls wrong for everybody: see ``AnswerMeaning/rejectedField``.
+    package let rejectedField: String
+    /// Both live at least as long as the call that lends the answer: they make that call.
     private unowned(unsafe) let handler: HTTP2ClientHandler?
+    private unowned(unsafe) let gateway: ProviderGateway?
     private let answer: HTTP2Answer?
-    private let provider: Provider
 
     /// An answer that is lent by a connection.
+    ///
+    /// - Parameter meaning: of a refusal; nil: the request was accepted.
     @inline(__always)
     init(
         _ answer: HTTP2Answer,
         of handler: HTTP2ClientHandler,
-        from provider: Provider,
+        at gateway: ProviderGateway,
         startedAt: UInt64,
-        word: String
+        meaning: AnswerMeaning? = nil,
     ) {
         self.status = answer.status
         self.startedAt = startedAt
         self.endedAt = handler.readAt
-        self.word = word
+        self.word = meaning?.word ?? ""
         self.knownID = ""
+        self.wantsTokenProbe = meaning?.wantsTokenProbe ?? false
+        self.rejectedField = meaning?.rejectedField ?? ""
         unsafe self.handler = handler
+        unsafe self.gateway = gateway
         self.answer = answer
-        self.provider = provider
     }
 
     /// What stands for an answer where there was none; also for tests.
@@ -52,47 +60,21 @@ internal import NIOCore
         self.endedAt = endedAt ?? NIODeadline.now().uptimeNanoseconds
         self.word = reason
         self.knownID = id
+        self.wantsTokenProbe = false
+        self.rejectedField = ""
         unsafe self.handler = nil
+        unsafe self.gateway = nil
         self.answer = nil
-        self.provider = .apns
     }
 
     /// The provider's own word for a refusal; what happened instead of an answer; empty for an accepted request.
     package func reason() -> String { self.word }
 
-    /// Whether FCM calls something invalid and does not say what: see ``FCMAnswer/wantsProbe``.
-    package func wantsProbe() -> Bool {
-        guard self.status == 400, self.provider == .fcm, let answer, let handler = unsafe self.handler else {
-            return false
-        }
-        return FCMAnswer(status: 400, body: handler.body(of: answer)).wantsProbe
-    }
-
-    /// The field of the message that FCM calls wrong for everybody: see ``FCMAnswer/blamedField``; empty: none.
-    package func blamedField() -> String {
-        guard self.status == 400, self.provider == .fcm, let answer, let handler = unsafe self.handler else {
-            return ""
-        }
-        return FCMAnswer(status: 400, body: handler.body(of: answer)).blamedField ?? ""
-    }
-
-    /// What the provider calls the notification: `apns-id`, or the name of FCM's message; empty when it does not say.
-    ///
-    /// In its sandbox Apple has an id of its own besides, by which its console shows what became of the notification: it stands behind
-    /// a slash
-    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
+    /// What the provider calls the notification; empty when it does not say.
     package func id() -> String {
-        guard let answer, let handler = unsafe self.handler else { return self.knownID }
-        switch self.provider {
-        case .apns:
-            // A broadcast is known by the id of its request.
-            let id = handler.value(of: .apnsID, in: answer) ?? handler.value(of: .apnsRequestID, in: answer)
-            guard let own = handler.value(of: .apnsUniqueID, in: answer) else { return ProviderText.cleaned(id ?? "") }
-            return ProviderText.cleaned("\(id ?? "")/\(own)")
-        case .fcm:
-            guard answer.status == 200 else { return "" }
-            return FCMAnswer(status: 200, body: handler.body(of: answer)).name ?? ""
-        case .webpush: return ProviderText.cleaned(handler.value(of: .location, in: answer) ?? "")
+        guard let answer, let handler = unsafe self.handler, let gateway = unsafe self.gateway else {
+            return self.knownID
         }
+        return gateway.configuration.answers.id(in: PlainAnswer(answer, of: handler))
     }
 }

@@ -12,12 +12,13 @@ final class ProviderConnection: HTTP2ClientDelegate {
     private var slots: RequestSlots
     /// What the peer's GOAWAY says is wrong with us, in its word; what it refused is told so.
     var verdict: String?
-    /// Whether APNs called a token expired here. What it answers after that says nothing of the token it was sent.
+    /// Whether a credential was called stale here, where connections keep that in mind: what is answered after that says nothing of the
+    /// credential it was sent.
     var isWedged = false
-    /// Whether anything was heard since the gateway last looked.
-    var wasHeard = true
-    /// When the gateway found last that something had been heard.
-    var heardAt: UInt64 = 0
+    /// Whether anything arrived since the gateway last looked.
+    var hasReceived = true
+    /// When the gateway found last that something had arrived.
+    var receivedAt: UInt64 = 0
     /// When it was made.
     private(set) var openedAt: UInt64 = 0
     /// Which credential was in use then.
@@ -26,14 +27,14 @@ final class ProviderConnection: HTTP2ClientDelegate {
     init(place: ConnectionPool.Place, gateway: ProviderGateway) {
         self.place = place
         self.gateway = gateway
-        // One more than streams: an answer's slot is taken until its event has been told.
+        // One more than streams: an answer's slot is taken until its event has been reported.
         self.slots = RequestSlots(capacity: gateway.configuration.streamsMax + 1)
     }
 
     /// The connection is made.
     func attach(_ handler: HTTP2ClientHandler, credential: UInt32, now: UInt64) {
         self.handler = handler
-        self.heardAt = now
+        self.receivedAt = now
         self.openedAt = now
         self.openedWith = credential
     }
@@ -68,14 +69,14 @@ final class ProviderConnection: HTTP2ClientDelegate {
     }
 
     func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent) {
-        self.wasHeard = true
+        self.hasReceived = true
         switch event {
         case .answered(let answer):
             self.gateway.answered(self.slots.release(answer.tag), answer, handler, self)
         case .refused(let slot): self.gateway.turnedAway(self.slots.release(slot), self)
         case .reset(let slot, _): self.gateway.lost(self.slots.release(slot), .connection, self)
         case .timedOut(let slot):
-            self.wasHeard = false
+            self.hasReceived = false
             self.gateway.lost(self.slots.release(slot), .timeout, self)
         case .goAway(let code, _, let debug): self.gateway.goAwayReceived(code, debug, self)
         case .settingsChanged: self.gateway.streamsChanged(self, max: handler.streamsMax)

@@ -10,8 +10,8 @@ package protocol ProviderCredential: AnyObject, Sendable {
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
     /// The provider says that there are too many new ones: none for a while.
     func renewedTooOften()
-    /// The account, key or clock may have been mended: the next question is answered as if nothing had been refused.
-    func mended()
+    /// Forgets refusals: the account, key or clock may have been corrected since.
+    func restored()
     /// When what is sent with now expires; nil: there is nothing, or it does not.
     var expiresAt: UnixMilliseconds? { get }
 }
@@ -24,6 +24,6 @@ package enum CredentialGrant: Sendable {
     case connection(askAgainAt: UnixMilliseconds)
     /// Nothing yet: hold requests, and ask again then.
     case unavailable(askAgainAt: UnixMilliseconds)
-    /// Nothing until an operator has mended it: requests would be refused.
+    /// Nothing until an operator has corrected it: requests would be refused.
     case paused(detail: String)
 }

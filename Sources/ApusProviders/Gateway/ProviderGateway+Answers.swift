@@ -18,12 +18,7 @@ extension ProviderGateway {
         self.pool.proved(connection.place)
         self.turnedAwayInARow = 0
         self.counts.accepted += 1
-        let provider = self.configuration.provider
-        self.tell(
-            request.tag,
-            .accepted,
-            ProviderAnswer(answer, of: handler, from: provider, startedAt: request.startedAt, word: ""),
-        )
+        self.report(request.tag, .accepted, ProviderAnswer(answer, of: handler, at: self, startedAt: request.startedAt))
         self.roomMayHaveChanged()
     }
 
@@ -35,36 +30,27 @@ extension ProviderGateway {
     ) {
         self.turnedAwayInARow = 0
         self.counts.refusals[answer.status, default: 0] += 1
-        let (meaning, word) = self.meaning(of: answer, handler)
-        var outcome = meaning
-        switch meaning {
-        case .misconfigured(let what): outcome = self.misconfigured(what, request, connection, word: word)
+        let meaning = self.meaning(of: answer, handler)
+        var outcome = meaning.outcome
+        switch outcome {
+        case .misconfigured(let what): outcome = self.misconfigured(what, request, connection, word: meaning.word)
         case .deferred(let deferral):
             if deferral.needsNewConnection { self.retire(connection) }
         case .accepted, .unregistered, .suspect, .rejected, .lost: self.pool.proved(connection.place)
         }
-        let provider = self.configuration.provider
-        self.tell(
+        self.report(
             request.tag,
             outcome,
-            ProviderAnswer(answer, of: handler, from: provider, startedAt: request.startedAt, word: word),
+            ProviderAnswer(answer, of: handler, at: self, startedAt: request.startedAt, meaning: meaning),
         )
         if case .deferred(let deferral) = outcome, deferral.isFree { self.handedBack() }
         self.roomMayHaveChanged()
     }
 
-    private func meaning(of answer: HTTP2Answer, _ handler: HTTP2ClientHandler) -> (DeliveryOutcome, String) {
-        let body = handler.body(of: answer)
-        let retryAfter = handler.value(of: .retryAfter, in: answer)
-            .flatMap { RetryAfter.milliseconds($0, now: self.clock.now()) }
-        switch self.configuration.provider {
-        case .apns:
-            let parsed = APNsAnswer(status: answer.status, body: body)
-            return (parsed.outcome(retryAfterMilliseconds: retryAfter), parsed.word ?? "status \(answer.status)")
-        case .fcm, .webpush:
-            let parsed = FCMAnswer(status: answer.status, body: body)
-            return (parsed.outcome(retryAfterMilliseconds: retryAfter), parsed.word ?? "status \(answer.status)")
-        }
+    private func meaning(of answer: HTTP2Answer, _ handler: HTTP2ClientHandler) -> AnswerMeaning {
+        let answer = PlainAnswer(answer, of: handler)
+        let retryAfter = answer.headers[.retryAfter].flatMap { RetryAfter.milliseconds($0, now: self.clock.now()) }
+        return self.configuration.answers.meaning(of: answer, retryAfterMilliseconds: retryAfter)
     }
 
     private func misconfigured(
@@ -75,10 +61,9 @@ extension ProviderGateway {
     ) -> DeliveryOutcome {
         switch what {
         case .staleCredential:
-            // After ExpiredProviderToken a connection to APNs stays unusable: it calls newer tokens expired too. Apple's pages do not say so;
-            // other clients close it as well (https://github.com/jchambers/pushy).
+            // A connection that keeps in mind what it has seen stays unusable: it calls newer credentials stale too.
             let isAboutToken = !connection.isWedged
-            if self.configuration.provider == .apns {
+            if self.configuration.bindsCredentials {
                 connection.isWedged = true
                 self.retire(connection)
             }
@@ -92,17 +77,15 @@ extension ProviderGateway {
             return .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true))
         case .renewedTooOften:
             self.credential.renewedTooOften()
-            // The connection takes no token until the twenty minutes have passed: the one that goes on needs another.
-            // https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
-            if self.configuration.provider == .apns { self.retire(connection) }
+            // The connection takes no other credential for a while: the one that goes on needs another connection.
+            if self.configuration.bindsCredentials { self.retire(connection) }
         case .wrongConnection: self.retire(connection)
         case .credential:
             self.hold(for: word)
-            if self.configuration.provider == .apns { self.retire(connection) }
-        // A connection knows the team's apps as they were when it was made.
-        // https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
+            if self.configuration.bindsCredentials { self.retire(connection) }
+        // A connection knows the topics as they were when it was made.
         case .route: self.retireIfOld(connection)
-        case .forbidden, .unclear, .partnerCredential: break
+        case .forbidden, .unclear, .thirdPartyAuth: break
         }
         return .misconfigured(what)
     }
@@ -119,7 +102,7 @@ extension ProviderGateway {
                 .deferred(Deferral(.connection, isFree: true))
             }
         let reason = connection.verdict ?? "refused stream"
-        self.tell(request.tag, outcome, ProviderAnswer(startedAt: request.startedAt, reason: reason))
+        self.report(request.tag, outcome, ProviderAnswer(startedAt: request.startedAt, reason: reason))
         if self.turnedAwayInARow >= Self.turnedAwayMax {
             self.turnedAwayInARow = 0
             self.retire(connection)
@@ -143,14 +126,14 @@ extension ProviderGateway {
             self.pool.ended(connection.place, now: now)
         }
         let reason = loss == .timeout ? "no answer in time" : "the connection ended"
-        self.tell(request.tag, .lost(loss), ProviderAnswer(startedAt: request.startedAt, reason: reason))
+        self.report(request.tag, .lost(loss), ProviderAnswer(startedAt: request.startedAt, reason: reason))
         self.roomMayHaveChanged()
     }
 
     /// The provider takes no more requests on a connection.
     func goAwayReceived(_ code: HTTP2ErrorCode, _ debug: [UInt8], _ connection: ProviderConnection) {
         self.counts.goAways[GoAwayCode(code), default: 0] += 1
-        switch APNsAnswer.goAway(debug: debug) {
+        switch self.configuration.answers.meaning(ofGoAway: debug) {
         case .reconnect(let word):
             self.logger.info(
                 "provider ends a connection",

@@ -153,10 +153,9 @@ extension ProviderGateway {
         self.openConnections()
     }
 
-    /// After an app was transferred, or a bundle id added, the connections of before keep the old mapping; a new one has no other to offer
-    /// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
+    /// Gives up a connection that may not know of a topic that was added since; a new one has no other to offer.
     func retireIfOld(_ connection: ProviderConnection) {
-        guard self.configuration.provider == .apns else { return }
+        guard self.configuration.bindsCredentials else { return }
         let age = Self.now() &- connection.openedAt
         if age >= UInt64(self.configuration.mappingAge.nanoseconds) { self.retire(connection) }
     }
@@ -191,13 +190,13 @@ extension ProviderGateway {
         let now = Self.now()
         for connection in self.connections {
             guard let connection, connection.handler != nil else { continue }
-            if connection.wasHeard {
-                connection.wasHeard = false
-                connection.heardAt = now
+            if connection.hasReceived {
+                connection.hasReceived = false
+                connection.receivedAt = now
             }
             let silence =
                 self.pool.isBusy(connection.place) ? self.configuration.silencePing : self.configuration.idlePing
-            if now &- connection.heardAt >= UInt64(silence.nanoseconds) { self.ping(connection) }
+            if now &- connection.receivedAt >= UInt64(silence.nanoseconds) { self.ping(connection) }
         }
         if let place = self.pool.takeIdle(now: now) { self.connections[place]?.handler?.startDraining() }
         if !self.isHeld, let askAgainAt, self.clock.now() >= askAgainAt { self.askForCredential() }

@@ -68,12 +68,12 @@ extension ProviderGateway {
         self.delegate?.gateway(self, heldFor: word)
     }
 
-    /// Somebody has mended what the provider refused, or wants to know whether it is mended: requests go out again, one at first.
-    package func mended() {
+    /// Lets requests go out again, one at first: somebody has corrected what the provider refused, or wants to know whether it is right.
+    package func restored() {
         self.eventLoop.preconditionInEventLoop()
         guard self.isHeld else { return }
         self.isHeld = false
-        self.credential.mended()
+        self.credential.restored()
         if !self.hasCredential { self.askForCredential() }
         self.openConnections()
         self.roomMayHaveChanged()

@@ -15,7 +15,7 @@ package protocol ProviderGatewayDelegate: AnyObject {
     )
     /// There is room after it was denied, or after a request was handed back that may go again at once.
     func gatewayHasRoom(_ gateway: ProviderGateway)
-    /// The provider does not take our credential, in that word: nothing goes out before ``ProviderGateway/mended()``.
+    /// The provider does not take our credential, in that word: nothing goes out before ``ProviderGateway/restored()``.
     func gateway(_ gateway: ProviderGateway, heldFor word: String)
     /// A connection was made: how long name look-up, TCP and TLS took together, and TLS alone, in nanoseconds.
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64)
@@ -35,7 +35,7 @@ extension ProviderGatewayDelegate {
 /// Every submitted tag gets exactly one answer. Everything is to be called on the event loop. A gateway that was started must
 /// be drained: its connections hold it until they have ended. Handing a request in, and its acceptance, allocate nothing.
 package final class ProviderGateway {
-    /// Answers that were not given by the provider and wait to be told.
+    /// Answers that were not given by the provider and wait to be reported.
     package static let localAnswersMax = 1_024
     /// Requests that may be turned away unseen, one after the other, before their connection is closed.
     static let turnedAwayMax = 1_000
@@ -69,7 +69,7 @@ package final class ProviderGateway {
     var authorizationNumber: UInt32 = 0
     var isAsking = false
     var askAgainAt: UnixMilliseconds?
-    /// Whether nothing goes out before somebody says that our set-up is mended.
+    /// Whether nothing goes out before somebody says that our configuration is right again.
     package internal(set) var isHeld = false
 
     private let requestNanoseconds: UInt64
@@ -108,7 +108,7 @@ package final class ProviderGateway {
     ) {
         precondition(
             configuration.isValid,
-            "the gateway's limits are impossible, or Google's answers not awaited for 10 s"
+            "the gateway's limits are impossible, or answers not awaited for as long as the provider wants"
         )
         self.configuration = configuration
         self.credential = credential
@@ -152,9 +152,9 @@ package final class ProviderGateway {
     /// Hands a request in. False: there is no room on that lane, as ``hasRoom(_:)`` would say.
     ///
     /// - Parameters:
-    ///   - token: raw bytes for APNs, text for FCM.
+    ///   - token: as the message's template takes it: raw bytes or text.
     ///   - badge: what the device's badge has come to; of no effect unless the message counts.
-    ///   - id: the request's UUID in two big-endian halves, sent as `apns-id` where the provider knows that; nil: none.
+    ///   - id: the request's UUID in two big-endian halves, sent where the message carries one; nil: none.
     ///   - tag: comes back with the answer.
     ///   - now: nanoseconds of the monotonic clock; whoever submits many at once looks at it once.
     package func submit(
@@ -256,7 +256,7 @@ package final class ProviderGateway {
             let answers = self.localAnswers
             self.localAnswers.removeAll()
             for answer in answers {
-                self.tell(
+                self.report(
                     answer.tag,
                     .suspect(.badToken),
                     ProviderAnswer(startedAt: answer.startedAt, reason: "a token of this form cannot be sent"),
@@ -267,11 +267,11 @@ package final class ProviderGateway {
         }
     }
 
-    /// Whether answers wait to be told.
+    /// Whether answers wait to be reported.
     var hasLocalAnswers: Bool { !self.localAnswers.isEmpty }
 
     @inline(__always)
-    func tell(_ tag: UInt64, _ outcome: DeliveryOutcome, _ answer: ProviderAnswer) {
+    func report(_ tag: UInt64, _ outcome: DeliveryOutcome, _ answer: ProviderAnswer) {
         self.delegate?.gateway(self, answered: tag, outcome, answer)
     }
 

@@ -4,8 +4,10 @@ package import NIOCore
 
 /// Where a route's requests go, and how.
 package struct ProviderGatewayConfiguration: Sendable {
-    /// Whose answers are read.
+    /// Where requests go.
     package var provider: Provider
+    /// How its answers are read.
+    package let answers: any AnswerReader
     /// Where to connect, and the name that the certificate must be for.
     package var host: String
     /// Where to connect.
@@ -16,12 +18,13 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var bulkConnectionsMax: Int
     /// Requests at a time on one connection, whatever the peer allows.
     package var streamsMax: Int
-    /// How long an answer is awaited; of Google's not less than ``googleTimeoutMin``.
+    /// How long an answer is awaited; not less than ``requestTimeoutMin``.
     package var requestTimeout: TimeAmount
+    /// How long the provider wants its answers to be awaited at least before anything is sent again.
+    package var requestTimeoutMin: TimeAmount
     /// How long connecting and the handshake may take.
     package var connectTimeout: TimeAmount
-    /// A PING on a connection that has been idle for so long. Apple asks for one after an hour
-    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns); sooner, a connection that a
+    /// A PING on a connection that has been idle for so long: a connection that a
     /// middlebox has dropped is found before a notification needs it.
     package var idlePing: TimeAmount
     /// A PING on a connection that owes answers and has been silent for so long.
@@ -32,50 +35,48 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var idleClose: TimeAmount
     /// Waits between attempts to connect.
     package var backoff: ConnectBackoff
-    /// One request at a time on a new connection until the first was answered: APNs allows one stream until then
-    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+    /// One request at a time on a new connection until the first was answered: for a provider that allows one stream until it knows us.
     package var startsWithOneStream: Bool
+    /// Whether a connection keeps in mind which credentials and topics it has seen: one on which a credential was refused or changed too often,
+    /// or a topic is not known, is given up for a new one.
+    package var bindsCredentials: Bool
     /// How often connections are looked after.
     package var housekeeping: TimeAmount
     /// Requests in a row without an answer after which a connection is closed.
     package var timeoutsMax: Int
-    /// How old a connection is at least that is given up because Apple does not know our topic on it: after an app's transfer, or for a new
-    /// bundle id, only a new connection knows better
-    /// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
+    /// How old a connection is at least that is given up because the provider does not know our topic on it: only a new one knows of a topic
+    /// that has been added since.
     package var mappingAge: TimeAmount
 
-    /// How long Google's answers are awaited at least before anything is sent again
-    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
-    package static let googleTimeoutMin = TimeAmount.seconds(10)
-
     /// Whether a gateway can be made of it.
-    package var isValid: Bool {
-        let timeoutMin = self.provider == .fcm ? Self.googleTimeoutMin : .nanoseconds(1)
-        return self.requestTimeout >= timeoutMin && self.streamsMax >= 1
-    }
+    package var isValid: Bool { self.requestTimeout >= self.requestTimeoutMin && self.streamsMax >= 1 }
 
     /// Defaults are production's.
     package init(
         provider: Provider,
+        answers: any AnswerReader,
         host: String,
         port: Int = WebAddress.securePort,
         bulkConnectionsMin: Int = 1,
         bulkConnectionsMax: Int = 2,
     ) {
         self.provider = provider
+        self.answers = answers
         self.host = host
         self.port = port
         self.bulkConnectionsMin = bulkConnectionsMin
         self.bulkConnectionsMax = bulkConnectionsMax
         self.streamsMax = 1_000
         self.requestTimeout = .seconds(30)
+        self.requestTimeoutMin = .nanoseconds(1)
         self.connectTimeout = .seconds(10)
         self.idlePing = .seconds(60)
         self.silencePing = .seconds(5)
         self.pingTimeout = .seconds(10)
         self.idleClose = .minutes(5)
         self.backoff = ConnectBackoff()
-        self.startsWithOneStream = provider == .apns
+        self.startsWithOneStream = false
+        self.bindsCredentials = false
         self.housekeeping = .seconds(1)
         self.timeoutsMax = 10
         self.mappingAge = .minutes(1)

@@ -2,6 +2,17 @@ internal import ApusCore
 package import ApusRedis
 internal import ApusTLS
 
+/// Where processes leave short-lived tokens that all of them use. What comes out is not trusted by whoever takes it.
+package protocol SharedTokenStore: Sendable {
+    /// The token under that key; nil when there is none, or when the store cannot be reached.
+    func read(_ key: String) async -> String?
+    /// Leaves a token for that many milliseconds, unless another one has been left since; that one then. Of those who saw the same before
+    /// and write at once, exactly one leaves its own. A store that cannot be reached is no obstacle.
+    ///
+    /// - Parameter seen: what was read there before, and is to be replaced; nil: there was nothing.
+    func write(_ key: String, _ token: String, after seen: String?, milliseconds: Int64) async -> String?
+}
+
 /// The short-lived provider tokens that all dispatchers use, in Redis: too many of them per key and hour get a team throttled.
 package struct SharedTokens: SharedTokenStore {
     private let client: RedisClient

@@ -35,7 +35,7 @@ package final class SingleRequest: ProviderGatewayDelegate {
     /// Starts the gateway, sends, and drains it. To be called on its event loop.
     ///
     /// - Parameters:
-    ///   - token: raw bytes for APNs, text for FCM.
+    ///   - token: as the message's template takes it: raw bytes or text.
     ///   - timeout: for the answer; what is on the wire then is waited for behind it.
     package static func send(
         _ message: PreparedMessage,

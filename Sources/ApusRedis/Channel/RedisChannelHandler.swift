@@ -23,7 +23,26 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private var isReading = false
     private var wakeUp: Scheduled<Void>?
     private var wakeUpAt = NIODeadline.distantFuture
-    private var closeReason: RedisError?
+    private(set) var closeReason: RedisError?
+    /// How replies reach this connection after they have left the event loop.
+    private let link: Link
+
+    /// Closes the connection from any thread.
+    private final class Link: ReplyConnection {
+        private let eventLoop: any EventLoop
+        private let handler: NIOLoopBoundBox<RedisChannelHandler?>
+
+        init(_ eventLoop: any EventLoop) {
+            self.eventLoop = eventLoop
+            self.handler = NIOLoopBoundBox(nil, eventLoop: eventLoop)
+        }
+
+        func attach(_ handler: RedisChannelHandler?) { self.handler.value = handler }
+
+        func close(because error: RedisError) {
+            self.eventLoop.execute { self.handler.value?.close(error) }
+        }
+    }
 
     init(
         limits: RedisPipeline<SentCommand>.Limits,
@@ -33,6 +52,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         self.eventLoop = eventLoop
         self.observer = observer
         self.pipeline = RedisPipeline(limits: limits, now: eventLoop.now)
+        self.link = Link(eventLoop)
     }
 
     /// Whether commands are taken.
@@ -57,8 +77,12 @@ final class RedisChannelHandler: ChannelInboundHandler {
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
         let byteCount = command.encoded.readableBytes
         let now = self.eventLoop.now
-        let name = self.observer == nil ? "" : command.label
-        let sent = SentCommand(promise: promise, name: name, at: mayBlock ? nil : now)
+        let sent = SentCommand(
+            promise: promise,
+            label: command.label,
+            name: command.function ?? command.label,
+            at: mayBlock ? nil : now
+        )
         switch self.pipeline.submit(sent, byteCount: byteCount, deadline: now + timeout) {
         case .write:
             self.write(command.encoded, mayWait: mayWait)
@@ -80,6 +104,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        self.link.attach(self)
         self.scheduleWakeUp()
     }
 
@@ -124,6 +149,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     private func complete(_ command: SentCommand, with reply: RESPReply, now: NIODeadline) {
         do throws(RedisError) {
+            reply.received(from: RESPReply.Origin(command: command.name, connection: self.link))
             let answer = try reply.checked()
             self.tell(command, .answered, now)
             command.promise.succeed(answer)
@@ -135,13 +161,14 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     private func tell(_ command: SentCommand, _ ending: RedisCommandEnding, _ now: NIODeadline) {
         guard let observer = self.observer else { return }
-        observer.commandEnded(command.name, ending, nanoseconds: command.at.map { (now - $0).nanoseconds })
+        observer.commandEnded(command.label, ending, nanoseconds: command.at.map { (now - $0).nanoseconds })
     }
 
     /// The channel is gone: everyone who waits hears of it.
     private func end() {
         guard self.context != nil else { return }
         self.context = nil
+        self.link.attach(nil)
         self.wakeUp?.cancel()
         self.wakeUp = nil
         let reason = self.closeReason ?? RedisError(.disconnected, "the server closed the connection")
@@ -244,7 +271,9 @@ final class RedisChannelHandler: ChannelInboundHandler {
 /// A command whose answer is awaited.
 struct SentCommand {
     let promise: EventLoopPromise<RESPReply>
-    /// Empty when nobody observes.
+    /// Its name in small letters, as metrics tell it.
+    let label: String
+    /// What errors call it: the function of a call, else the label.
     let name: String
     /// When it was sent; nil: it may block, so its time is not measured.
     let at: NIODeadline?

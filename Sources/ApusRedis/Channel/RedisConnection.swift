@@ -144,30 +144,45 @@ public final class RedisConnection: Sendable {
         }
     }
 
-    /// Which server this is; asked once. To be called on the event loop.
+    /// Which server this is. To be called on the event loop.
     ///
-    /// Without the right to `INFO` it is unknown, which is no failure.
+    /// The answer is kept for as long as the connection lives, a failure is not: who asks next asks the server. Without the right to `INFO`
+    /// the server is unknown, which is no failure.
     func identity() -> EventLoopFuture<RedisServerIdentity> {
         if let known = self.answers.value.identity { return known }
-        let info = RedisCommand("INFO", "server")
-        let asked = self.send(info).map { RedisServerIdentity(info: $0.root.string ?? "") }.flatMapErrorThrowing {
-            error in
-            guard RedisError(error).isCredentials else { throw error }
+        let asked = self.send(RedisCommand("INFO", "server")).flatMapThrowing { reply in
+            guard let identity = RedisServerIdentity(info: reply.root.string ?? "") else {
+                throw reply.unexpected("a text that names a run_id")
+            }
+            return identity
+        }.flatMapErrorThrowing { error in
+            guard RedisError(error).code == .noPermission else { throw error }
             return .unknown
         }
         self.answers.value.identity = asked
-        asked.whenSuccess { self.answers.value.knownIdentity = $0 }
+        asked.whenComplete { result in
+            switch result {
+            case .success(let identity): self.answers.value.knownIdentity = identity
+            case .failure: self.answers.value.identity = nil
+            }
+        }
         return asked
     }
 
-    /// The number by which the server knows this connection, asked once; nil where it does not tell. To be called on the event loop.
+    /// The number by which the server knows this connection; nil where it does not tell. To be called on the event loop.
+    ///
+    /// As with ``identity()`` the answer is kept, a failure is not.
     func clientID() -> EventLoopFuture<Int64?> {
         if let known = self.answers.value.clientID { return known }
-        let asked = self.send(RedisCommand("CLIENT", "ID")).map(\.root.integer).flatMapErrorThrowing { error in
-            guard !RedisError(error).isOutcomeUnknown else { throw error }
+        let asked = self.send(RedisCommand("CLIENT", "ID")).flatMapThrowing { reply -> Int64? in
+            guard let id = reply.root.integer else { throw reply.unexpected("a number") }
+            return id
+        }.flatMapErrorThrowing { error in
+            guard RedisError(error).code == .noPermission else { throw error }
             return nil
         }
         self.answers.value.clientID = asked
+        asked.whenFailure { _ in self.answers.value.clientID = nil }
         return asked
     }
 
@@ -194,6 +209,9 @@ public final class RedisConnection: Sendable {
 
     /// Whether commands are taken. To be asked on the event loop.
     public var isOpen: Bool { self.handler.value.isOpen }
+
+    /// Why it was closed; nil: it is open. To be asked on the event loop.
+    var closeReason: RedisError? { self.handler.value.closeReason }
 
     /// Commands that wait for their answers. To be asked on the event loop.
     public var pendingCount: Int { self.handler.value.pendingCount }

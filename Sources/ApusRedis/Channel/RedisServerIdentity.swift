@@ -6,12 +6,16 @@ public struct RedisServerIdentity: Hashable, Sendable, CustomStringConvertible {
     public let description: String
 
     /// Nothing is known: such a server never looks changed.
-    static let unknown = RedisServerIdentity(info: "")
+    static let unknown = RedisServerIdentity(description: "")
 
-    /// From the text of `INFO server`.
-    init(info: String) {
+    private init(description: String) { self.description = description }
+
+    /// Reads the text of `INFO server`; nil when no run id is in it.
+    init?(info: String) {
         let name = "run_id:"
-        let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name) }
-        self.description = line.map { String($0.dropFirst(name.count)) } ?? ""
+        guard let line = info.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(name) }),
+            line.utf8.count > name.utf8.count
+        else { return nil }
+        self.description = String(line.dropFirst(name.count))
     }
 }

@@ -61,12 +61,12 @@ public struct FunctionLibrary: Sendable {
         precondition(name.utf8.allSatisfy { $0 == 0x5f || Self.isAlphanumeric($0) }, "not a name of a library")
         self.name = name
         self.version = version
-        var text = Array("#!lua name=\(name)\n".utf8)
+        var text = Array("#!lua name=\(name)\n\(Self.head)".utf8)
         for source in sources {
             guard !source.starts(with: "#!".utf8) else {
                 throw RedisError(.configuration, "a source of the function library has a head of its own")
             }
-            let registers = source.contains(text: "redis.register_function")
+            let registers = source.contains(text: "register_function")
             // Lua reports errors by line: the block opens and closes on lines that the source does not use.
             text += registers ? Array("do\n".utf8) : []
             text += source
@@ -121,10 +121,11 @@ public struct FunctionLibrary: Sendable {
     ) async throws(RedisError) -> Version? {
         do throws(RedisError) {
             let command = RedisCommand.call(self.versionFunction, keys: [], readOnly: true)
-            let reply = try await client.send(command, to: endpoint).root
+            let answer = try await client.send(command, to: endpoint)
+            let reply = answer.root
             guard let major = reply.element(0)?.integer, let minor = reply.element(1)?.integer,
                 (0...Int64(Int32.max)).contains(major), (0...Int64(Int32.max)).contains(minor)
-            else { throw RedisError(.unexpectedReply, "\(self.versionFunction) answered something else") }
+            else { throw answer.unexpected("two numbers") }
             return Version(major: Int(major), minor: Int(minor))
         } catch  where error.code == .functionMissing {
             return nil

@@ -55,6 +55,11 @@ final class LoopConnections {
         }.nonisolated()
     }
 
+    /// Replaces the connection to a server if it is older than that.
+    func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
+        self.connections[endpoint]?.renounce(olderThan: age, because: RedisError(.disconnected, "reads had no answer"))
+    }
+
     /// Closes all of them for good.
     func close() -> EventLoopFuture<Void> {
         self.isClosed = true

@@ -14,8 +14,8 @@ public struct ReconnectPolicy: Sendable, Hashable {
     /// A policy. `base` must be positive and not above `cap`.
     public init(
         base: Duration = .milliseconds(50),
-        cap: Duration = .seconds(2),
-        credentialsWait: Duration = .seconds(5),
+        cap: Duration = .seconds(1),
+        credentialsWait: Duration = .seconds(1),
         stableAfter: Duration = .seconds(1),
     ) {
         precondition(base > .zero && base <= cap && credentialsWait >= .zero && stableAfter >= .zero)

@@ -120,6 +120,12 @@ final class ReconnectingConnection {
         self.lost(connection, since: since)
     }
 
+    /// Gives the connection up if it is older than that.
+    func renounce(olderThan age: TimeAmount, because error: RedisError) {
+        guard case .open(let current, let since) = self.state, self.eventLoop.now - since >= age else { return }
+        self.renounce(current, because: error)
+    }
+
     private func join(_ promise: EventLoopPromise<RedisConnection>) -> EventLoopFuture<RedisConnection> {
         guard self.waiters < RedisLimits.connectionWaitersMax else {
             let text = "\(RedisLimits.connectionWaitersMax) callers wait for a connection"
@@ -199,7 +205,10 @@ final class ReconnectingConnection {
         self.lostAt = now
         self.wasLost = true
         self.observer?.connectionEnded()
-        self.logger.warning("redis connection lost", metadata: ["server": "\(self.endpoint)"])
+        self.logger.warning(
+            "redis connection lost",
+            metadata: ["server": "\(self.endpoint)", "reason": "\(connection.closeReason?.message ?? "unknown")"],
+        )
         self.state = .idle
     }
 

@@ -94,6 +94,11 @@ public final class RedisBlockingConnection: Sendable {
         _ = try? await self.client.send(command, to: self.endpoint, options: .init(patience: .zero))
     }
 
+    /// Replaces the connection: a read that waits fails with `disconnected`, the next one connects anew.
+    public func reconnect() async {
+        await self.renounce(RedisError(.disconnected, "reads had no answer"))
+    }
+
     /// Closes it; a read that waits fails with `disconnected`.
     public func close() async {
         _ = try? await self.eventLoop.flatSubmit { self.connection.value.close() }.get()

@@ -191,6 +191,17 @@ public final class RedisClient: Sendable {
         )
     }
 
+    /// Replaces the connections to the server of a tag that are older than that; what waits on them for an answer fails with `disconnected`.
+    package func reconnect(for tag: HashTag, olderThan age: Duration) async {
+        let endpoint = self.topology.endpoint(forSlot: tag.slot)
+        for eventLoop in self.eventLoopGroup.makeIterator() {
+            _ = try? await self.onLoop(eventLoop) { connections in
+                connections.reconnect(to: endpoint, olderThan: TimeAmount(age))
+                return eventLoop.makeSucceededVoidFuture()
+            }.get()
+        }
+    }
+
     /// Closes all connections; commands that wait for an answer fail with `disconnected`, later ones with `closed`.
     /// Blocking connections are their owners'.
     public func close() async {

@@ -24,20 +24,75 @@ public struct RESPNode: Sendable {
     /// The elements of an array; none for anything else.
     public var children: Children { Children(parent: self) }
 
-    /// An element of an array. Walks over the ones before it: to read all of them use `children`.
+    /// An element of an array. Walks over the ones before it: to read all of them use `elements`.
     ///
-    /// Traps outside of 0..<count and when this is no array.
+    /// When this is no array or has fewer elements, the connection is closed as by ``RESPReply/unexpected(_:)``, and what is read is
+    /// null: the caller's check of the words that it expects fails then. Where null would pass for an answer, use ``at(_:)``.
     public subscript(position: Int) -> RESPNode {
-        precondition(self.kind == .array && position >= 0 && position < self.count, "no such element")
-        var child = self.index + 1
-        for _ in 0..<position { child = self.reply.end(at: child) }
-        return RESPNode(reply: self.reply, index: child)
+        do throws(RedisError) {
+            return try self.at(position)
+        } catch {
+            return RESPReply.null.root
+        }
+    }
+
+    /// An element of an array.
+    ///
+    /// - Throws: `unexpectedReply` when this is no array or has fewer elements; see ``RESPReply/unexpected(_:)``.
+    public func at(_ position: Int) throws(RedisError) -> RESPNode {
+        guard let element = self.element(position) else {
+            throw self.reply.unexpected("an array of more than \(position)")
+        }
+        return element
     }
 
     /// The element, or nil when this is no array or has fewer.
     public func element(_ position: Int) -> RESPNode? {
         guard self.kind == .array, position >= 0, position < self.count else { return nil }
-        return self[position]
+        var child = self.index + 1
+        for _ in 0..<position { child = self.reply.end(at: child) }
+        return RESPNode(reply: self.reply, index: child)
+    }
+
+    /// The elements of an array; none for null.
+    ///
+    /// - Throws: `unexpectedReply` for anything else.
+    public func elements() throws(RedisError) -> Children {
+        guard self.kind == .array || self.isNull else { throw self.reply.unexpected("an array") }
+        return self.children
+    }
+
+    /// The text of a bulk or status; empty for null.
+    ///
+    /// - Throws: `unexpectedReply` for anything else and for bytes that are not UTF-8.
+    public func text() throws(RedisError) -> String {
+        guard let text = self.string else {
+            guard self.isNull else { throw self.reply.unexpected("a text") }
+            return ""
+        }
+        return text
+    }
+
+    /// The number, also one in decimal digits within a bulk or status; 0 for null and for an empty bulk.
+    ///
+    /// - Throws: `unexpectedReply` for anything else.
+    public func number() throws(RedisError) -> Int64 {
+        guard let number = self.integer else {
+            guard self.isNull || self.kind == .bulk && self.count == 0 else { throw self.reply.unexpected("a number") }
+            return 0
+        }
+        return number
+    }
+
+    /// A copy of the bytes of a bulk or status; none for null.
+    ///
+    /// - Throws: `unexpectedReply` for anything else.
+    public func blob() throws(RedisError) -> [UInt8] {
+        guard let bytes = self.bytes else {
+            guard self.isNull else { throw self.reply.unexpected("bytes") }
+            return []
+        }
+        return bytes
     }
 
     /// Lends the bytes of a bulk, status or error; none for anything else. Allocates nothing.

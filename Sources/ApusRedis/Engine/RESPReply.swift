@@ -33,11 +33,55 @@ public final class RESPReply: Sendable {
 
     let bytes: [UInt8]
     let records: [Record]
+    /// Which command it answers, and what replaces the connection that brought it. Set once, before anybody else has the reply.
+    nonisolated(unsafe) private var origin: Origin?
+
+    /// Where a reply comes from.
+    struct Origin: Sendable {
+        /// The command's name; of a call, the function's.
+        let command: String
+        /// Ends the connection that brought the reply, from any thread.
+        let connection: any ReplyConnection
+    }
 
     init(bytes: [UInt8], records: [Record]) {
         precondition(!records.isEmpty, "a reply has a root")
         self.bytes = bytes
         self.records = records
+    }
+
+    /// A reply that says nothing.
+    static let null = RESPReply(bytes: [], records: [Record(kind: .null, value: 0, count: 0, end: 1)])
+
+    /// To be called once, by who received it, before anybody else has it.
+    func received(from origin: Origin) { unsafe self.origin = origin }
+
+    /// The error of a reply that has another shape than its command's documentation says. Replies are foreign data: one that does not
+    /// fit says that this connection's replies and commands are out of step, or that the server is another kind of server. So the
+    /// connection is closed, and another one made.
+    ///
+    /// - Parameter expected: what the reply should have been, such as "an array".
+    public func unexpected(_ expected: String) -> RedisError {
+        let origin = unsafe self.origin
+        let command = origin?.command ?? "a command"
+        let error = RedisError(
+            .unexpectedReply,
+            "\(command) was answered by \(self.shape) where \(expected) was expected"
+        )
+        origin?.connection.close(because: error)
+        return error
+    }
+
+    /// What it looks like, without what it says: that may be secret.
+    private var shape: String {
+        switch self.root.kind {
+        case .bulk: "\(self.root.count) bytes"
+        case .status: "a status"
+        case .error: "an error"
+        case .integer: "a number"
+        case .array: "an array of \(self.root.count) with \(self.nodeCount) values"
+        case .null: "nothing"
+        }
     }
 
     /// The top of it.
@@ -82,4 +126,10 @@ extension RESPReply {
 extension RESPReply: CustomStringConvertible {
     /// For a failed test's message: bytes are shown as text, shortened.
     public var description: String { self.root.description }
+}
+
+/// A connection as its replies know it.
+protocol ReplyConnection: AnyObject, Sendable {
+    /// Ends the connection; who waits for an answer is told `disconnected`. From any thread.
+    func close(because error: RedisError)
 }

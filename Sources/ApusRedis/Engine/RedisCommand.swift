@@ -39,6 +39,8 @@ public struct RedisCommand: Sendable {
     public let encoded: ByteBuffer
     /// Its name in small letters, as metrics tell it.
     let label: String
+    /// The function that it calls; nil: it is no call.
+    let function: String?
     /// Bytes that it takes on the wire.
     public var byteCount: Int { self.encoded.readableBytes }
 
@@ -58,11 +60,14 @@ public struct RedisCommand: Sendable {
 
     /// What that encoder wrote. Traps when arguments are missing.
     ///
-    /// - Parameter label: its name in small letters.
-    public init(_ encoder: RESPEncoder, label: String) {
+    /// - Parameters:
+    ///   - label: its name in small letters.
+    ///   - function: the function that it calls; nil: it is no call.
+    public init(_ encoder: RESPEncoder, label: String, function: String? = nil) {
         precondition(encoder.isComplete, "fewer arguments than promised")
         self.encoded = encoder.buffer
         self.label = label
+        self.function = function
     }
 
     /// The call of a function of ours.
@@ -87,6 +92,6 @@ public struct RedisCommand: Sendable {
         encoder.append(Int64(keys.count))
         for key in keys { encoder.append(key) }
         for argument in arguments { encoder.append(argument) }
-        return RedisCommand(encoder, label: readOnly ? "fcall_ro" : "fcall")
+        return RedisCommand(encoder, label: readOnly ? "fcall_ro" : "fcall", function: function)
     }
 }

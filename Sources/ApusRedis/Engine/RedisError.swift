@@ -74,7 +74,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         public static let closed = Code(kind: .closed)
         /// What came is no RESP2 or is beyond a limit; the connection was closed. Executed or not, nobody knows.
         public static let protocolViolation = Code(kind: .protocolViolation)
-        /// The answer has another shape than the command's documentation says.
+        /// The answer has another shape than the command's documentation says; the connection was closed. Executed or not, nobody knows.
         public static let unexpectedReply = Code(kind: .unexpectedReply)
         /// The command is beyond its limit, it was not sent.
         public static let tooLarge = Code(kind: .tooLarge)
@@ -166,7 +166,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The command was sent and its answer never came: only an idempotent one may be repeated.
     public var isOutcomeUnknown: Bool {
         switch self.code {
-        case .disconnected, .timedOut, .protocolViolation: true
+        case .disconnected, .timedOut, .protocolViolation, .unexpectedReply: true
         default: false
         }
     }
@@ -184,7 +184,8 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public var isOutage: Bool {
         if self.isRetryable || self.isOutcomeUnknown || self.isCredentials || self.isGroupGone { return true }
         switch self.code {
-        case .outOfMemory, .functionMissing, .functionsMissing, .functionsOutdated, .serverChanged, .tls, .closed:
+        case .outOfMemory, .functionMissing, .functionsMissing, .functionsOutdated, .serverChanged, .tls, .closed,
+            .unexpectedReply:
             return true
         default: return false
         }

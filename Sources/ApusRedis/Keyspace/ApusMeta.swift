@@ -45,10 +45,13 @@ public struct ApusMeta: Sendable, Hashable {
     /// - Throws: `layoutMismatch` when it was written by a program with another layout, or is damaged.
     public static func read(from client: RedisClient) async throws(RedisError) -> ApusMeta? {
         let command = RedisCommand("HMGET", .text(Self.key), "version", "queue_shards", "device_partitions")
-        let reply = try await client.send(command, on: Self.tag, options: .idempotent).root
-        guard reply.count == 3, !reply.children.allSatisfy(\.isNull) else { return nil }
+        let answer = try await client.send(command, on: Self.tag, options: .idempotent)
+        let reply = answer.root
+        guard reply.count == 3, reply.kind == .array else { throw answer.unexpected("an array of 3") }
+        guard !reply.children.allSatisfy(\.isNull) else { return nil }
         let sizes = Int64(1)...Int64(Keyspace.sizeMax)
-        guard let version = reply[0].integer, let shards = reply[1].integer, let partitions = reply[2].integer,
+        guard let version = reply.element(0)?.integer, let shards = reply.element(1)?.integer,
+            let partitions = reply.element(2)?.integer,
             version == Int64(Self.currentVersion), sizes.contains(shards), sizes.contains(partitions)
         else {
             let text = "\(Self.key) is not of version \(Self.currentVersion): \(reply)"

@@ -36,6 +36,11 @@ enum ActivityBody {
     /// Kinds of token that a Live Activity has.
     static let kinds: [TokenKind] = [.liveActivityStart, .liveActivityUpdate]
 
+    /// The provider whose devices have Live Activities.
+    private static var provider: Provider {
+        ProviderTraits.known.first { $0.hasActivities }?.provider ?? Provider.allCases[0]
+    }
+
     /// The address that a body describes.
     static func read(
         _ bytes: [UInt8],
@@ -53,7 +58,7 @@ enum ActivityBody {
         var token: [UInt8] = []
         if let text = reader.text("token") {
             do throws(StoreError) {
-                token = try DeviceToken.stored(text, of: .apns)
+                token = try DeviceToken.stored(text, of: Self.provider)
             } catch {
                 reader.note("token", error.detail)
             }

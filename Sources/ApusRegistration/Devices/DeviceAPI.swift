@@ -23,7 +23,7 @@ struct DeviceAPI: Sendable {
         let type = try call.request.contentType([.json, .protobuf])
         let condition = try call.request.condition()
         var registration = try RegistrationBody.read(call.request.body, as: type, device: device, hosts: self.hosts)
-        // Who registers itself registers for its user: nobody else's name counts (RELIABILITY §6.2, 3).
+        // Who registers itself registers for its user: nobody else's name counts.
         if case .user(let user) = call.caller {
             guard registration.user.isEmpty || registration.user == user.text else { throw Self.foreignUser }
             registration.user = user.text

@@ -91,7 +91,7 @@ struct DeviceDocument {
     private var token: RedactedToken {
         let token = self.device.record.token
         return RedactedToken(
-            self.device.realm.provider == .apns ? Hexadecimal.encode(token) : String(decoding: token, as: UTF8.self)
+            self.device.realm.provider.traits.token.text(of: token)
         )
     }
 

@@ -56,10 +56,7 @@ package struct DeviceLine: Sendable {
         line["device"] = .string(record.device)
         line["provider"] = .string(device.realm.provider.name)
         line["environment"] = .string(device.realm.environment.name)
-        let isRaw = device.realm.provider == .apns
-        line["token"] = .string(
-            isRaw ? Hexadecimal.encode(record.token) : String(decoding: record.token, as: UTF8.self)
-        )
+        line["token"] = .string(device.realm.provider.traits.token.text(of: record.token))
         line["token_kind"] = .string(record.tokenKind.name)
         if !record.user.isEmpty { line["user"] = .string(record.user) }
         line["topics"] = .array(exported.topics.map { .string($0) })

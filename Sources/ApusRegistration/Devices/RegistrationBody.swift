@@ -71,7 +71,7 @@ enum RegistrationBody {
         if token == nil, !reader.has("token"), !reader.has("subscription") { reader.note("token", "must be given") }
         var registration = DeviceRegistration(
             device: reader.text("device") ?? device ?? "",
-            provider: provider ?? .apns,
+            provider: provider ?? Provider.allCases[0],
             token: token ?? "",
         )
         if let environment = reader.word("environment", ProviderEnvironment.allCases, \.name) {

@@ -11,6 +11,9 @@ enum RegistrationRules {
     static func breaches(_ registration: DeviceRegistration, hosts: WebPushHosts) -> [ProblemDetails.Part] {
         var breaches: [ProblemDetails.Part] = []
         func note(_ pointer: String, _ detail: String) { breaches.append(.init(pointer: pointer, detail: detail)) }
+        guard Provider.allCases.contains(registration.provider) else {
+            return [.init(pointer: "#/provider", detail: "is not known here")]
+        }
         do throws(StoreError) {
             _ = try DeviceToken.stored(registration.token, of: registration.provider)
             if registration.provider == .webpush, let breach = hosts.breach(registration.token) {
@@ -19,8 +22,8 @@ enum RegistrationRules {
         } catch {
             note("#/token", error.detail)
         }
-        if registration.environment == .sandbox, registration.provider != .apns {
-            note("#/environment", "only APNs has a sandbox")
+        if !registration.provider.traits.environments.contains(registration.environment) {
+            note("#/environment", "\(registration.provider.name) has no \(registration.environment.name)")
         }
         if let breach = Self.user(registration.user) { note("#/user", breach) }
         breaches += Self.attributes(registration.attributes, at: "#/attributes")

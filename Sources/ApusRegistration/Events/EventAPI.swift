@@ -21,7 +21,7 @@ struct EventAPI: Sendable {
         for index in events.indices { events[index].provider = stored.realm.provider }
         do {
             for (send, part) in Dictionary(grouping: events, by: \.send).sorted(by: { $0.key < $1.key }) {
-                guard try await self.streams.report(part, app: call.app, send: send) else {
+                guard try await self.streams.events.report(part, app: call.app, send: send) else {
                     let detail = "too many events wait"
                     throw ProblemDetails.unavailable(detail, retryAfterSeconds: 30, cause: detail)
                 }

@@ -42,6 +42,13 @@ struct APIResponse {
     /// 204.
     static let done = APIResponse(status: .noContent)
 
+    /// The description of the API in OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0), as it stands in `openapi.json`.
+    static let openAPI = APIResponse(
+        status: .ok,
+        headers: [.contentType: MediaType.json.name],
+        body: PackageResources.openapi_json,
+    )
+
     /// A JSON object.
     static func json(_ status: HTTPResponse.Status, _ object: JSONObject) -> APIResponse {
         var body: [UInt8] = []

@@ -59,7 +59,7 @@ struct APIResponder: HTTPResponder {
             problem.allowed = path.route.verbs.map(\.rawValue)
             throw problem
         }
-        if path.route == .openAPI { return OpenAPIDocument.answer }
+        if path.route == .openAPI { return .openAPI }
         let (app, caller) = try self.caller(request, path)
         try self.rates.check(app, caller)
         let bytesMax = RegistrationAPI.bodyBytesMax(path.route, verb)

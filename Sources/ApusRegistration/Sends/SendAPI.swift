@@ -44,10 +44,10 @@ struct SendAPI: Sendable {
     func status(_ call: APICall) async throws -> APIResponse {
         let send = try call.send()
         do {
-            guard let status = try await self.streams.status(app: call.app, send: send) else {
+            guard let status = try await self.streams.outcomes.status(app: call.app, send: send) else {
                 throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
             }
-            let tally = try await self.streams.tally(app: call.app.text, send: send.text)
+            let tally = try await self.streams.events.counts(app: call.app.text, send: send.text)
             var json = status.json
             json["events"] = .object(tally.json)
             let rate = tally.openRate(accepted: status.total(.accepted))
@@ -61,9 +61,9 @@ struct SendAPI: Sendable {
     private func publish(_ command: SendCommand, in lane: Lane, _ call: APICall) async throws -> APIResponse {
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
-        let outcome: SendStreams.Publication
+        let outcome: Mailboxes.PublishResult
         do {
-            outcome = try await self.streams.publish(command, lane: lane)
+            outcome = try await self.streams.mailboxes.publish(command, lane: lane)
         } catch let error as RedisError {
             throw Self.problem(error)
         }

@@ -93,7 +93,7 @@ enum SendBody {
             var inner = MemberReader(reader.object(name) ?? [:], at: "#/target/everyone")
             var providers: [Provider] = []
             for (index, text) in (inner.texts("providers") ?? []).enumerated() {
-                if let provider = Provider(name: text) {
+                if let provider = Provider(known: text) {
                     providers.append(provider)
                 } else {
                     inner.note("providers/\(index)", "must be one of apns, fcm, webpush")
@@ -110,7 +110,7 @@ enum SendBody {
             var inner = MemberReader(object, at: "#/target/addresses/\(index)")
             for name in ["provider", "token"] where !inner.has(name) { inner.note(name, "must be given") }
             var address = Address(
-                provider: inner.word("provider", Provider.allCases, \.name) ?? .apns,
+                provider: inner.word("provider", Provider.allCases, \.name) ?? Provider.allCases[0],
                 token: inner.text("token") ?? "",
             )
             address.environment = inner.word("environment", ProviderEnvironment.allCases, \.name) ?? .production

@@ -127,9 +127,9 @@ struct CommandHandler: Sendable {
 
     private func acknowledge(_ entry: StreamEntry, _ command: RegistrationCommand) async throws {
         try await self.reply(entry, command, problem: nil)
-        _ = try await self.streams.done(
-            stream: entry.stream,
-            entries: [entry.id],
+        _ = try await self.streams.entries.acknowledge(
+            [entry.id],
+            of: entry.stream,
             by: self.consumer,
             tag: self.keys.tag,
         )
@@ -157,7 +157,14 @@ struct CommandHandler: Sendable {
             "buried a registration command",
             metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"],
         )
-        guard try await self.streams.refuse(entry, by: self.consumer, tag: self.keys.tag, letter: letter, receipt: nil)
+        guard
+            try await self.streams.deadLetters.write(
+                entry,
+                by: self.consumer,
+                tag: self.keys.tag,
+                letter: letter,
+                receipt: nil
+            )
         else { return }
         self.shared.add(to: self.metrics.rejected[cause == .malformed ? .malformed : .validation])
     }
@@ -173,7 +180,7 @@ struct CommandHandler: Sendable {
         )
         receipt.problem = problem
         receipt.traceparent = command.traceparent
-        try await self.streams.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
     }
 }
 

@@ -5,8 +5,8 @@ internal import ApusStore
 internal import Logging
 
 /// Looks over the device store, slowly and all the time, and puts right what crashes left: tokens that were claimed and never
-/// confirmed, hints that no record bears out, and whatever a record should be found by and is not. It also removes devices of FCM that
-/// nobody has registered for so long that Google has forgotten their tokens.
+/// confirmed, hints that no record bears out, and whatever a record should be found by and is not. It also removes devices that
+/// nobody has registered for so long that their provider has forgotten their tokens.
 ///
 /// The janitors of all processes share the work: each partition is one's for an interval. Who dies in the middle leaves the rest of
 /// that partition for the next interval.
@@ -17,8 +17,8 @@ struct Janitor: Sendable {
     let recordsPerSecond: Int
     /// How often a partition is looked over.
     let interval: Duration
-    /// How long after its last registration a device of FCM is removed; nil: never.
-    let staleAfterMilliseconds: Int64?
+    /// How long after its last registration a device is removed, by provider; none: never.
+    let staleAfterMilliseconds: [Provider: Int64]
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let logger: Logger
@@ -79,10 +79,9 @@ struct Janitor: Sendable {
             let count = report.ordinals + report.hints
             self.logger.warning("devices were not found by what leads to them", metadata: place + ["count": "\(count)"])
         }
-        if report.stale > 0 {
-            // Only FCM says that tokens age.
-            let expired = DeviceChange(change: .expired, source: .janitor)
-            self.shared.add(Int64(report.stale), to: self.metrics.changes[.fcm, expired])
+        let expired = DeviceChange(change: .expired, source: .janitor)
+        for (provider, count) in report.staleByProvider {
+            self.shared.add(Int64(count), to: self.metrics.changes[provider, expired])
         }
         if report.staleLeft > 0 {
             self.logger.warning(

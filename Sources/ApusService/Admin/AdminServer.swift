@@ -1,13 +1,13 @@
 internal import ApusCore
 internal import ApusMetrics
-internal import Foundation
+internal import FoundationEssentials
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// The endpoints for machines that watch: `/metrics`, `/healthz`, `/readyz`, `/startupz`, on a port of their own.
+/// Serves the endpoints for monitoring: `/metrics`, `/healthz`, `/readyz`, `/startupz`, on a port of their own.
 ///
 /// Sources: the paths are Kubernetes' own (https://kubernetes.io/docs/reference/using-api/health-checks/), the formats
 /// Prometheus' (https://prometheus.io/docs/instrumenting/exposition_formats/).
@@ -55,7 +55,7 @@ struct AdminServer: Service {
         try await application.run()
     }
 
-    /// Tells the port, which may be the system's choice, to the log and to the port file.
+    /// Writes the port, which may be the system's choice, to the log and to the port file.
     private func announce(_ channel: any Channel) {
         let port = channel.localAddress?.port ?? 0
         self.logger.info(
@@ -70,7 +70,7 @@ struct AdminServer: Service {
         }
     }
 
-    /// Alive: every event loop answers soon.
+    /// Answers whether every event loop still answers.
     private func health() async -> Response {
         let stuck = await EventLoopHealth(eventLoopGroup: self.eventLoopGroup).stuckCount()
         let body = stuck == 0 ? "{\"status\":\"ok\"}\n" : "{\"status\":\"stuck\",\"event_loops\":\(stuck)}\n"

@@ -1,9 +1,10 @@
 internal import ApusCore
+internal import NIOCore
 internal import Synchronization
 
-/// What one check of the readiness found.
+/// The result of one readiness check.
 public enum CheckResult: Sendable, Hashable {
-    /// Fine; with a word about it, if there is one.
+    /// Fine, with a detail if there is one.
     case ok(String? = nil)
     /// Not fine, and why. No secrets: `/readyz` shows it.
     case failing(String)
@@ -16,9 +17,9 @@ public enum CheckResult: Sendable, Hashable {
     }
 }
 
-/// Whether the service may get work: a list of checks, and where its life stands.
+/// Decides whether the service may get work, by its phase and a list of checks.
 public final class Readiness: Sendable {
-    /// Where the service's life stands.
+    /// The phase of the service's life.
     public enum Phase: String, Sendable, Hashable {
         /// Not everything runs yet.
         case starting
@@ -38,7 +39,7 @@ public final class Readiness: Sendable {
             public let result: CheckResult
         }
 
-        /// Where the service's life stands.
+        /// The phase of the service's life.
         public let phase: Phase
         /// By name.
         public let checks: [Check]
@@ -59,7 +60,7 @@ public final class Readiness: Sendable {
     /// Starting, without checks.
     public init() {}
 
-    /// Adds a check. It runs for every question, so it should look at what is known rather than go and see.
+    /// Adds a check. It runs for every question, so it should look at what is known rather than ask.
     public func add(_ name: String, _ check: @escaping @Sendable () async -> CheckResult) {
         self.state.withLock { state in
             precondition(!state.checks.contains { $0.name == name }, "two checks are named \(name)")
@@ -67,10 +68,10 @@ public final class Readiness: Sendable {
         }
     }
 
-    /// Where the service's life stands.
+    /// The phase of the service's life.
     public var phase: Phase { self.state.withLock(\.phase) }
 
-    /// Moves on; draining is the end.
+    /// Enters a phase; none follows draining.
     func enter(_ phase: Phase) {
         self.state.withLock { state in
             if state.phase != .draining { state.phase = phase }
@@ -90,5 +91,23 @@ public final class Readiness: Sendable {
             return await group.reduce(into: []) { $0.append($1) }
         }
         return Report(phase: phase, checks: results.sorted { $0.name < $1.name })
+    }
+}
+
+/// Checks that the threads that drive sockets still answer.
+struct EventLoopHealth: Sendable {
+    let eventLoopGroup: any EventLoopGroup
+
+    /// How long an event loop may take to answer before the process counts as stuck.
+    static let answerMax = Duration.seconds(1)
+
+    /// Counts the event loops that do not answer in time.
+    func stuckCount() async -> Int {
+        var stuck = 0
+        for loop in self.eventLoopGroup.makeIterator() {
+            let answered = await firstWithin(Self.answerMax) { (try? await loop.submit {}.get()) != nil }
+            if answered != true { stuck += 1 }
+        }
+        return stuck
     }
 }

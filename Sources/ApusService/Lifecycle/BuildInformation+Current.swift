@@ -1,5 +1,5 @@
 public import ApusMetrics
-internal import Foundation
+internal import FoundationEssentials
 
 extension BuildInformation {
     /// The version of all programs of the package.

@@ -6,9 +6,9 @@ public import NIOCore
 public import ServiceLifecycle
 
 /// One of the three services with everything around it, as a `Service`: for a program of its own (`ServiceChassis.run`),
-/// and for several in one process (`apus demo`).
+/// and for several in one process (`apus-lab demo`).
 ///
-/// Runs until its task is told to shut down gracefully. Then readiness goes off first, the service's own parts stop in
+/// Runs until its task is asked to shut down gracefully. Then readiness goes off first, the service's own parts stop in
 /// reverse order, and the admin endpoints answer to the end.
 public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service {
     /// Makes the service's own parts. What may take long, such as waiting for Redis, belongs in their `run`: the admin
@@ -41,7 +41,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     ) {
         let name = settings.service
         var catalogue = MetricCatalogue()
-        let common = CommonMetrics(&catalogue, build: .current(name), reading: name.streams)
+        let common = catalogue.declare { CommonMetrics(build: .current(name), reading: name.streams) }
         let own = Metrics(&catalogue)
         let registry = MetricRegistry(catalogue)
         sink.count(in: registry.shared, common)
@@ -77,7 +77,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     /// Asks for a look at the configuration now.
     public func askForReload() { self.reloadAsked.yield() }
 
-    /// Runs the service until it is told to stop.
+    /// Runs the service until it is asked to stop.
     public func run() async throws {
         let context = self.context
         let shared = context.registry.shared
@@ -128,7 +128,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         try await ServiceGroup(configuration: configuration).run()
     }
 
-    /// What brings the spans to their collector; nothing when there is none.
+    /// The exporter of spans; none without a collector.
     private func exporter(_ settings: TracingSettings) throws -> [any Service] {
         let context = self.context
         guard let recorder = context.spans, let collector = settings.endpoint.flatMap({ TraceCollector($0) }) else {
@@ -151,7 +151,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     }
 }
 
-/// Started last and stopped first: turns readiness on and off.
+/// Turns readiness on and off: started last and stopped first.
 private struct PhaseMarker: Service {
     let manager: ServiceManager?
     let readiness: Readiness
@@ -161,11 +161,11 @@ private struct PhaseMarker: Service {
 
     func run() async throws {
         self.readiness.enter(.serving)
-        self.manager?.tell(.ready)
+        self.manager?.notify(.ready)
         self.logger.info("running")
         try? await gracefulShutdown()
         self.readiness.enter(.draining)
-        self.manager?.tell(.stopping)
+        self.manager?.notify(.stopping)
         self.shared.set(self.metrics.draining, to: 1)
         self.logger.notice("draining")
     }

@@ -1,5 +1,6 @@
 internal import ApusMetrics
-internal import Foundation
+internal import FoundationEssentials
+internal import Glibc
 
 /// Reads what the kernel knows of this process into the metrics. What cannot be read stays absent.
 package struct ProcessReader: Sendable {
@@ -44,7 +45,7 @@ package struct ProcessReader: Sendable {
         if let stat = Self.read("/proc/self/stat").flatMap(Stat.init) {
             self.shared.set(self.metrics.threads, to: stat.threads)
             self.shared.set(self.metrics.virtualMemory, to: stat.virtualBytes)
-            self.shared.set(self.metrics.residentMemory, to: stat.residentPages * Int64(NSPageSize()))
+            self.shared.set(self.metrics.residentMemory, to: stat.residentPages * Int64(sysconf(Int32(_SC_PAGESIZE))))
         }
         if let limit = Self.read("/proc/self/limits").flatMap(Self.maxDescriptors) {
             self.shared.set(self.metrics.maxDescriptors, to: limit)
@@ -55,9 +56,21 @@ package struct ProcessReader: Sendable {
     }
 
     private static func read(_ path: String) -> String? {
-        // The size of a file of /proc is unknown before it is read.
-        guard let handle = FileHandle(forReadingAtPath: path) else { return nil }
-        defer { try? handle.close() }
-        return (try? handle.readToEnd()).flatMap { String(data: $0, encoding: .utf8) }
+        FileManager.default.contents(atPath: path).flatMap { String(data: $0, encoding: .utf8) }
+    }
+}
+
+/// Reads processor time.
+enum CPUClock {
+    /// The time of the calling thread.
+    static func threadNanoseconds() -> Int64 { Self.read(CLOCK_THREAD_CPUTIME_ID) }
+
+    /// The time of the process.
+    static func processNanoseconds() -> Int64 { Self.read(CLOCK_PROCESS_CPUTIME_ID) }
+
+    private static func read(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        unsafe clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 }

@@ -1,12 +1,12 @@
 internal import ApusMetrics
 
-/// The command line of a service: few words, since the configuration says the rest.
+/// The command line of a service.
 struct ServiceArguments: Hashable {
-    /// What is asked for.
-    enum Wish: Hashable {
+    /// What the service is to do.
+    enum Command: Hashable {
         /// Serve.
         case run
-        /// Only look whether the configuration is valid.
+        /// Check the configuration.
         case check
         /// Print the usage.
         case help
@@ -14,26 +14,26 @@ struct ServiceArguments: Hashable {
         case version
     }
 
-    /// A word that is not understood.
-    struct Misuse: Error, Hashable {
+    /// An argument that is not understood.
+    struct UsageError: Error, Hashable {
         let message: String
     }
 
-    var wish = Wish.run
+    var command = Command.run
     var file: String?
 
-    init(_ words: [String]) throws(Misuse) {
+    init(_ words: [String]) throws(UsageError) {
         var words = words[...]
         while let word = words.popFirst() {
             switch word {
             case "--config":
-                guard let path = words.popFirst() else { throw Misuse(message: "--config needs a file") }
+                guard let path = words.popFirst() else { throw UsageError(message: "--config needs a file") }
                 self.file = path
             case _ where word.hasPrefix("--config="): self.file = String(word.dropFirst("--config=".count))
-            case "--check": self.wish = .check
-            case "--help", "-h": self.wish = .help
-            case "--version": self.wish = .version
-            default: throw Misuse(message: "\(word) is not an option")
+            case "--check": self.command = .check
+            case "--help", "-h": self.command = .help
+            case "--version": self.command = .version
+            default: throw UsageError(message: "\(word) is not an option")
             }
         }
     }
@@ -42,7 +42,7 @@ struct ServiceArguments: Hashable {
         """
         usage: \(programName) [--config FILE] [--check] [--version] [--help]
 
-          --config FILE   the configuration; else $APUS_CONFIG, else \(SettingsSource.standardFile) if it is there
+          --config FILE   the configuration; else $APUS_CONFIG, else \(SettingsSource.defaultFile) if it is there
           --check         read the configuration, say what is wrong with it, and end
           --version       print the version
           --help          print this
@@ -53,7 +53,7 @@ struct ServiceArguments: Hashable {
         """
     }
 
-    /// Where the settings come from, by the command line, the environment and the standard place.
+    /// Where the settings come from: the command line, the environment or the default place.
     func source(environment: [String: String]) -> SettingsSource {
         SettingsSource(given: self.file, environment: environment)
     }

@@ -1,6 +1,7 @@
 public import ApusMetrics
 internal import Dispatch
-internal import Foundation
+internal import FoundationEssentials
+internal import Glibc
 internal import Logging
 internal import NIOCore
 internal import NIOPosix
@@ -17,7 +18,7 @@ public enum ExitCode: Int32, Sendable {
     case usage = 64
 }
 
-/// The whole life of a service's process.
+/// Runs a service's process from its command line to its exit code.
 public enum ServiceChassis {
     /// How long after the drain's end cancelled parts may take before the process ends anyway.
     static let cancellationDurationMax = Duration.seconds(5)
@@ -45,10 +46,10 @@ public enum ServiceChassis {
         do {
             options = try ServiceArguments(arguments ?? Array(CommandLine.arguments.dropFirst()))
         } catch {
-            Self.complain("\(name.programName): \(error.message)\n\n\(ServiceArguments.usage(name.programName))")
+            Self.writeError("\(name.programName): \(error.message)\n\n\(ServiceArguments.usage(name.programName))")
             exit(ExitCode.usage.rawValue)
         }
-        switch options.wish {
+        switch options.command {
         case .help: Self.end(saying: ServiceArguments.usage(name.programName))
         case .version: Self.end(saying: "\(name.programName) \(BuildInformation.packageVersion)")
         case .run, .check: break
@@ -58,10 +59,10 @@ public enum ServiceChassis {
         do {
             live = try LiveSettings(options.source(environment: environment), for: name)
         } catch {
-            Self.complain("\(name.programName): \(error)")
+            Self.writeError("\(name.programName): \(error)")
             exit(ExitCode.usage.rawValue)
         }
-        if options.wish == .check { Self.end(saying: "the configuration is valid") }
+        if options.command == .check { Self.end(saying: "the configuration is valid") }
         let code = await Self.serve(live, metrics: metrics, assemble: assemble)
         exit(code.rawValue)
     }
@@ -117,17 +118,17 @@ public enum ServiceChassis {
         return code
     }
 
-    private static func complain(_ text: String) {
-        try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+    private static func writeError(_ text: String) {
+        writeAll(Array((text + "\n").utf8), to: STDERR_FILENO)
     }
 
     private static func end(saying text: String) -> Never {
-        try? FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
+        writeAll(Array((text + "\n").utf8), to: STDOUT_FILENO)
         exit(ExitCode.done.rawValue)
     }
 }
 
-/// Drives the shutdown machine: the deadline runs from the first wish to stop.
+/// Drives the shutdown machine: the deadline runs from the first request to stop.
 private final class ProcessControl: Sendable {
     private let machine = Mutex(ShutdownMachine())
     private let drainStarted = Mutex<ContinuousClock.Instant?>(nil)

@@ -2,7 +2,7 @@ public import ApusMetrics
 public import Logging
 public import NIOCore
 
-/// What the chassis gives to a service.
+/// The parts that the chassis gives to a service.
 public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable {
     /// Which service.
     public let name: ServiceName
@@ -16,7 +16,7 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     public let registry: MetricRegistry
     /// Checks of `/readyz`: `readiness.add("redis") { … }`.
     public let readiness: Readiness
-    /// Takes the spans of recorded traces; nil: nobody wants them.
+    /// Takes the spans of recorded traces; nil without a collector.
     public let spans: SpanRecorder?
     /// The service's logger.
     public let logger: Logger

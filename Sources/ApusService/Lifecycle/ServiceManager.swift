@@ -1,22 +1,22 @@
 internal import Glibc
 
-/// Tells systemd how the service fares: one datagram to the socket that `NOTIFY_SOCKET` names, nothing without it.
+/// Notifies systemd of the service's status: one datagram to the socket that `NOTIFY_SOCKET` names, nothing without it.
 ///
 /// Source: sd_notify(3), "Standalone Implementations".
 @safe struct ServiceManager: Sendable {
-    /// What there is to tell.
-    enum News: String {
+    /// A status of the service.
+    enum Status: String {
         /// Everything runs.
         case ready = "READY=1"
         /// Every event loop answers.
         case alive = "WATCHDOG=1"
-        /// On the way to the end.
+        /// The service is stopping.
         case stopping = "STOPPING=1"
     }
 
     private let path: [UInt8]
 
-    /// nil: no service manager wants to know.
+    /// nil without a service manager.
     init?(environment: [String: String]) {
         guard let name = environment["NOTIFY_SOCKET"], !name.isEmpty else { return nil }
         var path = Array(name.utf8)
@@ -26,8 +26,8 @@ internal import Glibc
         self.path = path
     }
 
-    /// Tells; a service manager that does not listen is none of the service's trouble.
-    func tell(_ news: News) {
+    /// Sends a status. What fails is ignored: the service goes on without its manager.
+    func notify(_ status: Status) {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
@@ -35,8 +35,8 @@ internal import Glibc
         address.sun_family = sa_family_t(AF_UNIX)
         unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: self.path) }
         let length = socklen_t(MemoryLayout<sa_family_t>.size + self.path.count)
-        let text = Array(news.rawValue.utf8)
-        // Never waits: who has heard too little must not hold up who has much to do.
+        let text = Array(status.rawValue.utf8)
+        // Never waits: a full socket must not hold up the service.
         let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
         unsafe withUnsafePointer(to: &address) { pointer in
             unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in

@@ -1,6 +1,6 @@
-/// What a signal means, by what came before it. Pure.
+/// Decides what a signal does, by the signals before it. Pure.
 package struct ShutdownMachine: Sendable {
-    /// What to do.
+    /// An action.
     package enum Action: Hashable {
         /// Read the configuration again.
         case reload
@@ -12,7 +12,7 @@ package struct ShutdownMachine: Sendable {
         case ignore
     }
 
-    /// What came.
+    /// An event.
     package enum Event: Hashable {
         /// SIGHUP.
         case reloadAsked
@@ -38,7 +38,7 @@ package struct ShutdownMachine: Sendable {
     /// Running.
     package init() {}
 
-    /// Takes note, and says what to do.
+    /// Takes an event and returns what to do.
     package mutating func receive(_ event: Event) -> Action {
         switch (self.state, event) {
         case (.running, .reloadAsked): return .reload

@@ -5,7 +5,7 @@ internal import Glibc
 final class SignalTrap {
     private let sources: [any DispatchSourceSignal]
 
-    /// From now on the signals do nothing but call.
+    /// Replaces the effect of those signals by calls.
     init(_ signals: [Int32], _ handle: @escaping @Sendable (Int32) -> Void) {
         let queue = DispatchQueue(label: "apus.signals")
         self.sources = signals.map { number in

@@ -1,10 +1,10 @@
-package import ApusCore
+public import ApusCore
 package import ApusMetrics
 internal import Glibc
 public import Logging
 internal import Synchronization
 
-/// Where all loggers of a process send their lines: one level, one form, one writer.
+/// The one sink of all loggers of a process: one level, one format, one writer.
 public final class LogSink: Sendable {
     private let writer: LogWriter
     private let isJSON: Bool
@@ -92,7 +92,7 @@ public struct ApusLogHandler: LogHandler {
 
     /// Values of every line.
     public var metadata: Logger.Metadata = [:]
-    /// Values from the surroundings.
+    /// Values from the task's surroundings.
     public var metadataProvider: Logger.MetadataProvider?
 
     /// A handler for one logger.
@@ -119,5 +119,17 @@ public struct ApusLogHandler: LogHandler {
         if let provided = self.metadataProvider?.get() { metadata.merge(provided) { $1 } }
         if let own = event.metadata { metadata.merge(own) { $1 } }
         self.sink.log(event, label: self.label, metadata: metadata)
+    }
+}
+
+extension Logger {
+    /// Puts the ids of a trace and of its step, if there are any, into every line: `trace_id` and `span_id`, as OpenTelemetry
+    /// names them (https://opentelemetry.io/docs/specs/otel/compatibility/logging_trace_context/).
+    public func traced(_ context: TraceContext?) -> Logger {
+        guard let context else { return self }
+        var logger = self
+        logger[metadataKey: "trace_id"] = "\(context.trace)"
+        logger[metadataKey: "span_id"] = "\(context.span)"
+        return logger
     }
 }

@@ -131,7 +131,7 @@ package struct LogLine {
     }
 
     private static func isSensitive(_ value: Logger.MetadataValue) -> Bool {
-        value.attributes[Sensitivity.self] == .sensitive
+        value.attributes[Redaction.self] == .hidden
     }
 
     private static func isRedactedByType(_ value: Logger.MetadataValue) -> Bool {

@@ -1,5 +1,5 @@
-/// Decides which warnings and errors are written when one place of the code says too much: some in each second, and how many were
-/// withheld. So a provider that is away fills neither the disk nor the bill of who collects logs. Pure.
+/// Limits how many warnings and errors one place of the code may log per second, and counts those withheld, so that a provider that is
+/// away fills neither the disk nor the bill of a log collector. Pure.
 package struct LogRepeats: Sendable {
     /// A place of the code that logs.
     package struct Place: Hashable, Sendable {
@@ -30,13 +30,13 @@ package struct LogRepeats: Sendable {
 
     private var counts: [Place: Count] = [:]
 
-    /// Nothing was said yet.
+    /// No line yet.
     package init() {}
 
     /// How many places it has in mind.
     package var placesCount: Int { self.counts.count }
 
-    /// Takes note of a line.
+    /// Counts a line.
     ///
     /// - Parameter now: nanoseconds; a clock that is set back begins a new span.
     /// - Returns: how many lines of this place were withheld since the last that was written; nil: this one is too.

@@ -1,9 +1,9 @@
 internal import Dispatch
-internal import Foundation
+internal import Glibc
 package import Logging
 internal import Synchronization
 
-/// Writes lines to a descriptor from a thread of its own. Never blocks who logs: when the descriptor is slower than the
+/// Writes lines to a descriptor from a thread of its own. Never blocks its callers: when the descriptor is slower than the
 /// log, lines are dropped and counted, the less important first.
 package final class LogWriter: Sendable {
     /// Bytes that may wait for lines below warning.
@@ -24,7 +24,7 @@ package final class LogWriter: Sendable {
     /// Writes to that descriptor, which stays the caller's.
     package init(descriptor: Int32) { self.descriptor = descriptor }
 
-    /// Takes a line; false: dropped.
+    /// Takes a line; false when it is dropped.
     package func write(_ line: [UInt8], level: Logger.Level) -> Bool {
         let limit = level >= .warning ? Self.urgentBytesMax : Self.ordinaryBytesMax
         let (isTaken, mustStart) = self.state.withLock { state in
@@ -61,7 +61,23 @@ package final class LogWriter: Sendable {
             }
             guard !bytes.isEmpty else { return }
             // A log that cannot be written has nowhere to say so.
-            try? FileHandle(fileDescriptor: self.descriptor, closeOnDealloc: false).write(contentsOf: bytes)
+            writeAll(bytes, to: self.descriptor)
         }
+    }
+}
+
+/// Writes all bytes to a descriptor, waiting while it takes none; gives up at the first error.
+func writeAll(_ bytes: [UInt8], to descriptor: Int32) {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR { continue }
+        if count < 0, errno == EAGAIN {
+            var poll = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+            _ = unsafe Glibc.poll(&poll, 1, -1)
+            continue
+        }
+        guard count > 0 else { return }
+        rest = rest.dropFirst(count)
     }
 }

@@ -1,6 +1,6 @@
 public import ApusMetrics
 public import ApusRedis
-internal import Foundation
+internal import FoundationEssentials
 public import Logging
 public import NIOCore
 
@@ -12,10 +12,11 @@ extension RedisConfiguration {
         try self.init(url: settings.url, clientName: clientName)
         if let user = settings.user { self.username = user }
         if let file = settings.passwordFile {
-            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            guard var text = try? String(contentsOfFile: file, encoding: .utf8) else {
                 throw RedisError(.configuration, "redis.password_file cannot be read: \(file)")
             }
-            self.password = text.trimmingCharacters(in: .whitespacesAndNewlines)
+            while text.last?.isWhitespace == true { text.removeLast() }
+            self.password = String(text.drop { $0.isWhitespace })
         }
         if let file = settings.caFile {
             self.tls = TLS(certificateAuthorityFile: file, serverName: self.tls?.serverName)

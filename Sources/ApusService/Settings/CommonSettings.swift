@@ -18,9 +18,9 @@ public struct CommonSettings: Hashable, Sendable {
     /// The apps by name.
     public var apps: [AppID: AppSettings]
 
-    init(_ reader: SettingsReader, standardPort: Int) {
+    init(_ reader: SettingsReader, defaultPort: Int) {
         self.redis = RedisSettings(reader)
-        self.admin = AdminSettings(reader, standardPort: standardPort)
+        self.admin = AdminSettings(reader, defaultPort: defaultPort)
         self.log = LogSettings(reader)
         self.tracing = TracingSettings(reader)
         self.drainTimeout = reader.duration(
@@ -79,8 +79,8 @@ public struct AdminSettings: Hashable, Sendable {
     /// A file that the chosen port is written to, for who starts a service with port 0.
     public var portFile: String?
 
-    init(_ reader: SettingsReader, standardPort: Int) {
-        self.listen = reader.address("admin.listen", default: ListenAddress(host: "127.0.0.1", port: standardPort))
+    init(_ reader: SettingsReader, defaultPort: Int) {
+        self.listen = reader.address("admin.listen", default: ListenAddress(host: "127.0.0.1", port: defaultPort))
         self.portFile = reader.string("admin.port_file")
     }
 }

@@ -1,4 +1,4 @@
-internal import Foundation
+internal import FoundationEssentials
 
 /// Whether the process may read a regular file.
 func isReadableFile(_ path: String) -> Bool {
@@ -8,7 +8,7 @@ func isReadableFile(_ path: String) -> Bool {
     return FileManager.default.isReadableFile(atPath: path)
 }
 
-/// What tells that a file changed without reading it. Follows links: Kubernetes swaps a link to rotate a secret.
+/// Recognises a change of a file without reading it. Follows links: Kubernetes swaps a link to rotate a secret.
 struct FileFingerprint: Hashable, Sendable {
     private let resolvedPath: String
     private let size: Int?

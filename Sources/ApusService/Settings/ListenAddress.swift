@@ -36,11 +36,11 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
 
 extension SettingsReader {
     /// Where to listen.
-    public func address(_ key: String, default standard: ListenAddress) -> ListenAddress {
-        let text = self.string(key, default: "\(standard)")
+    public func address(_ key: String, default defaultValue: ListenAddress) -> ListenAddress {
+        let text = self.string(key, default: "\(defaultValue)")
         guard let address = ListenAddress(text) else {
             self.issue(key, "must be an address with a port, such as 127.0.0.1:9102, [::1]:9102 or :9102")
-            return standard
+            return defaultValue
         }
         return address
     }

@@ -8,7 +8,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         var nextListener = 0
     }
 
-    /// What a reload came to.
+    /// The result of a reload.
     public enum Reload: Sendable, Hashable {
         /// Taken over. Files that the settings name may have changed even where the settings are the same.
         case taken
@@ -48,7 +48,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
 
     /// Reads again; takes over only what is valid as a whole.
     ///
-    /// - Parameter announce: called when it was taken over, before anybody who follows the updates.
+    /// - Parameter announce: called when it was taken over, before those who follow the updates.
     public func reload(announcing announce: () -> Void = {}) -> Reload {
         let settings: Settings<Own>
         do {

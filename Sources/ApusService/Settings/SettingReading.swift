@@ -26,13 +26,13 @@ public struct SettingReading: Hashable, Sendable {
     public enum Origin: Hashable, Sendable {
         /// A variable of the environment, or a line of the file.
         case given(String)
-        /// Nobody gave one.
-        case standard
-        /// Nobody gave one, and there is none.
+        /// None was given.
+        case `default`
+        /// None was given, and there is no default.
         case unset
     }
 
-    /// Stands for what nobody is shown.
+    /// Stands for a secret.
     public static let secret = "(not shown)"
 
     /// Stands for a value that breaks a rule: it may be a secret in the wrong place.
@@ -40,15 +40,15 @@ public struct SettingReading: Hashable, Sendable {
 
     /// The key as the service asks for it: `redis.url`.
     public internal(set) var key: String
-    /// The value as it counts, fit to be shown; nil: there is none.
+    /// The value in force, fit to be shown; nil when there is none.
     public internal(set) var value: String?
     /// Where the value is from.
     public internal(set) var origin: Origin
-    /// What it may be.
+    /// The values that it may have.
     public internal(set) var kind: SettingKind
-    /// What counts when nobody gives a value; nil: nothing does.
-    public internal(set) var standard: String?
-    /// What value and kind do not say by themselves; nil: there is nothing to add.
+    /// The value when none is given; nil when there is none.
+    public internal(set) var defaultValue: String?
+    /// A remark for people; nil for none.
     public internal(set) var note: String?
 
     /// A value fit to be shown: what comes after the question mark of an address may be a password to somebody.
@@ -74,7 +74,7 @@ public struct SettingsSurvey: Hashable, Sendable {
 }
 
 extension SettingsSource {
-    /// Reads everything as a service does, and tells what it read.
+    /// Reads everything as a service does, and returns what it read.
     ///
     /// - Throws: when the file is no YAML at all.
     public func survey<Own: ServiceSettings>(
@@ -89,9 +89,10 @@ extension SettingsSource {
         of type: Own.Type,
         for service: ServiceName,
     ) throws(SettingsError) -> [SettingReading] {
+        let sections = ProviderSection.installed.map { "\($0.name): {}, " }.joined()
         let outline = try SettingsFile.parse(
             """
-            apps: {any: {apns: {}, fcm: {}, auth: {jwt: {}, api_keys: {any: {}}}}}
+            apps: {any: {\(sections)auth: {jwt: {}, api_keys: {any: {}}}}}
             feedback: {webhook: {}}
             """,
             name: "outline",
@@ -115,7 +116,7 @@ extension SettingsSource {
         of file: SettingsFile,
     ) -> SettingsSurvey {
         let reader = SettingsReader(file: file, environment: self.environment, section: service.section)
-        _ = CommonSettings(reader, standardPort: service.adminPort)
+        _ = CommonSettings(reader, defaultPort: service.adminPort)
         _ = Own(reader)
         return SettingsSurvey(readings: reader.everyReading, mistakes: reader.mistakes)
     }

@@ -44,19 +44,19 @@ public struct SettingsSource: Sendable, Hashable {
         self.environment = environment
     }
 
-    /// Where the configuration is when nobody says.
-    public static let standardFile = "/etc/apus/apus.yaml"
+    /// The configuration's place by default.
+    public static let defaultFile = "/etc/apus/apus.yaml"
 
-    /// The file that was given, else the one that the environment names, else the standard one if it is there.
+    /// The file that was given, else the one that the environment names, else the default one if it is there.
     public init(given file: String?, environment: [String: String]) {
-        let standard = isReadableFile(Self.standardFile) ? Self.standardFile : nil
-        self.init(file: file ?? environment[SettingsReader.fileVariable] ?? standard, environment: environment)
+        let fallback = isReadableFile(Self.defaultFile) ? Self.defaultFile : nil
+        self.init(file: file ?? environment[SettingsReader.fileVariable] ?? fallback, environment: environment)
     }
 
     /// Reads and checks what all services share, for tools; the services' own sections are left alone.
     public func loadCommon() throws(SettingsError) -> CommonSettings {
         let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
-        let common = CommonSettings(reader, standardPort: 0)
+        let common = CommonSettings(reader, defaultPort: 0)
         try reader.finish()
         return common
     }
@@ -65,7 +65,7 @@ public struct SettingsSource: Sendable, Hashable {
         if let path = self.file { try SettingsFile.load(path: path) } else { SettingsFile.empty }
     }
 
-    /// Reads, checks everything, and tells all mistakes at once.
+    /// Reads and checks everything, and reports all mistakes at once.
     ///
     /// - Parameters:
     ///   - type: the service's own settings.
@@ -75,7 +75,7 @@ public struct SettingsSource: Sendable, Hashable {
         for service: ServiceName,
     ) throws(SettingsError) -> Settings<Own> {
         let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: service.section)
-        let common = CommonSettings(reader, standardPort: service.adminPort)
+        let common = CommonSettings(reader, defaultPort: service.adminPort)
         let own = Own(reader)
         try reader.finish()
         return Settings(common: common, own: own, files: reader.files)

@@ -1,6 +1,6 @@
 /// One mistake in the configuration: where, and which rule it breaks.
 public struct SettingsIssue: Hashable, Sendable, CustomStringConvertible {
-    /// The key's path, `apps.shop.apns.team_id`; empty when the whole file is meant.
+    /// The key's path, `apps.shop.<provider>.team_id`; empty when the whole file is meant.
     public let key: String
     /// Where the value came from: `apus.yaml:12` or the environment variable; nil when there is none.
     public let place: String?

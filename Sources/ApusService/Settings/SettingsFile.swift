@@ -1,8 +1,7 @@
-internal import Foundation
-internal import Yams
+internal import ApusYAML
+internal import FoundationEssentials
 
-/// A configuration file as a flat list of keys, each with its line: what unknown keys and messages need, and what
-/// swift-configuration's own YAML snapshot keeps to itself.
+/// A configuration file as a flat list of keys, each with its line, so that messages and unknown keys can name it.
 struct SettingsFile {
     enum Value: Hashable {
         case scalar(String)
@@ -50,47 +49,46 @@ struct SettingsFile {
     }
 
     static func parse(_ text: String, name: String) throws(SettingsError) -> SettingsFile {
-        let root: Node?
-        do {
-            root = try Yams.compose(yaml: text)
+        let root: YAMLNode?
+        do throws(YAMLError) {
+            root = try YAMLNode.parse(text)
         } catch {
-            throw Self.error(name, Self.line(of: error), "is not valid YAML: \(Self.reason(of: error))")
+            throw Self.error(name, error.line, "is not valid YAML: \(error.problem)")
         }
-        guard let root, root.tag != Tag(.null) else { return SettingsFile(name: name, entries: []) }
-        guard case .mapping(let mapping) = root else { throw Self.error(name, 1, "must be a mapping of keys") }
+        guard let root, root.scalar?.isNull != true else { return SettingsFile(name: name, entries: []) }
+        guard case .mapping(let mapping) = root.content else {
+            throw Self.error(name, 1, "must be a mapping of keys")
+        }
         var entries: [Entry] = []
         try Self.collect(mapping, under: [], name: name, into: &entries)
         return SettingsFile(name: name, entries: entries)
     }
 
     private static func collect(
-        _ mapping: Node.Mapping,
+        _ mapping: [YAMLPair],
         under path: [String],
         name: String,
         into entries: inout [Entry],
     ) throws(SettingsError) {
-        for (keyNode, node) in mapping {
-            let line = keyNode.mark?.line ?? 0
-            guard let key = keyNode.scalar?.string, !key.isEmpty else {
+        for pair in mapping {
+            let line = pair.key.line
+            guard let key = pair.key.scalar?.text, !key.isEmpty else {
                 throw Self.error(name, line, "a key must be a word")
             }
             let full = path + [key]
             guard full.count <= Self.depthMax else { throw Self.error(name, line, "is nested too deeply") }
-            switch node {
+            switch pair.value.content {
             case .mapping(let inner):
                 entries.append(Entry(path: full, value: .section, line: line))
                 try Self.collect(inner, under: full, name: name, into: &entries)
             case .sequence(let list):
-                let items = list.compactMap { $0.scalar?.string }
+                let items = list.compactMap { $0.scalar?.text }
                 guard items.count == list.count else {
                     throw Self.error(name, line, "\(full.joined(separator: ".")) must be a list of words")
                 }
                 entries.append(Entry(path: full, value: .list(items), line: line))
             case .scalar(let scalar):
-                let isNothing = node.tag == Tag(.null)
-                entries.append(Entry(path: full, value: isNothing ? .nothing : .scalar(scalar.string), line: line))
-            case .alias:
-                throw Self.error(name, line, "aliases are not supported")
+                entries.append(Entry(path: full, value: scalar.isNull ? .nothing : .scalar(scalar.text), line: line))
             }
         }
     }
@@ -98,22 +96,5 @@ struct SettingsFile {
     private static func error(_ name: String, _ line: Int?, _ message: String) -> SettingsError {
         let place = line.map { "\(name):\($0)" } ?? name
         return SettingsError(issues: [SettingsIssue(key: "", place: place, message: message)])
-    }
-
-    private static func line(of error: any Error) -> Int? {
-        switch error as? YamlError {
-        case .scanner(_, _, let mark, _), .parser(_, _, let mark, _), .composer(_, _, let mark, _): mark.line
-        case .duplicatedKeysInMapping(_, let context): context.mark.line
-        default: nil
-        }
-    }
-
-    /// What is wrong in a few words: the library's own text repeats the line, which may hold a secret.
-    private static func reason(of error: any Error) -> String {
-        switch error as? YamlError {
-        case .scanner(_, let problem, _, _), .parser(_, let problem, _, _), .composer(_, let problem, _, _): problem
-        case .duplicatedKeysInMapping(let keys, _): "the key \(keys.first ?? "") stands there twice"
-        default: "it cannot be parsed"
-        }
     }
 }

@@ -1,10 +1,11 @@
 internal import ApusMetrics
 internal import Configuration
 
-/// What a text must be: the rule in words, and the check.
+/// A rule for a text: its wording and its check.
 public struct SettingRule: Sendable {
     let text: String
-    let accepts: @Sendable (String) -> Bool
+    /// Whether a text keeps to it.
+    public let accepts: @Sendable (String) -> Bool
 
     /// A rule.
     ///
@@ -17,7 +18,7 @@ public struct SettingRule: Sendable {
     }
 }
 
-/// Reads settings by key and gathers every mistake, so that all are told at once.
+/// Reads settings by key and gathers every mistake, so that all are reported at once.
 ///
 /// A value comes from the environment (`APUS_REDIS_URL`) before the file (`redis.url`) before the default. The keys of
 /// `admin`, `log`, `redis`, `tracing`, `drain_timeout` and `event_loops` may also stand in the service's own section, and win
@@ -79,7 +80,7 @@ public final class SettingsReader {
 
     /// A text; nil when the key is absent.
     ///
-    /// - Parameter isSecret: nobody is shown it.
+    /// - Parameter isSecret: it is never shown.
     public func string(_ key: String, _ rule: SettingRule? = nil, isSecret: Bool = false) -> String? {
         let components = self.note(key)
         self.expect(.scalar(""), at: components)
@@ -93,16 +94,16 @@ public final class SettingsReader {
         return text
     }
 
-    /// A text with a standard one.
-    public func string(_ key: String, default standard: String, _ rule: SettingRule? = nil) -> String {
+    /// A text, or its default.
+    public func string(_ key: String, default defaultValue: String, _ rule: SettingRule? = nil) -> String {
         let text = self.string(key, rule)
-        self.describe(key, .text(rule: rule?.text), standard: standard)
-        return text ?? standard
+        self.describe(key, .text(rule: rule?.text), defaultValue: defaultValue)
+        return text ?? defaultValue
     }
 
     /// A text that must be there; "" stands in when it is not.
     ///
-    /// - Parameter isSecret: nobody is shown it.
+    /// - Parameter isSecret: it is never shown.
     public func requiredString(_ key: String, _ rule: SettingRule? = nil, isSecret: Bool = false) -> String {
         let issuesBefore = self.issues.count
         if let text = self.string(key, rule, isSecret: isSecret) { return text }
@@ -111,14 +112,14 @@ public final class SettingsReader {
     }
 
     /// A whole number.
-    public func integer(_ key: String, default standard: Int, in range: ClosedRange<Int>) -> Int {
-        precondition(range.contains(standard))
+    public func integer(_ key: String, default defaultValue: Int, in range: ClosedRange<Int>) -> Int {
+        precondition(range.contains(defaultValue))
         let given = self.string(key)
-        self.describe(key, .integer(range), standard: "\(standard)")
-        guard let text = given else { return standard }
+        self.describe(key, .integer(range), defaultValue: "\(defaultValue)")
+        guard let text = given else { return defaultValue }
         guard let value = Int(text), range.contains(value) else {
             self.issue(key, "must be a whole number from \(range.lowerBound) to \(range.upperBound)")
-            return standard
+            return defaultValue
         }
         return value
     }
@@ -126,70 +127,70 @@ public final class SettingsReader {
     /// A rate: a whole number from 1, or `unlimited`; nil: no limit.
     ///
     /// - Parameter note: what the number does not say by itself, for the schema.
-    public func rate(_ key: String, default standard: Int?, note: String? = nil) -> Int? {
+    public func rate(_ key: String, default defaultValue: Int?, note: String? = nil) -> Int? {
         let given = self.string(key)
-        self.describe(key, .rate, standard: standard.map { "\($0)" } ?? "unlimited")
+        self.describe(key, .rate, defaultValue: defaultValue.map { "\($0)" } ?? "unlimited")
         self.readings[key]?.note = note
-        guard let text = given else { return standard }
+        guard let text = given else { return defaultValue }
         if text == "unlimited" { return nil }
         guard let value = Int(text), (1...1_000_000_000).contains(value) else {
             self.issue(key, "must be a whole number from 1 to 1000000000, or unlimited")
-            return standard
+            return defaultValue
         }
         return value
     }
 
-    /// Whether a setting that has been read was given, and is not its standard value.
+    /// Whether a setting that has been read was given, and is not its default.
     public func isGiven(_ key: String) -> Bool {
         guard case .given = self.readings[key]?.origin else { return false }
         return true
     }
 
     /// `true` or `false`.
-    public func boolean(_ key: String, default standard: Bool) -> Bool {
+    public func boolean(_ key: String, default defaultValue: Bool) -> Bool {
         let given = self.string(key)
-        self.describe(key, .boolean, standard: "\(standard)")
+        self.describe(key, .boolean, defaultValue: "\(defaultValue)")
         switch given {
-        case nil: return standard
+        case nil: return defaultValue
         case "true"?: return true
         case "false"?: return false
         case .some:
             self.issue(key, "must be true or false")
-            return standard
+            return defaultValue
         }
     }
 
     /// A duration with a unit.
-    public func duration(_ key: String, default standard: Duration, in range: ClosedRange<Duration>) -> Duration {
-        precondition(range.contains(standard))
+    public func duration(_ key: String, default defaultValue: Duration, in range: ClosedRange<Duration>) -> Duration {
+        precondition(range.contains(defaultValue))
         let given = self.string(key)
-        self.describe(key, .duration(range), standard: SettingsQuantity.text(standard))
-        guard let text = given else { return standard }
+        self.describe(key, .duration(range), defaultValue: SettingsQuantity.text(defaultValue))
+        guard let text = given else { return defaultValue }
         guard let value = SettingsQuantity.duration(text) else {
             self.issue(key, SettingsQuantity.durationRule)
-            return standard
+            return defaultValue
         }
         guard range.contains(value) else {
             let least = SettingsQuantity.text(range.lowerBound)
             self.issue(key, "must be from \(least) to \(SettingsQuantity.text(range.upperBound))")
-            return standard
+            return defaultValue
         }
         return value
     }
 
     /// A size in bytes.
-    public func size(_ key: String, default standard: Int, in range: ClosedRange<Int>) -> Int {
-        precondition(range.contains(standard))
+    public func size(_ key: String, default defaultValue: Int, in range: ClosedRange<Int>) -> Int {
+        precondition(range.contains(defaultValue))
         let given = self.string(key)
-        self.describe(key, .size(range), standard: "\(standard)")
-        guard let text = given else { return standard }
+        self.describe(key, .size(range), defaultValue: "\(defaultValue)")
+        guard let text = given else { return defaultValue }
         guard let value = SettingsQuantity.size(text) else {
             self.issue(key, SettingsQuantity.sizeRule)
-            return standard
+            return defaultValue
         }
         guard range.contains(value) else {
             self.issue(key, "must be from \(range.lowerBound) to \(range.upperBound) bytes")
-            return standard
+            return defaultValue
         }
         return value
     }
@@ -205,12 +206,12 @@ public final class SettingsReader {
         return nil
     }
 
-    /// One of some words, or the standard one.
-    public func choice<Choice>(_ key: String, default standard: Choice) -> Choice
+    /// One of some words, or the default.
+    public func choice<Choice>(_ key: String, default defaultValue: Choice) -> Choice
     where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
         let value = self.choice(key, as: Choice.self)
-        self.describe(key, .choice(Choice.allCases.map(\.rawValue)), standard: standard.rawValue)
-        return value ?? standard
+        self.describe(key, .choice(Choice.allCases.map(\.rawValue)), defaultValue: defaultValue.rawValue)
+        return value ?? defaultValue
     }
 
     /// One of some words that must be there; the stand-in is never seen.
@@ -231,11 +232,11 @@ public final class SettingsReader {
         return words
     }
 
-    /// A list of words with a standard one.
-    public func strings(_ key: String, default standard: [String]) -> [String] {
+    /// A list of words, or its default.
+    public func strings(_ key: String, default defaultValue: [String]) -> [String] {
         let words = self.strings(key)
-        self.describe(key, .list, standard: standard.joined(separator: ","))
-        return words ?? standard
+        self.describe(key, .list, defaultValue: defaultValue.joined(separator: ","))
+        return words ?? defaultValue
     }
 
     /// The path of a readable file, which is watched from then on; nil when the key is absent. The content is for its user.
@@ -298,7 +299,7 @@ public final class SettingsReader {
         if case .given = self.readings[key]?.origin { self.readings[key]?.value = SettingReading.refused }
     }
 
-    // MARK: The end
+    // MARK: Result
 
     /// All that was asked for, in that order.
     var everyReading: [SettingReading] { self.readKeys.compactMap { self.readings[$0] } }
@@ -329,7 +330,7 @@ public final class SettingsReader {
                 issues.append(SettingsIssue(key: key, place: place, message: "must be a section of keys"))
                 continue
             }
-            // Of an unknown section only its head is told.
+            // Of an unknown section only its head is reported.
             guard !reported.contains(where: { entry.path.starts(with: $0) }) else { continue }
             reported.insert(entry.path)
             let siblings = parents.filter { $0.count == entry.path.count && $0.dropLast() == entry.path.dropLast() }
@@ -368,14 +369,14 @@ public final class SettingsReader {
         )
     }
 
-    /// Says more of what was just read.
-    private func describe(_ key: String, _ kind: SettingKind, standard: String? = nil) {
+    /// Adds kind and default to what was just read.
+    private func describe(_ key: String, _ kind: SettingKind, defaultValue: String? = nil) {
         self.readings[key]?.kind = kind
-        guard let standard else { return }
-        self.readings[key]?.standard = standard
+        guard let defaultValue else { return }
+        self.readings[key]?.defaultValue = defaultValue
         guard self.readings[key]?.value == nil else { return }
-        self.readings[key]?.value = standard
-        self.readings[key]?.origin = .standard
+        self.readings[key]?.value = defaultValue
+        self.readings[key]?.origin = .default
     }
 
     // MARK: Keys

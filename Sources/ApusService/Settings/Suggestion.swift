@@ -1,4 +1,4 @@
-/// The word that was probably meant: the nearest one, if it is near enough for a slip of the fingers.
+/// Finds the word that was probably meant: the one with the least edit distance, if it is near enough.
 func closest(to word: String, among candidates: some Sequence<String>) -> String? {
     let limit = max(1, word.count / 3)
     var best: (word: String, distance: Int)?
@@ -10,7 +10,7 @@ func closest(to word: String, among candidates: some Sequence<String>) -> String
     return best?.word
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that lead from one to the other.
+/// Counts the insertions, deletions, replacements and swaps of neighbours between two words.
 private func editDistance(_ one: [UInt8], _ other: [UInt8]) -> Int {
     guard !one.isEmpty, !other.isEmpty else { return max(one.count, other.count) }
     var rows = [[Int]](repeating: [Int](repeating: 0, count: other.count + 1), count: one.count + 1)

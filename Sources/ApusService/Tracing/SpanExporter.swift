@@ -48,7 +48,7 @@ struct SpanExporter: Service {
         }
     }
 
-    /// Whether the collector took it.
+    /// Posts a batch; true when the collector took it.
     private func export(_ body: [UInt8], attemptsMax: Int) async -> Bool {
         for attempt in 1...attemptsMax {
             var word = ""

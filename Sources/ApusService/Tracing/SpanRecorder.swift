@@ -2,9 +2,9 @@ internal import ApusCore
 public import ApusMetrics
 internal import Synchronization
 
-/// Takes the spans of a process until they are exported. What nobody records (the flag `sampled` of W3C) is not kept.
+/// Keeps the spans of a process until they are exported. Spans that are not sampled (the flag of W3C) are not kept.
 public final class SpanRecorder: Sendable {
-    /// Spans that may wait. One more is dropped and counted: whoever sends never waits for whoever watches.
+    /// Spans that may wait. One more is dropped and counted: sending never waits for tracing.
     public static let waitingMax = 4_096
 
     private let waiting = Mutex<[TraceSpan]>([])

@@ -28,7 +28,7 @@ public struct TraceSpan: Sendable, Hashable {
     public var context: TraceContext
     /// The step before it; nil: it begins the trace.
     public var parent: SpanID?
-    /// What other systems carry along (W3C `tracestate`), unread.
+    /// The state that other systems carry along (W3C `tracestate`), unread.
     public var tracestate: String
     /// Which side of an exchange it is.
     public var kind: Kind

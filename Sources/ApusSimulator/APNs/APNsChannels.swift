@@ -4,62 +4,61 @@ internal import Synchronization
 /// The broadcast channels of a simulated Apple: made, read, listed and deleted as its management interface does, and
 /// published to.
 ///
-/// Management has hosts and ports of its own at Apple; here it answers at the same one. Channels are the world's, not a
+/// Management has hosts and ports of its own at Apple; here it answers at the same one. Channels are the state's, not a
 /// connection's; the order of the checks is our own.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package final class APNsChannels: Sendable {
-    /// Channels of an app in one environment at most.
+    /// The most channels of an app in one environment.
     package static let perAppMax = 10_000
-    /// Bytes of a broadcast's body at most.
+    /// The most bytes of a broadcast's body.
     package static let payloadBytesMax = 5_120
 
     private struct Channel: Sendable {
         let id: String
-        /// 0: nothing is kept; 1: the latest message is.
+        /// 0: no message is stored; 1: the latest one is.
         let policy: Int64
     }
 
-    /// By bundle id, in the order of their making.
+    /// The channels by bundle id, in the order they were created.
     private let channels = Mutex<[String: [Channel]]>([:])
 
-    /// No channels.
+    /// Creates a store without channels.
     package init() {}
 
-    /// Whether requests to that path are these channels' business.
+    /// Whether a path is for channels or broadcasts.
     package static func owns(_ path: String) -> Bool { path.hasPrefix("/1/apps/") || path.hasPrefix("/4/broadcasts/") }
 
-    /// Whether requests to that path make, read, list or delete channels, and are no messages.
+    /// Whether a path creates, reads, lists or deletes channels, and is for no message.
     static func isManagement(_ path: String) -> Bool { path.hasPrefix("/1/apps/") }
 
-    /// Forgets all.
+    /// Deletes all channels.
     func reset() { self.channels.withLock { $0 = [:] } }
 
-    /// The channels of an app, in the order of their making.
+    /// The ids of an app's channels, in the order they were created.
     package func ids(of bundleID: String) -> [String] { self.channels.withLock { $0[bundleID, default: []].map(\.id) } }
 
-    /// What Apple says to a request, and the address that the ledger knows a broadcast by, "/channels/" and the channel's id;
-    /// nil: it is about channels, and no message.
+    /// Answers a request.
     ///
-    /// - Parameter number: makes a channel's id, and the id of a request that brings none.
-    func judge(
+    /// - Parameter number: a channel's id is made of it, and the id of a request that has none.
+    func validate(
         _ request: ProviderRequest,
-        judge: APNsJudge,
+        validator: APNsValidator,
         connection: inout APNsConnection,
         now: UnixMilliseconds,
         number: UInt64,
-    ) -> (answer: ProviderAnswer, address: String?) {
+    ) -> ProviderAnswer {
         var answer: ProviderAnswer
         do throws(APNsRefusal) {
-            if let name = request.duplicateHeader { throw APNsRefusal(.duplicateHeaders, "\(name) stands twice") }
-            let proof = try connection.authorize(
+            if let name = request.duplicateHeader { throw APNsRefusal(.duplicateHeaders, "\(name) is given twice") }
+            let credential = try connection.authorize(
                 request.first("authorization"),
-                keys: judge.keys,
-                environment: judge.environment,
+                keys: validator.keys,
+                environment: validator.environment,
                 now: now,
             )
             let place = try Place(request.path)
-            try Self.check(place.bundleID, judge: judge, proof: proof)
+            try Self.check(place.bundleID, validator: validator, credential: credential)
             answer =
                 switch place.kind {
                 case .broadcast: try self.publish(request, place.bundleID, now: now)
@@ -70,21 +69,16 @@ package final class APNsChannels: Sendable {
             answer = error.rejection.answer(id: nil).explained(error.sentence)
         }
         answer.headers.append(ProviderHeader("apns-request-id", Self.requestID(of: request, number: number)))
-        return (answer, Self.isManagement(request.path) ? nil : Self.address(of: request))
+        return answer
     }
 
     /// The id that an answer carries: the request's own, or one made of its number.
     static func requestID(of request: ProviderRequest, number: UInt64) -> String {
-        let generated = UUIDText.text((number & ~0xf000) | 0x8000, number | 0x8000_0000_0000_0000)
-        return request.first("apns-request-id").flatMap { APNsJudge.isCanonicalUUID($0) ? $0 : nil } ?? generated
+        request.first("apns-request-id").flatMap { APNsValidator.isCanonicalUUID($0) ? $0 : nil }
+            ?? UUIDText.unique(number)
     }
 
-    /// The address that the ledger knows a broadcast by.
-    static func address(of request: ProviderRequest) -> String {
-        "/channels/\(request.first("apns-channel-id") ?? "")"
-    }
-
-    /// What a path is about.
+    /// The meaning of a path.
     private struct Place {
         enum Kind {
             case broadcast
@@ -107,11 +101,16 @@ package final class APNsChannels: Sendable {
         }
     }
 
-    private static func check(_ bundleID: String, judge: APNsJudge, proof: APNsProof) throws(APNsRefusal) {
+    private static func check(
+        _ bundleID: String,
+        validator: APNsValidator,
+        credential: APNsCredential
+    ) throws(APNsRefusal) {
         guard !bundleID.contains(".push-type.") else {
             throw APNsRefusal(.topicDisallowed, "the bundle id stands in the path without a push type's suffix")
         }
-        guard judge.bundleIDs.isEmpty || judge.bundleIDs.contains(bundleID), proof.serves(bundleID, of: bundleID)
+        guard validator.bundleIDs.isEmpty || validator.bundleIDs.contains(bundleID),
+            credential.serves(bundleID, of: bundleID)
         else {
             throw APNsRefusal(.topicMismatch, "the key is not for \(bundleID)")
         }
@@ -139,7 +138,10 @@ package final class APNsChannels: Sendable {
             return ProviderAnswer(status: 201, headers: [ProviderHeader("apns-channel-id", id)])
         case "GET":
             let channel = try self.channel(of: request, bundleID)
-            return Self.json(["message-storage-policy": .integer(channel.policy), "push-type": "LiveActivity"])
+            return ProviderAnswer(
+                status: 200,
+                json: ["message-storage-policy": .integer(channel.policy), "push-type": "LiveActivity"]
+            )
         case "DELETE":
             let channel = try self.channel(of: request, bundleID)
             self.channels.withLock { $0[bundleID]?.removeAll { $0.id == channel.id } }
@@ -151,15 +153,7 @@ package final class APNsChannels: Sendable {
     private func list(_ request: ProviderRequest, _ bundleID: String) throws(APNsRefusal) -> ProviderAnswer {
         guard request.method == "GET" else { throw APNsRefusal(.methodNotAllowed, "\(request.method) is not GET") }
         let ids = self.ids(of: bundleID)
-        return Self.json(["channels": .array(ids.map { .string($0) })])
-    }
-
-    private static func json(_ object: JSONObject) -> ProviderAnswer {
-        ProviderAnswer(
-            status: 200,
-            headers: [ProviderHeader("content-type", "application/json")],
-            body: JSONValue.object(object).bytes,
-        )
+        return ProviderAnswer(status: 200, json: ["channels": .array(ids.map { .string($0) })])
     }
 
     private static func policy(_ body: [UInt8]) throws(APNsRefusal) -> Int64 {

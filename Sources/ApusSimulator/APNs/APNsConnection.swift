@@ -1,15 +1,15 @@
 internal import ApusCore
 package import ApusTLS
 
-/// What Apple remembers about the provider tokens of one connection.
+/// The provider tokens of one connection, as far as Apple remembers them.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 package struct APNsConnection: Sendable {
-    /// Oldest token taken, in milliseconds: an hour.
+    /// The age of the oldest token that is accepted, in milliseconds: an hour.
     package static let tokenAgeMax: Int64 = 3_600_000
     /// Shortest time between two tokens, in milliseconds: twenty minutes.
     package static let tokenUpdateInterval: Int64 = 1_200_000
-    /// How far a token may come from the future, in milliseconds, because clocks differ.
+    /// The most that a token may be issued in the future, in milliseconds, because clocks differ.
     package static let clockSkewMax: Int64 = 60_000
 
     /// A token whose signature is right.
@@ -22,29 +22,29 @@ package struct APNsConnection: Sendable {
     private var verified: [Verified] = []
     /// The token in use, and since when.
     private var current: (token: String, since: UnixMilliseconds)?
-    /// The key that the connection was first used with.
+    /// The key of the first token.
     private var firstKey: APNsKey?
-    /// An expired token wedges a connection: no later token helps it.
+    /// Whether an expired token was shown: no later token is accepted then.
     private var isWedged = false
-    /// No request is served until then.
+    /// The time until which every request is refused.
     private var blockedUntil: UnixMilliseconds?
 
     /// Whether a token was ever accepted here: until then Apple allows one request at a time.
     package private(set) var isAuthorized = false
 
-    /// What the client showed when it connected; nil: nothing. Tokens are not looked at beside it.
+    /// The certificate that the client showed when it connected; nil: none. Tokens are ignored beside it.
     package var certificate: AppleCertificate?
 
-    /// A new connection.
+    /// Creates the state of a new connection.
     package init() {}
 
-    /// With what the request shows who sends it.
+    /// Checks a request's credential and returns it.
     mutating func authorize(
         _ header: String?,
         keys: [APNsKey],
         environment: ProviderEnvironment,
         now: UnixMilliseconds,
-    ) throws(APNsRefusal) -> APNsProof {
+    ) throws(APNsRefusal) -> APNsCredential {
         if let certificate {
             guard certificate.environments.contains(environment) else {
                 throw APNsRefusal(.badCertificateEnvironment, "the certificate is for the other environment")
@@ -129,7 +129,7 @@ package struct APNsConnection: Sendable {
         }
     }
 
-    /// One connection belongs to one team; one that began with a key for some topics takes no other key, and one that
+    /// Checks that a connection stays with one team, and that one that began with a key for some topics takes no other key, and one that
     /// began with a key for a whole team takes none for some topics.
     private mutating func checkKey(_ key: APNsKey, environment: ProviderEnvironment) throws(APNsRefusal) {
         guard key.environment ?? environment == environment else {

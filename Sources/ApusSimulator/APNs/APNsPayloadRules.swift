@@ -1,7 +1,7 @@
 internal import ApusCore
 
-/// What Apple says about payloads, type by type. Apple itself lets much of it pass and shows nothing; here it is an error,
-/// so that a test finds it.
+/// Checks payloads, push type by push type. Apple accepts many wrong ones and shows nothing; here they are errors, so that a test finds
+/// them.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification,
 /// https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
@@ -10,7 +10,7 @@ enum APNsPayloadRules {
 
     /// Checks a body of `type`. Apple has no reason for a body that is not JSON: `PayloadEmpty` is the nearest.
     ///
-    /// - Parameter bytesMax: nil: as many as the type allows.
+    /// - Parameter bytesMax: the most bytes; nil: as many as the type allows.
     static func check(_ body: [UInt8], type: APNsPushType, bytesMax: Int? = nil) throws(APNsRefusal) {
         guard !body.isEmpty else { throw APNsRefusal(.payloadEmpty, "no body") }
         let bytesMax = bytesMax ?? type.payloadBytesMax
@@ -71,14 +71,14 @@ enum APNsPayloadRules {
         }
     }
 
-    /// A text, or a title or a body: each a text, or an object that names one of the app's own.
+    /// Whether an alert is a text, or has a title or a body, each a text or the key of a localized one.
     private static func hasWords(_ alert: JSONValue) -> Bool {
         [alert, alert["title"], alert["body"]].contains { text in
             text?.string?.isEmpty == false || text?["loc-key"]?.string?.isEmpty == false
         }
     }
 
-    /// The types of the members that every push type shares; others are ignored, as devices do.
+    /// Checks the types of the members that every push type shares; others are ignored, as devices do.
     private static func checkForms(_ aps: JSONValue) throws(APNsRefusal) {
         for member in aps.object?.members ?? [] {
             let value = member.value

@@ -1,4 +1,4 @@
-/// What a notification is for, as `apns-push-type` says it.
+/// The purpose of a notification, as `apns-push-type` names it.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 package enum APNsPushType: String, CaseIterable, Sendable {
@@ -14,7 +14,7 @@ package enum APNsPushType: String, CaseIterable, Sendable {
     case widgets
     case controls
 
-    /// What follows the bundle id in the topic.
+    /// The text that follows the bundle id in the topic.
     package var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""
@@ -29,6 +29,6 @@ package enum APNsPushType: String, CaseIterable, Sendable {
         }
     }
 
-    /// Largest body in bytes. Apple: 5 KB for VoIP, 4 KB for all others.
+    /// The most bytes of a body. Apple: 5 KB for VoIP, 4 KB for all others.
     package var payloadBytesMax: Int { self == .voip ? 5_120 : 4_096 }
 }

@@ -1,6 +1,6 @@
 package import ApusCore
 
-/// Apple's words for "no", each with its status.
+/// Apple's reasons for refusing a request, each with its status.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 package enum APNsRejection: String, CaseIterable, Sendable {
@@ -75,7 +75,7 @@ package enum APNsRejection: String, CaseIterable, Sendable {
         }
     }
 
-    /// The answer, with the time for the two reasons that carry one.
+    /// Makes the answer, with the time for the two reasons that carry one.
     package func answer(id: String?, timestamp: UnixMilliseconds? = nil) -> ProviderAnswer {
         var body: JSONObject = ["reason": .string(self.rawValue)]
         if let timestamp { body["timestamp"] = .integer(timestamp.value) }
@@ -85,7 +85,7 @@ package enum APNsRejection: String, CaseIterable, Sendable {
     }
 }
 
-/// A rejection and the sentence for whoever debugs the client.
+/// The refusal of a request: Apple's reason, and a sentence that explains it to whoever debugs the client.
 struct APNsRefusal: Error {
     let rejection: APNsRejection
     let sentence: String
@@ -95,5 +95,16 @@ struct APNsRefusal: Error {
         self.rejection = rejection
         self.sentence = sentence
         self.timestamp = timestamp
+    }
+
+    /// The refusal of a message to a token of that behavior; nil: the message is accepted.
+    init?(_ behavior: TokenBehavior) {
+        switch behavior {
+        case .alive: return nil
+        case .dead(let since): self.init(.unregistered, "the token is dead", timestamp: since)
+        case .expired(let since): self.init(.expiredToken, "the token expired", timestamp: since)
+        case .bad: self.init(.badDeviceToken, "the token was declared bad")
+        case .foreign: self.init(.deviceTokenNotForTopic, "the token was declared to be another app's")
+        }
     }
 }

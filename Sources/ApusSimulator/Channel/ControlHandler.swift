@@ -1,7 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 
-/// Speaks HTTP/1.1 for ``ControlRoutes``, one request after another.
+/// Connects ``ControlRoutes`` with HTTP/1.1, one request after another.
 final class ControlHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -83,7 +83,7 @@ final class ControlHandler: ChannelInboundHandler {
         if !isKept { end.assumeIsolated().whenComplete { _ in context.close(promise: nil) } }
     }
 
-    /// As much as the reader takes; the rest when it has read.
+    /// Writes as much of the ledger as the client takes, and the rest when it has read that.
     private func continueLedger(_ context: ChannelHandlerContext) {
         while context.channel.isWritable {
             guard let lines = self.reader?.next() else {

@@ -1,38 +1,38 @@
 internal import ApusCore
 internal import ApusMetrics
 
-/// What the control listener can do.
+/// Answers the requests to the control listener.
 ///
 /// ```
-/// GET  /ledger?provider=&status=&send=&token=&since=&limit=   every request, NDJSON
-/// GET  /sends                                                 the numbers of each send, NDJSON
+/// GET  /ledger?provider=&status=&send=&token=&since=&limit=   every message, NDJSON
+/// GET  /sends                                                 the counters of each send, NDJSON
 /// GET  /summary                                               counters, JSON
 /// GET  /metrics                                               the same for Prometheus
-/// GET  /timeline?since=                                       acceptances in every 10 ms that had some, NDJSON
-/// GET  /accepted?since=&provider=&send=                       how many were accepted since, JSON
+/// GET  /timeline?since=                                       acceptances in every 10 ms that have some, NDJSON
+/// GET  /accepted?since=&provider=&send=                       the number of acceptances since then, JSON
 /// GET  /ca.pem                                                the certificate to trust
-/// POST /dead     {"provider": "apns", "dead": [{"token": "…", "at": 1700000000000}], "expired": [], "bad": ["…"],
+/// POST /dead     {"provider": "…", "dead": [{"token": "…", "at": 1700000000000}], "expired": [], "bad": ["…"],
 ///                 "foreign": [], "alive": [], "share": 0.02, "seed": 7}
-/// POST /faults   see FaultOrder
-/// POST /listeners  {"fcm": false}: closes a provider's listener and connections; true: opens it again
-/// POST /reset    forgets ledger, fates and faults
+/// POST /faults   see FaultCommand
+/// POST /listeners  {"name of a provider": false}: closes a provider's listener and connections; true: opens it again
+/// POST /reset    clears ledger, behaviors of tokens and faults
 /// ```
 struct ControlRoutes: Sendable {
-    private let world: World
+    private let state: SimulatorState
     private let authorityPEM: String
     private let setListening: @Sendable (FaultRoute, Bool) async throws(SimulatorError) -> Void
 
     init(
-        world: World,
+        state: SimulatorState,
         authorityPEM: String,
         setListening: @escaping @Sendable (FaultRoute, Bool) async throws(SimulatorError) -> Void,
     ) {
-        self.world = world
+        self.state = state
         self.authorityPEM = authorityPEM
         self.setListening = setListening
     }
 
-    /// An answer at once, the ledger piece by piece, or an answer that takes a moment.
+    /// An answer: a text, the ledger piece by piece, or a text that takes a moment.
     enum Answer {
         case text(status: Int, type: String, body: [UInt8])
         case ledger(LedgerReader)
@@ -47,12 +47,12 @@ struct ControlRoutes: Sendable {
         switch (method, path) {
         case ("GET", "/ledger"):
             guard let filter = LedgerFilter(query) else { return Self.refusal(400, "the query is malformed") }
-            return .ledger(LedgerReader(self.world.ledger.snapshot, filter: filter))
+            return .ledger(LedgerReader(self.state.ledger.snapshot, filter: filter))
         case ("GET", "/sends"): return self.sends
         case ("GET", "/summary"):
-            return Self.json(200, self.world.summary.json)
+            return Self.json(200, self.state.summary.json)
         case ("GET", "/metrics"):
-            let summary = self.world.summary
+            let summary = self.state.summary
             return .later {
                 (200, SimulatorMetrics.format.contentType, await SimulatorMetrics.exposition(summary))
             }
@@ -61,9 +61,9 @@ struct ControlRoutes: Sendable {
         case ("GET", "/ca.pem"):
             return .text(status: 200, type: "application/x-pem-file", body: Array(self.authorityPEM.utf8))
         case ("POST", "/reset"):
-            self.world.reset()
+            self.state.reset()
             return Self.json(200, Array("{}".utf8))
-        case ("POST", "/faults"), ("POST", "/dead"): return self.order(path, body)
+        case ("POST", "/faults"), ("POST", "/dead"): return self.command(path, body)
         case ("POST", "/listeners"): return self.listeners(body)
         case (_, "/ledger"), (_, "/sends"), (_, "/summary"), (_, "/metrics"), (_, "/ca.pem"), (_, "/reset"),
             (_, "/faults"), (_, "/dead"), (_, "/timeline"), (_, "/accepted"), (_, "/listeners"):
@@ -84,15 +84,15 @@ struct ControlRoutes: Sendable {
         guard let since = Int64(query["since"] ?? "0"), query.keys.allSatisfy({ $0 == "since" }) else {
             return Self.refusal(400, "the query is malformed")
         }
-        let timeline = self.world.ledger.snapshot.timeline
+        let timeline = self.state.ledger.snapshot.timeline
+        let providers = SimulatedProviders.all.map { $0.traits.provider }
         var writer = LineWriter()
         for (index, bucket) in timeline.buckets.enumerated() {
             let time = timeline.start + Int64(index) * AcceptanceTimeline.bucketNanoseconds
             guard time >= since, bucket.count(nil) > 0 else { continue }
             writer.begin()
             writer.member("time", time)
-            writer.member("apns", Int64(bucket.apns))
-            writer.member("fcm", Int64(bucket.fcm))
+            for provider in providers { writer.member(provider.name, Int64(bucket.count(provider))) }
             writer.end()
         }
         return .text(status: 200, type: "application/x-ndjson", body: writer.bytes)
@@ -103,24 +103,24 @@ struct ControlRoutes: Sendable {
         guard let since = Int64(query["since"] ?? "0"), (query["provider"] == nil) == (provider == nil),
             Set(["since", "provider", "send"]).isSuperset(of: query.keys)
         else { return Self.refusal(400, "the query is malformed") }
-        let count = self.world.ledger.snapshot.acceptedCount(since: since, provider: provider, send: query["send"])
+        let count = self.state.ledger.snapshot.acceptedCount(since: since, provider: provider, send: query["send"])
         return Self.json(200, JSONValue.object(["accepted": .integer(count)]).bytes)
     }
 
     private func listeners(_ body: [UInt8]) -> Answer {
-        let order = try? JSONValue(parsing: body, bytesMax: SimulatorLimits.controlBodyBytesMax)
+        let command = try? JSONValue(command: body)
         var wanted: [(FaultRoute, Bool)] = []
-        for member in order?.object?.members ?? [] {
-            guard let route = FaultRoute(name: member.name), route != .oauth, let isOpen = member.value.bool else {
-                return Self.refusal(400, "an object is expected: apns or fcm, and true or false")
+        for member in command?.object?.members ?? [] {
+            guard let route = FaultRoute(name: member.name), route.isListener, let isOpen = member.value.bool else {
+                return Self.refusal(400, "an object is expected: \(SimulatedProviders.names), and true or false")
             }
             wanted.append((route, isOpen))
         }
         guard !wanted.isEmpty else { return Self.refusal(400, "no listener is named") }
-        let (orders, setListening) = (wanted, self.setListening)
+        let (changes, setListening) = (wanted, self.setListening)
         return .later {
             do throws(SimulatorError) {
-                for (route, isListening) in orders { try await setListening(route, isListening) }
+                for (route, isListening) in changes { try await setListening(route, isListening) }
                 return (200, "application/json", Array("{}".utf8))
             } catch {
                 return (409, "application/json", JSONValue.object(["error": .string(error.message)]).bytes)
@@ -130,7 +130,7 @@ struct ControlRoutes: Sendable {
 
     private var sends: Answer {
         var writer = LineWriter()
-        for tally in self.world.ledger.snapshot.sends {
+        for tally in self.state.ledger.snapshot.sends {
             writer.begin()
             writer.member("send", tally.send)
             writer.member("requests", Int64(tally.requests))
@@ -143,17 +143,17 @@ struct ControlRoutes: Sendable {
         return .text(status: 200, type: "application/x-ndjson", body: writer.bytes)
     }
 
-    private func order(_ path: String, _ body: [UInt8]) -> Answer {
+    private func command(_ path: String, _ body: [UInt8]) -> Answer {
         do throws(SimulatorError) {
             if path == "/faults" {
-                let order = try FaultOrder(json: body)
-                if let plan = order.plan { self.world.faults.adopt(plan, now: self.world.clock.now()) }
-                guard order.scripts.allSatisfy(self.world.faults.add) else {
+                let command = try FaultCommand(json: body)
+                if let plan = command.plan { self.state.faults.adopt(plan, now: self.state.clock.now()) }
+                guard command.scripts.allSatisfy(self.state.faults.add) else {
                     return Self.refusal(409, "too many scripts wait")
                 }
             } else {
-                let order = try FateOrder(json: body)
-                self.world.change { order.apply(to: &$0.fates) }
+                let command = try TokenCommand(json: body)
+                self.state.change { command.apply(to: &$0.behaviors) }
             }
             return Self.json(200, Array("{}".utf8))
         } catch {

@@ -6,56 +6,55 @@ internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
 
-/// The sockets of a simulator.
+/// The listeners of a simulator: one for each provider, and one for control.
 final class SimulatorListeners: Sendable {
-    /// What one connection may bring per turn of its event loop: a busy one must not keep another waiting, as Apple's and Google's
-    /// many servers would not.
+    /// The most bytes that are read from a connection per turn of its event loop, so that a busy one does not keep others waiting.
     private static let bytesPerTurn = 16 * 1_024
 
     private let configuration: SimulatorConfiguration
-    private let world: World
+    private let state: SimulatorState
     private let authority: CertificateAuthority
     private let group: MultiThreadedEventLoopGroup
-    /// Which shard of the ledger a loop writes to.
+    /// The shards of the ledger that the event loops write to.
     private let shards: [ObjectIdentifier: LedgerShard]
     private let open: OpenChannels
-    /// How to listen again at a provider's port.
-    private let doors = Mutex<[FaultRoute: Door]>([:])
+    /// The ports and TLS contexts of the providers' listeners.
+    private let endpoints = Mutex<[FaultRoute: Endpoint]>([:])
 
-    private struct Door {
+    private struct Endpoint {
         let port: Int
         let context: TLSContext?
     }
 
-    init(configuration: SimulatorConfiguration, world: World, authority: CertificateAuthority) {
+    init(configuration: SimulatorConfiguration, state: SimulatorState, authority: CertificateAuthority) {
         self.configuration = configuration
-        self.world = world
+        self.state = state
         self.authority = authority
         self.group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.eventLoops)
         var shards: [ObjectIdentifier: LedgerShard] = [:]
         for (index, loop) in self.group.makeIterator().enumerated() {
-            shards[ObjectIdentifier(loop)] = world.ledger.shard(index)
+            shards[ObjectIdentifier(loop)] = state.ledger.shard(index)
         }
         self.shards = shards
         self.open = OpenChannels()
     }
 
-    /// Listens wherever the configuration says.
+    /// Opens all listeners that the configuration names.
     func start(keys: SimulatorKeys) async throws(SimulatorError) -> SimulatorAddresses {
-        var ports: [FaultRoute: Int] = [:]
-        let wanted = [(FaultRoute.apns, self.configuration.apnsPort), (.fcm, self.configuration.fcmPort)]
-        for (route, port) in wanted {
-            guard let port else { continue }
+        var ports: [Provider: Int] = [:]
+        for traits in (SimulatedProviders.all.map { $0.traits }) {
+            guard let port = self.configuration.ports[traits.provider] else { continue }
+            let route = traits.routes[0]
             let form = self.configuration.script?.certificates[route] ?? .valid
-            let context = try self.context(keys.identity(form, now: self.world.clock.now()), for: route)
-            let bound = try await self.listen(route, Door(port: port, context: context))
-            ports[route] = bound
-            self.doors.withLock { $0[route] = Door(port: bound, context: context) }
+            let context = try self.context(keys.identity(form, now: self.state.clock.now()), for: route)
+            let bound = try await self.listen(route, Endpoint(port: port, context: context))
+            ports[traits.provider] = bound
+            self.endpoints.withLock { $0[route] = Endpoint(port: bound, context: context) }
         }
         var controlPort: Int?
         if let port = self.configuration.controlPort {
             let control = ControlRoutes(
-                world: self.world,
+                state: self.state,
                 authorityPEM: self.authority.certificatePEM,
                 setListening: { route, isListening throws(SimulatorError) in
                     try await self.setListening(isListening, route)
@@ -69,54 +68,50 @@ final class SimulatorListeners: Sendable {
         return SimulatorAddresses(
             host: self.configuration.names.first ?? "localhost",
             scheme: self.configuration.usesTLS ? "https" : "http",
-            apnsPort: ports[.apns],
-            fcmPort: ports[.fcm],
+            ports: ports,
             controlPort: controlPort,
             controlHost: self.configuration.controlHost,
         )
     }
 
-    /// Does something on each event loop, in their order.
+    /// Calls a function on each event loop, in their order.
     func onEachEventLoop<Found: Sendable>(_ body: @escaping @Sendable () -> Found) async throws -> [Found] {
         var found: [Found] = []
         for loop in self.group.makeIterator() { found.append(try await loop.submit(body).get()) }
         return found
     }
 
-    /// Apple speaks HTTP/2 only.
     private func context(_ identity: TLSIdentity, for route: FaultRoute) throws(SimulatorError) -> TLSContext? {
         guard self.configuration.usesTLS else { return nil }
-        let isHTTP2Only = route == .apns || self.configuration.isBlind
+        let (traits, isStrict) = (route.type.traits, !self.configuration.isFast)
         do throws(TLSError) {
-            // Apple asks everybody for a certificate, and takes whoever has none by tokens.
-            let asks = route == .apns && !self.configuration.isBlind
             return try TLSContext.server(
                 identity: identity,
-                alpn: isHTTP2Only ? ["h2"] : ["h2", "http/1.1"],
-                clientCA: asks ? .pem(self.authority.certificatePEM) : nil,
+                alpn: isStrict && traits.speaksHTTP1 ? ["h2", "http/1.1"] : ["h2"],
+                clientCA: isStrict && traits.asksForCertificate ? .pem(self.authority.certificatePEM) : nil,
                 requiresClientCertificate: false,
             )
         } catch {
-            throw SimulatorError(.keys, "no TLS: \(error)")
+            throw SimulatorError(.keys, "cannot create a TLS context: \(error)")
         }
     }
 
     /// Closes a provider's listener and its connections, or opens it again at the same port. Idempotent.
     func setListening(_ isListening: Bool, _ route: FaultRoute) async throws(SimulatorError) {
-        guard let door = self.doors.withLock({ $0[route] }) else {
+        guard let endpoint = self.endpoints.withLock({ $0[route] }) else {
             throw SimulatorError(.listening, "there is no listener of \(route.name)")
         }
         guard !isListening else {
-            if self.open.open(route) { _ = try await self.listen(route, door) }
+            if self.open.open(route) { _ = try await self.listen(route, endpoint) }
             return
         }
         let closing = self.open.shut(route).map { $0.close() }
         for closed in closing { try? await closed.get() }
     }
 
-    private func listen(_ route: FaultRoute, _ door: Door) async throws(SimulatorError) -> Int {
-        try await self.listen(self.configuration.host, door.port, of: route) { channel in
-            try self.assemble(channel, route: route, context: door.context)
+    private func listen(_ route: FaultRoute, _ endpoint: Endpoint) async throws(SimulatorError) -> Int {
+        try await self.listen(self.configuration.host, endpoint.port, of: route) { channel in
+            try self.assemble(channel, route: route, context: endpoint.context)
         }
     }
 
@@ -153,13 +148,14 @@ final class SimulatorListeners: Sendable {
 
     private func assemble(_ channel: any Channel, route: FaultRoute, context: TLSContext?) throws {
         guard let shard = self.shards[ObjectIdentifier(channel.eventLoop)] else {
-            preconditionFailure("a connection on a loop of another group")
+            preconditionFailure("the connection is on an event loop of another group")
         }
         if let context { try channel.pipeline.syncOperations.addHandler(TLSHandler(server: context)) }
-        let isNarrow = route == .apns && self.configuration.startsWithOneStream
-        guard !self.configuration.isBlind else {
-            let session = BlindSession(
-                world: self.world,
+        let traits = route.type.traits
+        let isNarrow = traits.startsWithOneStream && self.configuration.startsWithOneStream
+        guard !self.configuration.isFast else {
+            let connection = FastConnection(
+                state: self.state,
                 shard: shard,
                 listener: route,
                 streamsMax: self.configuration.streamsMax,
@@ -167,39 +163,39 @@ final class SimulatorListeners: Sendable {
                 connectionWindow: self.configuration.connectionWindow,
             )
             return try channel.pipeline.syncOperations.addHandler(
-                BlindHandler(session: session, clock: self.world.clock)
+                FastHandler(connection: connection, clock: self.state.clock)
             )
         }
-        let connection = StrictConnection(world: self.world, shard: shard, listener: route)
-        guard route == .fcm else {
-            let driver = self.driver(connection)
-            let handler = try self.http2(driver, streamsMax: isNarrow ? 1 : self.configuration.streamsMax)
-            let watcher = CertificateWatcher(driver: driver, handler: handler)
+        let connection = StrictConnection(state: self.state, shard: shard, listener: route)
+        guard traits.speaksHTTP1 else {
+            let delegate = self.delegate(connection)
+            let handler = try self.http2(delegate, streamsMax: isNarrow ? 1 : self.configuration.streamsMax)
+            let watcher = CertificateWatcher(delegate: delegate, handler: handler)
             return try channel.pipeline.syncOperations.addHandlers(watcher, handler)
         }
         let detector = ProtocolDetector { channel, isHTTP2 in
             guard !isHTTP2 else {
-                let handler = try self.http2(self.driver(connection), streamsMax: self.configuration.streamsMax)
+                let handler = try self.http2(self.delegate(connection), streamsMax: self.configuration.streamsMax)
                 return try channel.pipeline.syncOperations.addHandler(handler)
             }
             try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-            try channel.pipeline.syncOperations.addHandler(HTTP1Driver(connection: connection, world: self.world))
+            try channel.pipeline.syncOperations.addHandler(HTTP1Handler(connection: connection, state: self.state))
         }
         try channel.pipeline.syncOperations.addHandler(detector)
     }
 
-    private func driver(_ connection: StrictConnection) -> StrictDriver {
-        StrictDriver(connection: connection, world: self.world, streamsMax: self.configuration.streamsMax)
+    private func delegate(_ connection: StrictConnection) -> StrictDelegate {
+        StrictDelegate(connection: connection, state: self.state, streamsMax: self.configuration.streamsMax)
     }
 
-    private func http2(_ driver: StrictDriver, streamsMax: UInt32) throws -> HTTP2ServerHandler {
+    private func http2(_ delegate: StrictDelegate, streamsMax: UInt32) throws -> HTTP2ServerHandler {
         try HTTP2ServerHandler(
             configuration: HTTP2ServerConfiguration(
                 maxConcurrentStreams: streamsMax,
                 connectionWindow: self.configuration.connectionWindow,
                 bodyBytesMax: SimulatorLimits.requestBodyBytesMax,
             ),
-            delegate: driver,
+            delegate: delegate,
         )
     }
 
@@ -208,5 +204,59 @@ final class SimulatorListeners: Sendable {
         let closing = self.open.takeAll().map { $0.close() }
         for closed in closing { try? await closed.get() }
         try? await self.group.shutdownGracefully()
+    }
+}
+
+/// The open channels, which have to be closed at the end, or while their provider accepts no connections.
+private final class OpenChannels: Sendable {
+    private struct Open {
+        let channel: any Channel
+        let route: FaultRoute?
+    }
+
+    private struct State {
+        var channels: [ObjectIdentifier: Open] = [:]
+        /// The providers that accept no connections.
+        var shut: Set<FaultRoute> = []
+        var isOver = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Adds a channel until it closes; false: it must be closed.
+    ///
+    /// - Parameter route: the route of its provider; nil: it is a control channel.
+    func add(_ channel: any Channel, of route: FaultRoute?) -> Bool {
+        let isAdded = self.state.withLock { state in
+            guard !state.isOver, !(route.map { state.shut.contains($0) } ?? false) else { return false }
+            state.channels[ObjectIdentifier(channel)] = Open(channel: channel, route: route)
+            return true
+        }
+        guard isAdded else { return false }
+        channel.closeFuture.whenComplete { _ in
+            _ = self.state.withLock { $0.channels.removeValue(forKey: ObjectIdentifier(channel)) }
+        }
+        return true
+    }
+
+    /// Returns the open channels of a provider; none can be added until it opens again.
+    func shut(_ route: FaultRoute) -> [any Channel] {
+        self.state.withLock { state in
+            state.shut.insert(route)
+            return state.channels.values.filter { $0.route == route }.map(\.channel)
+        }
+    }
+
+    /// Allows channels of a provider again; false: it was not shut, or all is over.
+    func open(_ route: FaultRoute) -> Bool {
+        self.state.withLock { $0.shut.remove(route) != nil && !$0.isOver }
+    }
+
+    /// Returns all open channels; none can be added any more.
+    func takeAll() -> [any Channel] {
+        self.state.withLock { state in
+            state.isOver = true
+            return state.channels.values.map(\.channel)
+        }
     }
 }

@@ -1,50 +1,50 @@
 package import ApusCore
 internal import ApusTLS
 
-/// Issues and recognises Google's access tokens without remembering any: each carries its account and its expiry, sealed.
+/// Issues and verifies access tokens without storing any: each carries its account and its expiry, authenticated.
 package struct AccessTokens: Sendable {
-    /// What a token says.
+    /// The contents of a token.
     package struct Grant: Hashable, Sendable {
         /// Index of the service account.
         package let account: UInt32
-        /// When it ends.
+        /// The time at which it expires.
         package let expiresAt: UnixMilliseconds
     }
 
-    /// Real ones begin so, too.
+    /// Google's tokens begin like this, too.
     private static let prefix = "ya29.simulated."
     private static let contentBytes = 20
-    private static let sealBytes = 16
+    private static let tagBytes = 16
 
     private let secret: [UInt8]
 
-    /// Tokens sealed with that secret, of 32 bytes.
+    /// Creates an issuer with a secret of 32 bytes.
     package init(secret: [UInt8]) {
-        precondition(secret.count == 32, "a secret of 32 bytes seals the tokens")
+        precondition(secret.count == 32, "a secret of 32 bytes authenticates the tokens")
         self.secret = secret
     }
 
-    /// A token; no two of the same `number` should be issued.
+    /// Issues a token; each needs a `number` of its own.
     package func issue(account: UInt32, number: UInt64, expiresAt: UnixMilliseconds) -> String {
         var content: [UInt8] = []
         for shift in stride(from: 24, through: 0, by: -8) { content.append(UInt8(account >> UInt32(shift) & 0xff)) }
         for word in [UInt64(bitPattern: expiresAt.value), number] {
             for shift in stride(from: 56, through: 0, by: -8) { content.append(UInt8(word >> UInt64(shift) & 0xff)) }
         }
-        return Self.prefix + Base64URL.encode(content + self.seal(of: content))
+        return Self.prefix + Base64URL.encode(content + self.tag(of: content))
     }
 
-    private func seal(of content: [UInt8]) -> [UInt8] {
-        Array(HMACSHA256.authenticate(content, key: self.secret).prefix(Self.sealBytes))
+    private func tag(of content: [UInt8]) -> [UInt8] {
+        Array(HMACSHA256.authenticate(content, key: self.secret).prefix(Self.tagBytes))
     }
 
-    /// What a token says; nil if it was not issued here.
+    /// Reads a token; nil if it was not issued here.
     package func grant(_ token: some StringProtocol) -> Grant? {
         guard token.hasPrefix(Self.prefix) else { return nil }
         guard let bytes = Base64URL.decode(token.dropFirst(Self.prefix.count)) else { return nil }
-        guard bytes.count == Self.contentBytes + Self.sealBytes else { return nil }
+        guard bytes.count == Self.contentBytes + Self.tagBytes else { return nil }
         let content = Array(bytes.prefix(Self.contentBytes))
-        guard ConstantTime.equals(self.seal(of: content), Array(bytes.suffix(Self.sealBytes))) else { return nil }
+        guard ConstantTime.equals(self.tag(of: content), Array(bytes.suffix(Self.tagBytes))) else { return nil }
         let account = content[0..<4].reduce(0) { $0 << 8 | UInt32($1) }
         let expiry = content[4..<12].reduce(0) { $0 << 8 | UInt64($1) }
         return Grant(account: account, expiresAt: UnixMilliseconds(Int64(bitPattern: expiry)))

@@ -1,6 +1,6 @@
 internal import ApusCore
 
-/// What must hold of a message beyond the forms of its fields.
+/// Checks the rules of messages beyond the forms of their fields.
 enum FCMMessageRules {
     private static func refusal(_ violation: FCMViolation) -> FCMRefusal {
         FCMRefusal(400, violation.description, violations: [violation])
@@ -86,10 +86,10 @@ enum FCMMessageRules {
         }
     }
 
-    /// Keys and values of data and notification count, for each platform what it would get; of Apple's block its payload.
+    /// Counts the keys and values of data and notification as each platform would get them; of Apple's block its payload.
     private static func checkSize(_ message: JSONValue) throws(FCMRefusal) {
         let isTopic = FCMSchema.member("topic", of: message) != nil || FCMSchema.member("condition", of: message) != nil
-        let bytesMax = isTopic ? FCMJudge.topicMessageBytesMax : FCMJudge.messageBytesMax
+        let bytesMax = isTopic ? FCMValidator.topicMessageBytesMax : FCMValidator.messageBytesMax
         for platform in ["android", "webpush"] {
             let data = Self.value(message, [platform, "data"]) ?? FCMSchema.member("data", of: message)
             let notification =

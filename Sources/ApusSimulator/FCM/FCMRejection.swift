@@ -1,6 +1,6 @@
 internal import ApusCore
 
-/// Google's error words, each with its status and the status' own name.
+/// Google's error codes for messages, each with its status.
 ///
 /// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode
 package enum FCMErrorCode: String, CaseIterable, Sendable {
@@ -29,20 +29,20 @@ package enum FCMErrorCode: String, CaseIterable, Sendable {
     }
 }
 
-/// One complaint about one field.
+/// A violation of the schema by one field.
 struct FCMViolation: Error {
     /// Such as "message.data[0].value".
     let field: String
     let description: String
 }
 
-/// An error in the form of Google's APIs: `{"error": {"code", "message", "status", "details"}}`.
+/// The refusal of a request in the form of Google's APIs: `{"error": {"code", "message", "status", "details"}}`.
 struct FCMRefusal: Error {
     let status: Int
     let message: String
     /// FcmError's `errorCode`, if the answer has such a detail.
     var code: FCMErrorCode?
-    /// BadRequest's complaints.
+    /// BadRequest's violations.
     var violations: [FCMViolation] = []
     /// ApnsError's status and reason.
     var apns: (status: Int, reason: String)?
@@ -123,8 +123,8 @@ struct FCMRefusal: Error {
         if !details.isEmpty { error["details"] = .array(details) }
         return ProviderAnswer(
             status: self.status,
-            headers: [ProviderHeader("content-type", "application/json; charset=UTF-8")],
-            body: JSONValue.object(["error": .object(error)]).bytes,
+            json: ["error": .object(error)],
+            contentType: "application/json; charset=UTF-8",
         )
     }
 }

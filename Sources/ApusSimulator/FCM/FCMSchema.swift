@@ -25,9 +25,9 @@ indirect enum FCMShape: Sendable {
 /// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages, with the later fields of the Admin
 /// SDKs.
 enum FCMSchema {
-    /// Four weeks.
+    /// The longest time to live: four weeks.
     static let ttlSecondsMax: Int64 = 2_419_200
-    /// What a protobuf duration can hold: ten thousand years.
+    /// The longest duration that protobuf can hold: ten thousand years.
     static let durationSecondsMax: Int64 = 315_576_000_000
 
     static let request = FCMShape.message(["validate_only": .boolean, "message": Self.message])

@@ -1,22 +1,22 @@
 internal import ApusCore
 internal import Synchronization
 
-/// Who subscribes Google's topics: by the Instance ID interface, and by FCM's own of 2026. A message to a topic is one message, here
-/// as at Google: nothing is told of those it reaches.
+/// Keeps the subscriptions of topics, by the Instance ID interface and by FCM's own of 2026. A message to a topic is one message, here
+/// as at Google: the ledger does not list the devices that it reaches.
 ///
 /// Source: https://developers.google.com/instance-id/reference/server,
 /// https://firebase.google.com/docs/reference/fcmtopics/rest/v1/projects.registrations.topicSubscriptions
 package final class FCMTopics: Sendable {
-    /// Tokens of one batch.
+    /// The most tokens of one batch.
     package static let batchMax = 1_000
-    /// Topics of one app instance.
+    /// The most topics of one app instance.
     package static let perInstanceMax = 2_000
 
-    /// Subscriptions on a page, unless asked for fewer; nobody documents Google's number.
+    /// The most subscriptions on a page, unless fewer are asked for; Google's number is not documented.
     package static let pageMax = 1_000
-    /// How the old interface's paths begin.
+    /// The beginning of the old interface's paths.
     static let instanceIDPrefix = "/iid/"
-    /// What Instance ID says of a token in a batch
+    /// The errors that Instance ID names for a token of a batch
     /// (https://github.com/firebase/firebase-admin-node, `messaging-internal` and `error`).
     static let resultWords = [
         "NOT_FOUND", "INVALID_ARGUMENT", "TOO_MANY_TOPICS", "RESOURCE_EXHAUSTED", "PERMISSION_DENIED",
@@ -24,18 +24,18 @@ package final class FCMTopics: Sendable {
         "INTERNAL", "UNKNOWN",
     ]
 
-    /// By app instance: topics, and since when.
+    /// The topics of each app instance, with the times of their subscription.
     private let subscriptions = Mutex<[String: [String: UnixMilliseconds]]>([:])
 
-    /// Nobody subscribes.
+    /// Creates a store without subscriptions.
     package init() {}
 
-    /// Whether requests to that path are about topics.
+    /// Whether a path is for topics.
     package static func owns(_ path: String) -> Bool {
         path.hasPrefix(Self.instanceIDPrefix) || path.contains("/topicSubscriptions")
     }
 
-    /// Forgets all.
+    /// Deletes all subscriptions.
     func reset() { self.subscriptions.withLock { $0 = [:] } }
 
     /// The tokens and installation ids in a topic.
@@ -43,27 +43,27 @@ package final class FCMTopics: Sendable {
         self.subscriptions.withLock { all in Set(all.filter { $0.value[topic] != nil }.keys) }
     }
 
-    /// What Google says.
+    /// Answers a request.
     ///
     /// - Parameter fault: a ``Fault/result(_:tokensContaining:)`` speaks of tokens in a batch; others change nothing here.
-    func judge(
+    func validate(
         _ request: ProviderRequest,
-        judge: FCMJudge,
-        fates: TokenFates,
+        validator: FCMValidator,
+        behaviors: TokenBehaviors,
         now: UnixMilliseconds,
         fault: Fault? = nil,
     ) -> ProviderAnswer {
         if request.path.hasPrefix(Self.instanceIDPrefix) {
-            return self.batch(request, judge: judge, fates: fates, now: now, fault: fault)
+            return self.batch(request, validator: validator, behaviors: behaviors, now: now, fault: fault)
         }
         do throws(FCMRefusal) {
-            return try self.subscription(request, judge: judge, fates: fates, now: now)
+            return try self.subscription(request, validator: validator, behaviors: behaviors, now: now)
         } catch {
             return error.answer
         }
     }
 
-    /// What Google says of a message, as it says it of topics: without FcmError, and by Instance ID in a bare word
+    /// Rewords the refusal of a message as one of a topic: without FcmError, and by Instance ID in a bare word
     /// (https://developers.google.com/instance-id/reference/server). A page of a front end stays as it is.
     static func worded(_ answer: ProviderAnswer, path: String) -> ProviderAnswer {
         let body = try? JSONValue(parsing: answer.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
@@ -81,18 +81,14 @@ package final class FCMTopics: Sendable {
     }
 
     private static func json(_ status: Int, _ object: JSONObject) -> ProviderAnswer {
-        ProviderAnswer(
-            status: status,
-            headers: [ProviderHeader("content-type", "application/json; charset=UTF-8")],
-            body: JSONValue.object(object).bytes,
-        )
+        ProviderAnswer(status: status, json: object, contentType: "application/json; charset=UTF-8")
     }
 
     private static func isTopic(_ name: String) -> Bool { (try? TopicName(name))?.text == name }
 
-    /// What is wrong with an app instance, in the words that both interfaces share; nil: nothing.
-    private func trouble(_ instance: String, _ fates: TokenFates, _ now: UnixMilliseconds) -> String? {
-        switch fates.fate(of: TokenDigest(instance, provider: .fcm), now: now) {
+    /// The error of an app instance, in the words that both interfaces share; nil: it is alive.
+    private func error(of instance: String, _ behaviors: TokenBehaviors, _ now: UnixMilliseconds) -> String? {
+        switch behaviors.behavior(of: TokenDigest(instance, provider: .fcm), now: now) {
         case nil, .alive: nil
         case .dead, .expired: "NOT_FOUND"
         case .bad: "INVALID_ARGUMENT"
@@ -100,7 +96,7 @@ package final class FCMTopics: Sendable {
         }
     }
 
-    /// Enters or removes; the word of what is wrong, if anything.
+    /// Adds or removes a subscription; returns the error, if any.
     private func change(_ instance: String, _ topic: String, isIn: Bool, _ now: UnixMilliseconds) -> String? {
         self.subscriptions.withLock { subscriptions in
             if isIn {
@@ -120,8 +116,8 @@ package final class FCMTopics: Sendable {
 
     private func batch(
         _ request: ProviderRequest,
-        judge: FCMJudge,
-        fates: TokenFates,
+        validator: FCMValidator,
+        behaviors: TokenBehaviors,
         now: UnixMilliseconds,
         fault: Fault?,
     ) -> ProviderAnswer {
@@ -131,7 +127,8 @@ package final class FCMTopics: Sendable {
         case "/iid/v1:batchRemove": isIn = false
         default: return Self.json(404, ["error": "NOT_FOUND"])
         }
-        guard (try? judge.account(of: request, now: now)) != nil, request.first("access_token_auth") == "true" else {
+        guard (try? validator.account(of: request, now: now)) != nil, request.first("access_token_auth") == "true"
+        else {
             return Self.json(401, ["error": "UNAUTHENTICATED"])
         }
         let order = try? JSONValue(parsing: request.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
@@ -144,7 +141,7 @@ package final class FCMTopics: Sendable {
         let topic = String(to.dropFirst(prefix.count))
         let results: [JSONValue] = tokens.map { token in
             let word =
-                Self.struck(token, by: fault) ?? self.trouble(token, fates, now)
+                Self.struck(token, by: fault) ?? self.error(of: token, behaviors, now)
                 ?? self.change(token, topic, isIn: isIn, now)
             return word.map { ["error": .string($0)] } ?? [:]
         }
@@ -160,8 +157,8 @@ package final class FCMTopics: Sendable {
 
     private func subscription(
         _ request: ProviderRequest,
-        judge: FCMJudge,
-        fates: TokenFates,
+        validator: FCMValidator,
+        behaviors: TokenBehaviors,
         now: UnixMilliseconds,
     ) throws(FCMRefusal) -> ProviderAnswer {
         let halves = request.path.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -170,7 +167,7 @@ package final class FCMTopics: Sendable {
         guard parts.count >= 6, parts[0] == "v1", parts[1] == "projects", parts[3] == "registrations",
             parts[5] == "topicSubscriptions", parts.count <= 7
         else { throw FCMRefusal(404, "Requested entity was not found.") }
-        try judge.authorize(request, project: parts[2], now: now)
+        try validator.authorize(request, project: parts[2], now: now)
         let instance = parts[4]
         // A new subscription names its topic in the query, all else in the path.
         let name = parts.count == 7 ? parts[6] : query["topic_name"] ?? query["topicName"] ?? ""
@@ -179,7 +176,7 @@ package final class FCMTopics: Sendable {
             return try self.read(parts[2], instance, topic: name)
         }
         guard Self.isTopic(name) else { throw FCMRefusal(400, "Invalid topic name.") }
-        switch self.trouble(instance, fates, now) {
+        switch self.error(of: instance, behaviors, now) {
         case nil: break
         case "NOT_FOUND": throw FCMRefusal(.unregistered, "Requested entity was not found.")
         case "PERMISSION_DENIED": throw FCMRefusal(403, "The registration belongs to another project.")
@@ -207,7 +204,7 @@ package final class FCMTopics: Sendable {
         return Self.json(200, Self.resource(project, instance, topic, since))
     }
 
-    /// One page: `pageToken` is the last topic of the page before.
+    /// Returns a page: `pageToken` is the last topic of the page before.
     private func list(
         _ project: String,
         _ instance: String,

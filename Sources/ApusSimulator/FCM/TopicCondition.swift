@@ -1,18 +1,18 @@
 internal import ApusCore
 
-/// FCM's conditions: `'name' in topics`, `&&`, `||`, `!` and parentheses, at most five topics.
+/// A condition over topics: `'name' in topics`, `&&`, `||`, `!` and parentheses, at most five topics.
 ///
 /// Source: https://firebase.google.com/docs/cloud-messaging/send-topic-messages
 package struct TopicCondition: Hashable, Sendable {
-    /// Most topics in one condition.
+    /// The most topics in one condition.
     package static let topicsMax = 5
 
-    /// The topics in the order they stand there.
+    /// The topics in the order they are named.
     package private(set) var topics: [String] = []
 
     private var rest: Substring
 
-    /// Reads a condition; nil if it is none, or has too many topics.
+    /// Parses a condition; nil if it is malformed or has too many topics.
     package init?(_ text: String) {
         guard text.utf8.count <= Limits.expressionBytesMax else { return nil }
         self.rest = Substring(text)

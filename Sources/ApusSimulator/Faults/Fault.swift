@@ -1,29 +1,6 @@
-/// Where a fault strikes.
-public enum FaultRoute: UInt8, CaseIterable, Sendable, Hashable {
-    /// Apple's `/3/device/…`.
-    case apns = 1
-    /// Google's `messages:send`.
-    case fcm = 2
-    /// Google's token endpoint.
-    case oauth = 3
+internal import ApusCore
 
-    /// The name in plans, ledgers and summaries.
-    public var name: String {
-        switch self {
-        case .apns: "apns"
-        case .fcm: "fcm"
-        case .oauth: "oauth"
-        }
-    }
-
-    /// The route of that name.
-    public init?(name: String) {
-        guard let match = Self.allCases.first(where: { $0.name == name }) else { return nil }
-        self = match
-    }
-}
-
-/// What goes wrong with a request.
+/// A fault that strikes a request.
 public enum Fault: Hashable, Sendable {
     /// 429, with `Retry-After` if the plan has one.
     case tooManyRequests
@@ -31,21 +8,21 @@ public enum Fault: Hashable, Sendable {
     case unavailable
     /// 500.
     case internalError
-    /// It is taken, and no answer ever comes.
+    /// The request is accepted and never answered.
     case silence
-    /// RST_STREAM with REFUSED_STREAM: it was not looked at (RFC 9113 §8.7).
+    /// RST_STREAM with REFUSED_STREAM: the request was not processed (RFC 9113 §8.7).
     case refusal
-    /// It is taken, and then the connection breaks.
+    /// The request is accepted, and then the connection breaks.
     case drop
-    /// It is answered, and GOAWAY with its stream as the last one follows: whatever comes after it is not processed.
+    /// The request is answered, and GOAWAY with its stream as the last one follows: later requests are not processed.
     case goAway
-    /// It is answered, but only half of the body comes, and the stream stays open.
+    /// Half of the answer's body is sent, and the stream stays open.
     case halfBody
     /// An answer word for word.
     case answer(status: Int, body: String)
-    /// The answer that a provider has for its word: see ``ReasonRate``.
+    /// The provider's answer with a reason: see ``ReasonRate``.
     case reason(String)
-    /// What Instance ID says of tokens in a batch that it takes: of those that hold a text, or of all. It strikes nothing else.
+    /// An error for tokens of a batch that is accepted: for those that contain a text, or for all. It strikes batches only.
     case result(String, tokensContaining: String?)
 
     /// The name in plans, ledgers and summaries.
@@ -65,7 +42,7 @@ public enum Fault: Hashable, Sendable {
         }
     }
 
-    /// The name in counters: of answers with their status or word, such as "reason:BadDeviceToken" or "answer:502".
+    /// The name in counters: answers have their status or reason, such as "reason:BadDeviceToken" or "answer:502".
     package var label: String {
         switch self {
         case .answer(let status, _): "\(self.name):\(status)"
@@ -74,7 +51,7 @@ public enum Fault: Hashable, Sendable {
         }
     }
 
-    /// All that a name says enough of.
+    /// The faults without parameters.
     static let named: [Fault] = [
         .tooManyRequests, .unavailable, .internalError, .silence, .refusal, .drop, .goAway, .halfBody,
     ]
@@ -96,7 +73,7 @@ public enum Fault: Hashable, Sendable {
         }
     }
 
-    /// The name of a packed number, of which an entry has room for 31.
+    /// The name that belongs to a packed number, of which an entry has room for 31.
     static func name(code: UInt8) -> String? {
         switch code {
         case 8: "answer"
@@ -107,14 +84,77 @@ public enum Fault: Hashable, Sendable {
     }
 }
 
-/// How `Retry-After` stands beside 429 and 503.
+/// The form of `Retry-After` beside 429 and 503.
 public enum RetryAfterForm: Hashable, Sendable {
-    /// Not at all.
+    /// There is none.
     case absent
     /// Seconds.
     case seconds(Int)
-    /// The date so many seconds ahead.
+    /// A date so many seconds ahead.
     case date(seconds: Int)
-    /// One and the other form in turn.
+    /// Both forms in turn.
     case alternating(seconds: Int)
+}
+
+extension SimulatedProvider {
+    /// The answer to a fault, in the words that all requests of the route share; nil for faults without an answer.
+    ///
+    /// - Parameters:
+    ///   - id: the id of the request.
+    ///   - number: chooses between the forms of `Retry-After` that alternate.
+    static func answer(
+        _ fault: Fault,
+        route: FaultRoute,
+        id: String?,
+        retryAfter: RetryAfterForm,
+        number: UInt64,
+        now: UnixMilliseconds,
+    ) -> ProviderAnswer? {
+        var answer: ProviderAnswer
+        switch fault {
+        case .silence, .refusal, .drop, .goAway, .halfBody, .result: return nil
+        case .answer(let status, let body):
+            let type = body.utf8.first == 0x7b ? "application/json" : "text/html"
+            return ProviderAnswer(
+                status: status,
+                headers: [ProviderHeader("content-type", type)],
+                body: Array(body.utf8),
+            )
+        case .reason(let reason):
+            guard let found = Self.answer(reason: reason, route: route, id: id, now: now) else { return nil }
+            answer = found
+        case .tooManyRequests, .unavailable, .internalError:
+            answer = Self.answer(status: fault, route: route, id: id)
+        }
+        if [429, 503].contains(answer.status), let value = retryAfter.value(number: number, now: now) {
+            answer.headers.append(ProviderHeader("retry-after", value))
+        }
+        return answer
+    }
+
+    /// The answer to a fault in the circumstances of a request; nil for faults without an answer.
+    static func answer(_ fault: Fault, _ context: RequestContext, id: String?) -> ProviderAnswer? {
+        Self.answer(
+            fault,
+            route: context.route,
+            id: id,
+            retryAfter: context.retryAfter,
+            number: context.number,
+            now: context.now,
+        )
+    }
+}
+
+extension RetryAfterForm {
+    /// The header's value; nil: there is none.
+    fileprivate func value(number: UInt64, now: UnixMilliseconds) -> String? {
+        switch self {
+        case .absent: return nil
+        case .seconds(let seconds): return String(seconds)
+        case .date(let seconds): return HTTPDate.text(now.advanced(byMilliseconds: Int64(seconds) * 1_000))
+        case .alternating(let seconds):
+            let form = number.isMultiple(of: 2) ? RetryAfterForm.seconds(seconds) : .date(seconds: seconds)
+            return form.value(number: number, now: now)
+        }
+    }
 }

@@ -1,18 +1,18 @@
 package import ApusCore
 internal import Synchronization
 
-/// One-shot misfortune: the next `count` requests on a route, or only those whose path contains a text, get `fault`.
+/// A fault that strikes the next `count` requests on a route, or only those whose path contains a text.
 public struct FaultScript: Hashable, Sendable {
-    /// Where.
+    /// The route.
     public var route: FaultRoute
     /// A part of the path, such as a token; nil: any.
     public var pathContains: String?
-    /// How often it still strikes.
+    /// The number of requests that it still strikes.
     public var count: Int
-    /// What happens.
+    /// The fault.
     public var fault: Fault
 
-    /// A script for the next `count` requests.
+    /// Creates a script for the next `count` requests.
     public init(route: FaultRoute, pathContains: String? = nil, count: Int, fault: Fault) {
         precondition(count >= 1, "a script strikes at least once")
         self.route = route
@@ -22,16 +22,16 @@ public struct FaultScript: Hashable, Sendable {
     }
 }
 
-/// Hands out faults to the requests of all connections, each request by its number; scripts come before lots.
+/// Chooses the faults of the requests of all connections, each request by its number; scripts come before the plan's draws.
 package final class FaultInjector: Sendable {
     private struct State {
         var plan: FaultPlan
         var scripts: [FaultScript] = []
-        /// Requests seen per route since the plan came.
-        var numbers: [3 of UInt64] = [0, 0, 0]
-        /// When the plan came into force; nil: it does with the next request.
+        /// The requests since the plan came into force, by the routes' numbers.
+        var numbers = [UInt64](repeating: 0, count: Int(FaultRoute.numberMax) + 1)
+        /// The time at which the plan came into force; nil: it does with the next request.
         var startedAt: UnixMilliseconds?
-        /// Google's window, and what was taken in it.
+        /// The window of the quota, and the messages in it.
         var window: Int64 = 0
         var messages = 0
 
@@ -43,25 +43,25 @@ package final class FaultInjector: Sendable {
     }
 
     private let state: Mutex<State>
-    /// Whether there is nothing to hand out: then no request takes the lock.
+    /// Whether there are no faults: then no request takes the lock.
     private let quiet: Atomic<Bool>
 
-    /// Starts with that plan.
+    /// Creates an injector with a plan.
     ///
-    /// - Parameter startedAt: when it comes into force; nil: with the first request.
+    /// - Parameter startedAt: the time at which it comes into force; nil: with the first request.
     package init(_ plan: FaultPlan = FaultPlan(), startedAt: UnixMilliseconds? = nil) {
         precondition(plan.isValid, "the fault plan says something impossible")
         self.state = Mutex(State(plan: plan, startedAt: startedAt))
         self.quiet = Atomic(plan.isQuiet)
     }
 
-    /// Whether nothing can go wrong at the moment.
+    /// Whether there are no faults at the moment.
     package var isQuiet: Bool { self.quiet.load(ordering: .acquiring) }
 
     /// The plan in force.
     package var plan: FaultPlan { self.state.withLock { $0.plan } }
 
-    /// Scripts that have not struck as often as they should.
+    /// The scripts that have requests left to strike.
     package var scripts: [FaultScript] { self.state.withLock { $0.scripts } }
 
     /// Puts a plan in force and numbers requests from 0 again; scripts stay.
@@ -73,7 +73,7 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// Adds a script behind the others. Whether there was room.
+    /// Adds a script behind the others; false: too many wait already.
     @discardableResult
     package func add(_ script: FaultScript) -> Bool {
         self.state.withLock { state in
@@ -84,7 +84,7 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes the plan and all scripts.
     package func clear() {
         self.state.withLock { state in
             state = State(plan: FaultPlan())
@@ -96,7 +96,7 @@ package final class FaultInjector: Sendable {
         self.quiet.store(state.plan.isQuiet && state.scripts.isEmpty, ordering: .releasing)
     }
 
-    /// What befalls the next request on that route.
+    /// Draws the fault of the next request on a route.
     package func next(
         _ route: FaultRoute,
         path: Span<UInt8>,
@@ -104,7 +104,7 @@ package final class FaultInjector: Sendable {
     ) -> FaultDraw {
         guard !self.isQuiet else { return .none }
         return self.state.withLock { state in
-            let index = Int(route.rawValue) - 1
+            let index = Int(route.number)
             let number = state.numbers[index]
             state.numbers[index] += 1
             let elapsed = state.elapsed(now)
@@ -114,7 +114,8 @@ package final class FaultInjector: Sendable {
                 draw.fault = struck
                 self.updateQuiet(state)
             }
-            if route == .fcm, !Self.isFree(draw.fault), let seconds = Self.overQuota(&state, path, elapsed),
+            if state.plan.quota != nil, !Self.isFree(draw.fault, route),
+                let seconds = Self.overQuota(&state, route, path, elapsed),
                 struck == nil
             {
                 draw.fault = .tooManyRequests
@@ -124,20 +125,25 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// Whether a message that meets this fault uses nothing of Google's quota: nobody looked at it, or it is answered with 429
-    /// (https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas).
-    private static func isFree(_ fault: Fault?) -> Bool {
+    /// Whether a message that a fault strikes uses nothing of the quota: it is not processed, or answered with 429.
+    private static func isFree(_ fault: Fault?, _ route: FaultRoute) -> Bool {
         switch fault {
         case .refusal, .tooManyRequests: true
         case .answer(let status, _): status == 429
-        case .reason(let word): FaultReasons.answer(word, route: .fcm, id: nil, now: UnixMilliseconds(0))?.status == 429
+        case .reason(let reason):
+            route.type.answer(reason: reason, route: route, id: nil, now: UnixMilliseconds(0))?.status == 429
         default: false
         }
     }
 
-    /// Seconds until Google's next window, if this one has no room for another message.
-    private static func overQuota(_ state: inout State, _ path: Span<UInt8>, _ elapsed: Int64) -> Int? {
-        guard let quota = state.plan.quota, path.contains("/messages:send") else { return nil }
+    /// The seconds until the next window of the quota, if this one has no room for another message.
+    private static func overQuota(
+        _ state: inout State,
+        _ route: FaultRoute,
+        _ path: Span<UInt8>,
+        _ elapsed: Int64,
+    ) -> Int? {
+        guard let quota = state.plan.quota, route.type.usesQuota(path: path) else { return nil }
         let window = elapsed / quota.windowMilliseconds
         if window != state.window { (state.window, state.messages) = (window, 0) }
         guard state.messages >= quota.messages else {
@@ -147,21 +153,21 @@ package final class FaultInjector: Sendable {
         return Int(((window + 1) * quota.windowMilliseconds - elapsed + 999) / 1_000)
     }
 
-    /// How many requests at a time a connection is allowed now; nil: as many as ever.
+    /// The most requests at a time on a connection now; nil: no phase limits them.
     package func streamsMax(now: UnixMilliseconds) -> UInt32? {
         guard !self.isQuiet else { return nil }
         return self.state.withLock { $0.plan.streamsMax(at: $0.elapsed(now)) }
     }
 
-    /// How GOAWAY is said on a route now.
+    /// The form of GOAWAY on a route now.
     package func goAwayForm(_ route: FaultRoute, now: UnixMilliseconds) -> GoAwayForm {
         self.state.withLock { $0.plan.rates(route, at: $0.elapsed(now)).goAway }
     }
 
-    /// Whether a connection has served for long enough.
+    /// Whether a connection is due for GOAWAY.
     ///
     /// - Parameters:
-    ///   - requests: how many it served.
+    ///   - requests: the requests that it served.
     ///   - age: nanoseconds since its first one.
     package func isGoAwayDue(
         _ route: FaultRoute,
@@ -184,25 +190,11 @@ package final class FaultInjector: Sendable {
             let script = scripts[index]
             guard script.route == route else { continue }
             if let part = script.pathContains, !path.contains(part) { continue }
-            if case .result = script.fault, !path.contains(FCMTopics.instanceIDPrefix) { continue }
+            if case .result = script.fault, !route.type.isBatch(path: path) { continue }
             scripts[index].count -= 1
             if scripts[index].count == 0 { scripts.remove(at: index) }
             return script.fault
         }
         return nil
-    }
-}
-
-extension Span<UInt8> {
-    fileprivate func contains(_ part: String) -> Bool {
-        let part = Array(part.utf8)
-        guard !part.isEmpty else { return true }
-        guard self.count >= part.count else { return false }
-        for start in 0...(self.count - part.count) {
-            var matched = 0
-            while matched < part.count, self[start + matched] == part[matched] { matched += 1 }
-            if matched == part.count { return true }
-        }
-        return false
     }
 }

@@ -1,40 +1,37 @@
-/// How GOAWAY is said.
-///
-/// Apple's debug data is JSON with a reason from the same list as its answers have
-/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+/// The form of GOAWAY. Its debug data is JSON with a reason, as providers send it.
 public struct GoAwayForm: Hashable, Sendable {
-    /// Which stream it names as the last one that was processed (RFC 9113 §6.8).
+    /// The stream that it names as the last one that was processed (RFC 9113 §6.8).
     public enum LastStream: String, CaseIterable, Hashable, Sendable {
         /// The request's own: it is answered.
         case this
         /// The one before: the request is not processed, and may be sent again elsewhere.
         case before
-        /// None: nothing of the connection counts as processed. As Apple says it to a certificate of the other environment. It is said
-        /// as `before` once a request was accepted whose answer waits or never comes: the ledger would count what is disowned.
+        /// None: no request of the connection counts as processed. Once a request was accepted whose answer is held back or never
+        /// comes, `before` is sent instead: the ledger would count what is disowned.
         case none
     }
 
-    /// Apple's word.
+    /// The reason in the debug data.
     public var reason = "Shutdown"
     /// The last stream.
     public var lastStream = LastStream.this
 
-    /// `Shutdown`, after the request's own stream.
+    /// Creates a GOAWAY for `Shutdown`, after the request's own stream.
     public init() {}
 }
 
-/// A time in which other things go wrong than before and after.
+/// A period of time with other rates of faults than before and after.
 public struct FaultPhase: Hashable, Sendable {
-    /// Milliseconds after the plan came into force at which it begins.
+    /// The beginning, in milliseconds after the plan came into force.
     public var fromMilliseconds: Int64
-    /// And at which it ends; nil: never.
+    /// The end, in milliseconds after the plan came into force; nil: it does not end.
     public var untilMilliseconds: Int64?
-    /// What goes wrong on these routes, in place of the plan's own rates.
+    /// The rates that take the place of the plan's own.
     public var rates: [FaultRoute: FaultRates]
-    /// MAX_CONCURRENT_STREAMS meanwhile: connections learn it with their next request; nil: as ever.
+    /// MAX_CONCURRENT_STREAMS meanwhile, which connections are told with their next request; nil: it does not change.
     public var streamsMax: UInt32?
 
-    /// A phase in which nothing is changed.
+    /// Creates a phase that changes nothing.
     public init(fromMilliseconds: Int64, untilMilliseconds: Int64? = nil) {
         self.fromMilliseconds = fromMilliseconds
         self.untilMilliseconds = untilMilliseconds
@@ -52,23 +49,21 @@ public struct FaultPhase: Hashable, Sendable {
     }
 }
 
-/// How many messages Google takes in each window; the rest is answered with 429 `QUOTA_EXCEEDED`. Answers of 429, by quota or by lot,
-/// use nothing up, all others do.
-///
-/// Google: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
+/// A quota of messages per window of time; the rest is answered with 429. Answers of 429, by quota or by another fault, use nothing up,
+/// all others do.
 public struct MessageQuota: Hashable, Sendable {
-    /// How `Retry-After` tells when the next window begins.
+    /// The form of the `Retry-After` that tells when the next window begins.
     public enum RetryAfter: String, CaseIterable, Hashable, Sendable {
         /// Seconds.
         case seconds
         /// A date.
         case date
-        /// One and the other in turn.
+        /// Both in turn.
         case alternating
-        /// Not at all.
+        /// There is none.
         case none
 
-        /// That form for a time so many seconds ahead.
+        /// The form for a time so many seconds ahead.
         func form(seconds: Int) -> RetryAfterForm {
             switch self {
             case .seconds: .seconds(seconds)
@@ -79,14 +74,14 @@ public struct MessageQuota: Hashable, Sendable {
         }
     }
 
-    /// Messages in a window.
+    /// The most messages in a window.
     public var messages: Int
-    /// Length of a window; the first begins with the plan.
+    /// The length of a window; the first begins with the plan.
     public var windowMilliseconds: Int64
-    /// nil: as the plan says it elsewhere, and in seconds when that is not at all.
+    /// The form of `Retry-After`; nil: the plan's, or seconds if the plan has none.
     public var retryAfter: RetryAfter?
 
-    /// A quota.
+    /// Creates a quota.
     public init(messages: Int, windowMilliseconds: Int64) {
         self.messages = messages
         self.windowMilliseconds = windowMilliseconds
@@ -97,30 +92,30 @@ public struct MessageQuota: Hashable, Sendable {
     }
 }
 
-/// A provider's own word for "no", and how often it comes.
+/// A provider's reason for a refusal, and its probability.
 public struct ReasonRate: Hashable, Sendable {
-    /// Such as `BadDeviceToken` or `QUOTA_EXCEEDED`: one of ``FaultAnswers`` for the route.
+    /// One of the reasons of the route, such as `BadDeviceToken` or `QUOTA_EXCEEDED`.
     public var reason: String
     /// 0...1.
     public var probability: Double
 
-    /// A rate.
+    /// Creates a rate.
     public init(_ reason: String, _ probability: Double) {
         self.reason = reason
         self.probability = probability
     }
 }
 
-/// An answer word for word, and how often it comes.
+/// An answer word for word, and its probability.
 public struct AnswerRate: Hashable, Sendable {
     /// 200...599.
     public var status: Int
-    /// As it goes out: JSON if it begins with a brace, else a page of HTML.
+    /// The body: JSON if it begins with a brace, else a page of HTML.
     public var body: String
     /// 0...1.
     public var probability: Double
 
-    /// A rate.
+    /// Creates a rate.
     public init(status: Int, body: String, _ probability: Double) {
         self.status = status
         self.body = body

@@ -1,28 +1,31 @@
 public import ApusCore
 
-/// How many requests each provider accepted in every ten milliseconds, the last half hour at least.
+/// Counts the requests that each provider accepted in every ten milliseconds, for the last half hour at least.
 public struct AcceptanceTimeline: Hashable, Sendable {
     /// The acceptances of one interval.
     public struct Bucket: Hashable, Sendable {
-        /// Apple's.
-        public internal(set) var apns: UInt32 = 0
-        /// Google's.
-        public internal(set) var fcm: UInt32 = 0
+        /// The acceptances by the routes' numbers, from 1.
+        fileprivate var counts = SIMD4<UInt32>()
 
-        /// Those of a provider; nil: of both.
+        /// The acceptances of a provider; nil: of all.
         public func count(_ provider: Provider?) -> Int {
-            switch provider {
-            case .apns: Int(self.apns)
-            case .fcm: Int(self.fcm)
-            case .webpush: 0
-            case nil: Int(self.apns) + Int(self.fcm)
-            }
+            Int((self.counts & AcceptanceTimeline.mask(provider)).wrappedSum())
         }
     }
 
-    /// How long an interval is.
+    /// A mask of the lanes of a provider's routes; nil: of all.
+    private static func mask(_ provider: Provider?) -> SIMD4<UInt32> {
+        guard let provider else { return SIMD4(repeating: .max) }
+        var mask = SIMD4<UInt32>()
+        for route in FaultRoute.allCases where FaultRoute.provider(number: route.number) == provider {
+            mask[Int(route.number) - 1] = .max
+        }
+        return mask
+    }
+
+    /// The length of an interval.
     public static let bucketNanoseconds: Int64 = 10_000_000
-    /// Most intervals that are kept: an hour. Beyond, the older half is forgotten.
+    /// The most intervals that are kept: an hour. Beyond, the older half is dropped.
     public static let bucketsMax = 360_000
 
     /// The number of the first interval, counted from 1970.
@@ -32,16 +35,17 @@ public struct AcceptanceTimeline: Hashable, Sendable {
 
     init() {}
 
-    /// When the first interval begins: nanoseconds since 1970.
+    /// The beginning of the first interval: nanoseconds since 1970.
     public var start: Int64 { self.first * Self.bucketNanoseconds }
 
-    /// How many were accepted in the intervals that begin in a span of time, in nanoseconds since 1970.
+    /// The acceptances in the intervals that begin in a span of time, in nanoseconds since 1970.
     ///
-    /// - Parameter provider: nil: both.
+    /// - Parameter provider: the provider; nil: all.
     public func accepted(_ provider: Provider? = nil, from: Int64, to: Int64 = .max) -> Int {
-        self.buckets.indices.reduce(0) { sum, index in
+        let mask = Self.mask(provider)
+        return self.buckets.indices.reduce(0) { sum, index in
             let begin = (self.first + Int64(index)) * Self.bucketNanoseconds
-            return begin >= from && begin < to ? sum + self.buckets[index].count(provider) : sum
+            return begin >= from && begin < to ? sum + Int((self.buckets[index].counts & mask).wrappedSum()) : sum
         }
     }
 
@@ -52,14 +56,12 @@ public struct AcceptanceTimeline: Hashable, Sendable {
         let number = nanoseconds / Self.bucketNanoseconds
         var index = Int(truncatingIfNeeded: number &- self.first)
         if index < 0 || index >= self.buckets.count { index = self.room(for: number) }
-        if route == FaultRoute.apns.rawValue {
-            self.buckets[index].apns &+= 1
-        } else {
-            self.buckets[index].fcm &+= 1
-        }
+        // Adds one in the route's lane, without the detour through memory that a subscript takes.
+        let lane = SIMD4<UInt32>(1, 2, 3, 4) .== SIMD4(repeating: UInt32(route))
+        self.buckets[index].counts &+= SIMD4<UInt32>().replacing(with: 1, where: lane)
     }
 
-    /// The place of an interval that there was no room for yet. A clock that was set back counts into the first one.
+    /// Makes room for an interval and returns its place. A clock that was set back counts into the first one.
     private mutating func room(for number: Int64) -> Int {
         if self.buckets.isEmpty || number - self.first >= 2 * Int64(Self.bucketsMax) {
             self.first = number
@@ -93,8 +95,7 @@ public struct AcceptanceTimeline: Hashable, Sendable {
             for (index, bucket) in part.buckets.enumerated() {
                 let place = Int(part.first - first) + index
                 guard place >= 0 else { continue }
-                sum[place].apns &+= bucket.apns
-                sum[place].fcm &+= bucket.fcm
+                sum[place].counts &+= bucket.counts
             }
         }
         self.first = first

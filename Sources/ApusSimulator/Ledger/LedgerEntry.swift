@@ -1,34 +1,34 @@
 public import ApusCore
 
-/// One request as the simulator saw it.
+/// An entry of the ledger: one message.
 public struct LedgerEntry: Hashable, Sendable {
-    /// When it had arrived and was judged, however long the answer was held back: nanoseconds since 1970.
+    /// The time at which the request was complete, however long the answer was held back: nanoseconds since 1970.
     public let timeNanoseconds: Int64
-    /// `apns` or `fcm`.
+    /// The provider that it was sent to.
     public let provider: Provider
-    /// The token: Apple's in lower-case hexadecimal; "/topics/…" or a condition for such messages. Empty when it was too
-    /// long and the ledger keeps digests only.
+    /// The token, in lower-case hexadecimal if it is raw bytes; or a topic, a condition or a channel. Empty when it was too long and the
+    /// ledger keeps digests only.
     public let token: String
-    /// The token's digest, kept in any case.
+    /// The token's digest, which is always known.
     public let digest: TokenDigest
-    /// `apns-id`, or the last part of an FCM message's name.
+    /// The id of the request, or the one that its answer names.
     public let id: String?
     /// The send that the payload names.
     public let send: String?
-    /// What the provider decided; 0 when it did not look at the request. Whether the answer got through, the fault says:
-    /// after `silence` and `drop` nobody heard it.
+    /// The status of the answer; 0 when the request was not processed. After the faults `silence` and `drop` the client did not get the
+    /// answer.
     public let status: Int
     /// The fault that struck it.
     public let fault: String?
 
-    /// Whether the provider took it.
+    /// Whether the request was accepted.
     public var isAccepted: Bool { self.status == 200 }
 }
 
 extension LedgerEntry {
     init(_ entry: PackedEntry, in pages: LedgerPages) {
         self.timeNanoseconds = entry.time
-        self.provider = entry.route == FaultRoute.apns.rawValue ? .apns : .fcm
+        self.provider = FaultRoute.provider(number: entry.route)
         let token = pages.token(of: entry)
         self.token =
             entry.flags.contains(.rawToken) ? Hexadecimal.encode(token) : String(decoding: token, as: UTF8.self)
@@ -42,10 +42,10 @@ extension LedgerEntry {
     private static func id(of entry: PackedEntry) -> String? {
         if entry.flags.contains(.uuid) { return UUIDText.text(entry.id.0, entry.id.1) }
         guard entry.flags.contains(.number) else { return nil }
-        return MessageName.text(number: entry.id.1)
+        return UUIDText.messageID(entry.id.1)
     }
 
-    /// One line of NDJSON, without its end.
+    /// Writes a line of NDJSON.
     func write(to writer: inout LineWriter) {
         writer.begin()
         writer.member("time", self.timeNanoseconds)
@@ -60,16 +60,5 @@ extension LedgerEntry {
         writer.member("status", Int64(self.status))
         if let fault { writer.member("fault", fault) }
         writer.end()
-    }
-}
-
-extension TokenDigest: CustomStringConvertible {
-    /// 32 hexadecimal digits.
-    public var description: String {
-        var bytes: [UInt8] = []
-        for word in [self.high, self.low] {
-            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(word >> UInt64(shift) & 0xff)) }
-        }
-        return Hexadecimal.encode(bytes)
     }
 }

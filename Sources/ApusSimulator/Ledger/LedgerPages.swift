@@ -1,4 +1,4 @@
-/// What one event loop's requests left: a value that can be copied cheaply at any moment.
+/// The ledger's entries and counters of one event loop: a value that is cheap to copy at any moment.
 struct LedgerPages {
     static let pageEntries = 4_096
     private static let statuses = 600
@@ -7,27 +7,30 @@ struct LedgerPages {
     private(set) var current: [PackedEntry] = []
     private(set) var sends = SendTable()
     private var arena = ByteArena()
-    /// Requests by route and status; status 0: not looked at.
-    private var statusCounts = [UInt64](repeating: 0, count: 4 * LedgerPages.statuses)
-    /// Requests by ``Fault/label``.
-    private var faultCounts: [String: UInt64] = [:]
+    /// The requests by route and status; status 0: not processed.
+    private var statusCounts = [UInt64](
+        repeating: 0,
+        count: (Int(FaultRoute.numberMax) + 1) * LedgerPages.statuses
+    )
+    /// The requests that a fault struck, by ``Fault/label``.
+    private(set) var faultCounts: [String: UInt64] = [:]
     private(set) var connections: UInt64 = 0
     private(set) var goAways: UInt64 = 0
     private(set) var timeline = AcceptanceTimeline()
 
-    /// Entries in all.
+    /// The number of entries.
     var count: Int { self.full.count * Self.pageEntries + self.current.count }
 
-    /// Counts a request; all routes.
-    mutating func countRequest(_ route: FaultRoute, status: Int, fault: Fault?) {
-        self.statusCounts[Int(route.rawValue) * Self.statuses + status] += 1
+    /// Counts a request by the number of its route.
+    mutating func countRequest(_ route: UInt8, status: Int, fault: Fault?) {
+        self.statusCounts[Int(route) * Self.statuses + status] += 1
         if let fault { self.faultCounts[fault.label, default: 0] += 1 }
     }
 
     mutating func countConnection() { self.connections += 1 }
     mutating func countGoAway() { self.goAways += 1 }
 
-    /// Keeps an entry; the token is filled in here.
+    /// Keeps an entry and fills its token in.
     mutating func append(
         _ entry: PackedEntry,
         token: Span<UInt8>,
@@ -49,7 +52,7 @@ struct LedgerPages {
         self.append(entry, send: send)
     }
 
-    /// Keeps an entry whose token is filled in.
+    /// Keeps an entry that has its token.
     mutating func append(_ entry: PackedEntry, send: Span<UInt8>) {
         var entry = entry
         entry.send = self.sends.number(of: send)
@@ -69,7 +72,7 @@ struct LedgerPages {
         return words
     }
 
-    /// The token's bytes: raw for Apple's, else text. Empty when it was not kept.
+    /// The token's bytes: raw or text. Empty when it was not kept.
     func token(of entry: PackedEntry) -> [UInt8] {
         if entry.flags.contains(.farToken) { return Array(self.arena.bytes(at: entry.token.0)) }
         guard !entry.flags.contains(.lostToken) else { return [] }
@@ -83,32 +86,92 @@ struct LedgerPages {
         return TokenDigest(self.token(of: entry).span)
     }
 
-    /// Every page in order.
+    /// All pages in order.
     var pages: [[PackedEntry]] { self.full + (self.current.isEmpty ? [] : [self.current]) }
 
-    /// One page; nil past the end.
+    /// Returns a page; nil past the end.
     func page(_ index: Int) -> [PackedEntry]? {
         if index < self.full.count { return self.full[index] }
         return index == self.full.count && !self.current.isEmpty ? self.current : nil
     }
 
-    /// Routes, statuses and how often they came.
+    /// The routes and statuses that came, with their numbers of requests.
     var statusTable: [(route: FaultRoute, status: Int, count: UInt64)] {
         FaultRoute.allCases.flatMap { route in
             (0..<Self.statuses).compactMap { status in
-                let count = self.statusCounts[Int(route.rawValue) * Self.statuses + status]
+                let count = self.statusCounts[Int(route.number) * Self.statuses + status]
                 return count == 0 ? nil : (route, status, count)
             }
         }
     }
-
-    /// Faults by their labels, and how often they struck.
-    var faultTable: [String: UInt64] { self.faultCounts }
 }
 
-extension TokenDigest {
-    init(high: UInt64, low: UInt64) {
-        self.high = high
-        self.low = low
+/// Numbers the sends that were seen, from 1.
+struct SendTable {
+    private var arena = ByteArena()
+    private var places: [UInt64] = []
+    private var numbers: [TokenDigest: UInt32] = [:]
+    private var last: (digest: TokenDigest, number: UInt32)?
+
+    /// The number of sends.
+    var count: Int { self.places.count }
+
+    /// The number of a send; 0 for no text. A text beyond ``SimulatorLimits/sendBytesMax`` is cut.
+    mutating func number(of send: Span<UInt8>) -> UInt32 {
+        guard !send.isEmpty else { return 0 }
+        let send = send.extracting(first: min(send.count, SimulatorLimits.sendBytesMax))
+        let digest = TokenDigest(send)
+        // Requests of one send come in a row.
+        if let last, last.digest == digest { return last.number }
+        let number: UInt32
+        if let known = self.numbers[digest] {
+            number = known
+        } else {
+            self.places.append(self.arena.keep(send))
+            number = UInt32(self.places.count)
+            self.numbers[digest] = number
+        }
+        self.last = (digest, number)
+        return number
+    }
+
+    /// The number of a send that was seen; `UInt32.max` for one that was not.
+    func number(named send: String) -> UInt32 {
+        let bytes = Array(send.utf8.prefix(SimulatorLimits.sendBytesMax))
+        return bytes.isEmpty ? 0 : self.numbers[TokenDigest(bytes.span)] ?? .max
+    }
+
+    /// The send of a number; nil for 0.
+    func bytes(_ number: UInt32) -> ArraySlice<UInt8>? {
+        number == 0 ? nil : self.arena.bytes(at: self.places[Int(number) - 1])
+    }
+}
+
+/// Stores runs of bytes for good, in pages, so that a growing arena never copies them.
+struct ByteArena {
+    private static let pageBytes = 64 * 1_024
+
+    private var full: [[UInt8]] = []
+    private var current: [UInt8] = []
+
+    /// Stores a run of at most 64 KiB and returns the place to find it again.
+    mutating func keep(_ bytes: Span<UInt8>) -> UInt64 {
+        precondition(bytes.count <= Self.pageBytes, "a run fits in a page")
+        if self.current.count + bytes.count > Self.pageBytes {
+            self.full.append(self.current)
+            self.current = []
+        }
+        if self.current.capacity == 0 { self.current.reserveCapacity(Self.pageBytes) }
+        let place = UInt64(self.full.count) << 36 | UInt64(self.current.count) << 18 | UInt64(bytes.count)
+        self.current.append(span: bytes)
+        return place
+    }
+
+    /// The run at a place.
+    func bytes(at place: UInt64) -> ArraySlice<UInt8> {
+        let page = Int(place >> 36)
+        let start = Int(place >> 18 & 0x3ffff)
+        let end = start + Int(place & 0x3ffff)
+        return page < self.full.count ? self.full[page][start..<end] : self.current[start..<end]
     }
 }

@@ -1,27 +1,45 @@
 public import ApusCore
 
-/// Who was sent what.
+/// A send and a token that it was sent to.
 public struct SendAndToken: Hashable, Sendable {
-    /// The send that the payload names; empty: none.
+    /// The send that the payload names; empty if it names none.
     public let send: String
-    /// As in ``LedgerEntry/token``.
+    /// The token as in ``LedgerEntry/token``.
     public let token: String
 
-    /// A pair.
+    /// Creates a pair.
     public init(send: String, token: String) {
         self.send = send
         self.token = token
     }
 }
 
-/// The ledger at one moment.
+/// The counters of one send.
+public struct SendTally: Hashable, Sendable {
+    /// Its id; empty for requests that name none.
+    public let send: String
+    /// The requests.
+    public var requests = 0
+    /// The requests that were accepted.
+    public var accepted = 0
+    /// The accepted requests whose token had been accepted before.
+    public var repeated = 0
+    /// The time of the first request: nanoseconds since 1970.
+    public var first = Int64.max
+    /// The time of the last request: nanoseconds since 1970.
+    public var last = Int64.min
+
+    init(send: String) { self.send = send }
+}
+
+/// A snapshot of the ledger.
 public struct LedgerSnapshot: Sendable {
     let shards: [LedgerPages]
 
-    /// Entries in all.
+    /// The number of entries.
     public var count: Int { self.shards.reduce(0) { $0 + $1.count } }
 
-    /// Goes through all entries, shard by shard.
+    /// Visits all entries, shard by shard.
     public func visit<Failure: Error>(_ body: (LedgerEntry) throws(Failure) -> Void) throws(Failure) {
         for shard in self.shards {
             for page in shard.pages {
@@ -30,7 +48,7 @@ public struct LedgerSnapshot: Sendable {
         }
     }
 
-    /// Goes through what was accepted of one send, shard by shard: much cheaper than `visit`.
+    /// Visits the accepted requests of one send, shard by shard, which is much cheaper than `visit`.
     ///
     /// - Parameter body: gets the token's digest, the time, and whether the answer was sent.
     package func visitAccepted(of send: String, _ body: (TokenDigest, Int64, Bool) -> Void) {
@@ -45,10 +63,10 @@ public struct LedgerSnapshot: Sendable {
         }
     }
 
-    /// Goes through what was accepted of many sends, shard by shard, in one pass.
+    /// Visits the accepted requests of many sends, shard by shard, in one pass.
     ///
     /// - Parameters:
-    ///   - position: the caller's number of a send, asked once per send and shard; nil: it is not looked at.
+    ///   - position: the caller's number of a send, asked once per send and shard; nil skips the send.
     ///   - body: gets that number, the token's digest and the time.
     package func visitAccepted(_ position: (String) -> Int?, _ body: (Int, TokenDigest, Int64) -> Void) {
         for shard in self.shards {
@@ -64,7 +82,7 @@ public struct LedgerSnapshot: Sendable {
         }
     }
 
-    /// When each send was first accepted, in nanoseconds since 1970; without an entry that names no send. One pass.
+    /// The time at which a request of each send was first accepted, in nanoseconds since 1970. Entries that name no send are left out.
     package var firstAcceptances: [String: Int64] {
         var firsts: [String: Int64] = [:]
         for shard in self.shards {
@@ -82,7 +100,7 @@ public struct LedgerSnapshot: Sendable {
         return firsts
     }
 
-    /// All entries; for tests and small numbers.
+    /// All entries, for tests and small numbers.
     public var entries: [LedgerEntry] {
         var entries: [LedgerEntry] = []
         entries.reserveCapacity(self.count)
@@ -90,7 +108,7 @@ public struct LedgerSnapshot: Sendable {
         return entries
     }
 
-    /// How often each token was accepted for each send. More than once: somebody saw it twice (or it replaced itself).
+    /// The number of times that each token was accepted for each send. More than once means that a user saw it twice, or that it was replaced.
     public var accepted: [SendAndToken: Int] {
         var counts: [SendAndToken: Int] = [:]
         self.visit { entry in
@@ -100,7 +118,7 @@ public struct LedgerSnapshot: Sendable {
         return counts
     }
 
-    /// The numbers of each send, in the order of their names.
+    /// The counters of each send, in the order of their ids.
     public var sends: [SendTally] {
         var tallies: [String: SendTally] = [:]
         var seen: Set<SendAndDigest> = []
@@ -125,33 +143,29 @@ public struct LedgerSnapshot: Sendable {
         let digest: TokenDigest
     }
 
-    /// How many were accepted when.
+    /// The numbers of accepted requests over time.
     public var timeline: AcceptanceTimeline {
         var timeline = AcceptanceTimeline()
         for shard in self.shards { timeline.add(shard.timeline) }
         return timeline
     }
 
-    /// How many requests were accepted since a time, to the nanosecond. Reads only what came since.
+    /// The number of requests that were accepted since a time, to the nanosecond. Reads only what came since.
     ///
     /// - Parameters:
     ///   - since: nanoseconds since 1970.
-    ///   - provider: nil: any.
-    ///   - send: nil: any.
+    ///   - provider: the provider; nil: any.
+    ///   - send: the send; nil: any.
     public func acceptedCount(since: Int64, provider: Provider? = nil, send: String? = nil) -> Int {
-        self.shards.reduce(0) { sum, shard in
+        let routes = provider.map { SimulatedProviders.type(of: $0)?.traits.routes.map(\.number) ?? [] }
+        return self.shards.reduce(0) { sum, shard in
             let number = send.map { shard.sends.number(named: $0) }
             var count = 0
             for page in shard.pages.reversed() {
                 for entry in page.reversed() {
                     guard entry.time >= since else { return sum + count }
                     guard entry.status == 200, number ?? entry.send == entry.send else { continue }
-                    switch provider {
-                    case nil: count += 1
-                    case .apns: if entry.route == FaultRoute.apns.rawValue { count += 1 }
-                    case .fcm: if entry.route == FaultRoute.fcm.rawValue { count += 1 }
-                    case .webpush: break
-                    }
+                    if routes?.contains(entry.route) ?? true { count += 1 }
                 }
             }
             return sum + count
@@ -165,7 +179,7 @@ public struct LedgerSnapshot: Sendable {
             for row in shard.statusTable {
                 summary.statuses[row.route, default: [:]][row.status, default: 0] += row.count
             }
-            summary.faults.merge(shard.faultTable) { $0 + $1 }
+            summary.faults.merge(shard.faultCounts) { $0 + $1 }
             summary.connections += shard.connections
             summary.goAways += shard.goAways
         }

@@ -1,10 +1,10 @@
-/// One request in the ledger: exactly 64 bytes.
+/// An entry of the ledger in exactly 64 bytes.
 struct PackedEntry {
-    /// What the words mean.
+    /// The meaning of the words.
     struct Flags: OptionSet {
         let rawValue: UInt8
 
-        /// The token is raw bytes, to be shown in hexadecimal.
+        /// The token is raw bytes, shown in hexadecimal.
         static let rawToken = Flags(rawValue: 1)
         /// The token is longer than there is room: `token.0` is its place in the arena.
         static let farToken = Flags(rawValue: 2)
@@ -16,13 +16,13 @@ struct PackedEntry {
         static let number = Flags(rawValue: 16)
     }
 
-    /// Longest token that fits in, in bytes: Apple's classic one does.
+    /// The most bytes of a token that fits in.
     static let tokenBytesMax = 32
 
     var time: Int64 = 0
     var token: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     var id: (UInt64, UInt64) = (0, 0)
-    /// Number of the send in the shard's table; 0: none.
+    /// The number of the send in the shard's table; 0: none.
     var send: UInt32 = 0
     /// Ten bits of status, six of route.
     private var outcome: UInt16 = 0
@@ -33,19 +33,19 @@ struct PackedEntry {
 
     init() {}
 
-    /// The route's raw value.
+    /// The route's number.
     var route: UInt8 {
         get { UInt8(self.outcome >> 10) }
         set { self.outcome = self.outcome & 0x3ff | UInt16(newValue) << 10 }
     }
 
-    /// 200...599, or 0 when the provider did not look at it.
+    /// 200...599, or 0 when the request was not processed.
     var status: Int {
         get { Int(self.outcome & 0x3ff) }
         set { self.outcome = self.outcome & ~0x3ff | UInt16(newValue) }
     }
 
-    /// Bytes of a token that fits in: 0...32.
+    /// The bytes of a token that fits in: 0...32.
     var tokenLength: Int {
         get { Int(self.flags.rawValue >> 5) << 3 | Int(self.lengthAndFault & 7) }
         set {

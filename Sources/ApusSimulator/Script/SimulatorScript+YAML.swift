@@ -1,13 +1,13 @@
 internal import ApusCore
-internal import Yams
+internal import ApusYAML
 
 extension SimulatorScript {
-    /// Bytes of a script.
+    /// The most bytes of a script.
     public static let bytesMax = 1 << 20
 
-    /// Reads a script; see ``SimulatorScript/help``.
+    /// Parses a script; see ``SimulatorScript/help``.
     ///
-    /// - Parameter name: of the file, for messages.
+    /// - Parameter name: the file's name, for errors.
     /// - Throws: ``SimulatorError`` naming file, line and field.
     public init(yaml: String, name: String) throws(SimulatorError) {
         guard yaml.utf8.count <= Self.bytesMax else {
@@ -24,18 +24,18 @@ extension SimulatorScript {
     private init(_ value: JSONValue) throws(SimulatorError) {
         self.init()
         guard let members = value.object?.members else { throw Self.invalid("", "must be a mapping") }
-        var order: JSONObject = [:]
+        var command: JSONObject = [:]
         for member in members {
             switch member.name {
             case "tls": self.certificates = try Self.certificates(member.value)
-            case "tokens": self.tokens = try Self.lives(member.value)
-            default: order[member.name] = member.value
+            case "tokens": self.tokens = try Self.schedules(member.value)
+            default: command[member.name] = member.value
             }
         }
-        let faults = try FaultOrder(.object(order))
+        let faults = try FaultCommand(.object(command))
         self.plan = faults.plan ?? FaultPlan()
         self.scripts = faults.scripts
-        self.hasSeed = order["seed"] != nil
+        self.hasSeed = command["seed"] != nil
         guard self.scripts.count <= SimulatorLimits.scriptsMax else {
             throw Self.invalid("scripts", "has more than \(SimulatorLimits.scriptsMax) elements")
         }
@@ -50,8 +50,8 @@ extension SimulatorScript {
         var forms: [FaultRoute: CertificateForm] = [:]
         for member in members {
             let field = "tls.\(member.name)"
-            guard let route = FaultRoute(name: member.name), route != .oauth else {
-                throw Self.invalid(field, "is no listener: apns or fcm")
+            guard let route = FaultRoute(name: member.name), route.isListener else {
+                throw Self.invalid(field, "is no listener: \(SimulatedProviders.names)")
             }
             guard let form = member.value.string.flatMap(CertificateForm.init(rawValue:)) else {
                 throw Self.invalid(field, "must be \(Self.words(CertificateForm.allCases.map(\.rawValue)))")
@@ -65,51 +65,54 @@ extension SimulatorScript {
 
     // MARK: Tokens
 
-    private static func lives(_ value: JSONValue) throws(SimulatorError) -> [TokenLife] {
+    private static func schedules(_ value: JSONValue) throws(SimulatorError) -> [TokenSchedule] {
         guard let elements = value.array else { throw Self.invalid("tokens", "must be a list") }
-        var lives: [TokenLife] = []
-        for (index, element) in elements.enumerated() { lives += try Self.life(element, "tokens[\(index)]") }
-        return lives
+        var schedules: [TokenSchedule] = []
+        for (index, element) in elements.enumerated() { schedules += try Self.schedule(element, "tokens[\(index)]") }
+        return schedules
     }
 
-    /// A token's life and, if it rotates, that of the one that follows it.
-    private static func life(_ value: JSONValue, _ field: String) throws(SimulatorError) -> [TokenLife] {
+    /// Reads a token's schedule and, if it rotates, that of the next token.
+    private static func schedule(_ value: JSONValue, _ field: String) throws(SimulatorError) -> [TokenSchedule] {
         guard let members = value.object?.members else { throw Self.invalid(field, "must be a mapping") }
-        guard let provider = value["provider"]?.string.flatMap(Provider.init(name:)), provider != .webpush else {
-            throw Self.invalid("\(field).provider", "must be apns or fcm")
+        guard let provider = value["provider"]?.string.flatMap(Provider.init(simulated:)) else {
+            throw Self.invalid("\(field).provider", "must be \(SimulatedProviders.names)")
         }
         guard let token = value["token"]?.string, !token.isEmpty else {
             throw Self.invalid("\(field).token", "must be a token")
         }
-        var life = TokenLife(provider: provider, token: token, turns: [])
-        var successors: [TokenLife] = []
+        var schedule = TokenSchedule(provider: provider, token: token, events: [])
+        var successors: [TokenSchedule] = []
         for member in members where member.name != "provider" && member.name != "token" {
             let place = "\(field).\(member.name)"
             if member.name == "rotates_ms" || member.name == "rotates_to" { continue }
-            guard member.name.hasSuffix("_ms"), let event = TokenLife.Event(rawValue: String(member.name.dropLast(3)))
+            guard member.name.hasSuffix("_ms"),
+                let event = TokenSchedule.Event(rawValue: String(member.name.dropLast(3)))
             else {
-                let known = TokenLife.Event.allCases.map { "\($0.rawValue)_ms" } + ["rotates_ms", "rotates_to"]
+                let known = TokenSchedule.Event.allCases.map { "\($0.rawValue)_ms" } + ["rotates_ms", "rotates_to"]
                 throw Self.invalid(place, "is unknown; known are \(Self.words(known))")
             }
-            life.turns.append(TokenLife.Turn(atMilliseconds: try Self.time(member.value, place), event: event))
+            schedule.events.append(
+                TokenSchedule.TimedEvent(atMilliseconds: try Self.time(member.value, place), event: event)
+            )
         }
         if let at = value["rotates_ms"] {
             guard let next = value["rotates_to"]?.string, !next.isEmpty, next != token else {
-                throw Self.invalid("\(field).rotates_to", "must be the token that follows")
+                throw Self.invalid("\(field).rotates_to", "must be the next token")
             }
             let time = try Self.time(at, "\(field).rotates_ms")
-            life.turns.append(TokenLife.Turn(atMilliseconds: time, event: .dies))
+            schedule.events.append(TokenSchedule.TimedEvent(atMilliseconds: time, event: .dies))
             let born = [
-                TokenLife.Turn(atMilliseconds: 0, event: .spoils),
-                TokenLife.Turn(atMilliseconds: time, event: .returns),
+                TokenSchedule.TimedEvent(atMilliseconds: 0, event: .spoils),
+                TokenSchedule.TimedEvent(atMilliseconds: time, event: .returns),
             ]
-            successors = [TokenLife(provider: provider, token: next, turns: born)]
+            successors = [TokenSchedule(provider: provider, token: next, events: born)]
         } else if value["rotates_to"] != nil {
             throw Self.invalid("\(field).rotates_to", "needs rotates_ms")
         }
-        guard !life.turns.isEmpty else { throw Self.invalid(field, "says nothing of what becomes of the token") }
-        life.turns.sort { $0.atMilliseconds < $1.atMilliseconds }
-        return [life] + successors
+        guard !schedule.events.isEmpty else { throw Self.invalid(field, "names no event of the token") }
+        schedule.events.sort { $0.atMilliseconds < $1.atMilliseconds }
+        return [schedule] + successors
     }
 
     private static func time(_ value: JSONValue, _ field: String) throws(SimulatorError) -> Int64 {
@@ -120,25 +123,26 @@ extension SimulatorScript {
     }
 }
 
-/// A file of YAML as the values of JSON, with the line of each field.
+/// A YAML file as JSON values, with the line of each field.
 private struct ScriptPage {
     let value: JSONValue
     private var lines: [String: Int] = [:]
     private let name: String
 
-    /// Nesting of a script.
+    /// The most levels of a script.
     private static let depthMax = 8
 
     init(yaml: String, name: String) throws(SimulatorError) {
         self.name = name
-        let root: Node?
-        do {
-            root = try Yams.compose(yaml: yaml)
+        let root: YAMLNode?
+        do throws(YAMLError) {
+            root = try YAMLNode.parse(yaml)
         } catch {
-            throw SimulatorError(.invalidFaultPlan, "\(name): is not valid YAML: \(error)")
+            let line = error.line.map { ":\($0)" } ?? ""
+            throw SimulatorError(.invalidFaultPlan, "\(name)\(line): is not valid YAML: \(error.problem)")
         }
         var lines: [String: Int] = [:]
-        guard let root, root.tag != Tag(.null) else {
+        guard let root, root.scalar?.isNull != true else {
             self.value = .object([:])
             return
         }
@@ -147,27 +151,27 @@ private struct ScriptPage {
     }
 
     private static func value(
-        of node: Node,
+        of node: YAMLNode,
         _ field: String,
         _ depth: Int,
         _ lines: inout [String: Int],
         _ name: String,
     ) throws(SimulatorError) -> JSONValue {
-        let line = lines[field] ?? node.mark?.line ?? 1
+        let line = lines[field] ?? node.line
         lines[field] = line
         guard depth <= Self.depthMax else {
             throw SimulatorError(.invalidFaultPlan, "\(name):\(line): \(field): is nested too deeply")
         }
-        switch node {
+        switch node.content {
         case .mapping(let mapping):
             var object: JSONObject = [:]
-            for (key, inner) in mapping {
-                guard let word = key.scalar?.string, !word.isEmpty else {
+            for pair in mapping {
+                guard let word = pair.key.scalar?.text, !word.isEmpty else {
                     throw SimulatorError(.invalidFaultPlan, "\(name):\(line): a key must be a word")
                 }
                 let place = field.isEmpty ? word : "\(field).\(word)"
-                lines[place] = key.mark?.line ?? line
-                object[word] = try Self.value(of: inner, place, depth + 1, &lines, name)
+                lines[place] = pair.key.line
+                object[word] = try Self.value(of: pair.value, place, depth + 1, &lines, name)
             }
             return .object(object)
         case .sequence(let list):
@@ -177,13 +181,10 @@ private struct ScriptPage {
             }
             return .array(elements)
         case .scalar(let scalar):
-            if node.tag == Tag(.str) { return .string(scalar.string) }
-            if let whole = node.int { return .integer(Int64(whole)) }
-            if let number = node.float, number.isFinite, let value = Self.number(number) { return value }
-            if let truth = node.bool { return .bool(truth) }
-            return node.tag == Tag(.null) ? .null : .string(scalar.string)
-        case .alias:
-            throw SimulatorError(.invalidFaultPlan, "\(name):\(line): \(field): aliases are not supported")
+            if let whole = scalar.integer { return .integer(Int64(whole)) }
+            if let value = scalar.number.flatMap(Self.number) { return value }
+            if let truth = scalar.bool { return .bool(truth) }
+            return scalar.isNull ? .null : .string(scalar.text)
         }
     }
 
@@ -191,7 +192,7 @@ private struct ScriptPage {
         try? JSONValue(parsing: Array("\(number)".utf8), bytesMax: 64)
     }
 
-    /// The error with file, line and field before its sentence.
+    /// Adds file, line and field to the message of an error.
     func placed(_ error: SimulatorError) -> SimulatorError {
         var place = error.field
         while self.lines[place] == nil, let cut = place.lastIndex(where: { $0 == "." || $0 == "[" }) {

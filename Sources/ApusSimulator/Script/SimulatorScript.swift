@@ -1,51 +1,51 @@
 public import ApusCore
 
-/// What the certificate of a listener is worth.
+/// The validity of a listener's certificate.
 public enum CertificateForm: String, CaseIterable, Hashable, Sendable {
-    /// Good.
+    /// Valid.
     case valid
     /// Expired a day ago.
     case expired
-    /// Of another name than the one that is asked for.
+    /// For another host name.
     case wrongName = "wrong_name"
 }
 
-/// A story for the simulator, as data: what goes wrong when and how often, which certificates it shows, and what becomes of tokens.
+/// A script for the simulator, as data: the faults with their rates and times, the listeners' certificates, and schedules of tokens.
 ///
 /// The same script with the same seed has the same faults for the same numbers of requests.
 public struct SimulatorScript: Hashable, Sendable {
-    /// A token and what becomes of it.
-    public struct TokenLife: Hashable, Sendable {
-        /// Whose token.
+    /// A token and the events in its schedule.
+    public struct TokenSchedule: Hashable, Sendable {
+        /// The provider of the token.
         public var provider: Provider
-        /// As the app has it.
+        /// The token as the app has it.
         public var token: String
-        /// In order of time: milliseconds after the start, and the fate from then on.
-        public var turns: [Turn]
+        /// The events in order of time.
+        public var events: [TimedEvent]
 
-        /// One change.
-        public struct Turn: Hashable, Sendable {
+        /// An event at a time.
+        public struct TimedEvent: Hashable, Sendable {
             /// Milliseconds after the start.
             public var atMilliseconds: Int64
-            /// What happens.
+            /// The event.
             public var event: Event
         }
 
-        /// What may become of a token.
+        /// An event in a token's schedule.
         public enum Event: String, CaseIterable, Hashable, Sendable {
-            /// The app is gone: from then on unregistered, with that time as the provider's timestamp.
+            /// The app is removed from the device; answers carry that time where the provider has a timestamp.
             case dies
-            /// Apple's `ExpiredToken`, with that time.
+            /// The token expires; answers carry that time where the provider has a timestamp.
             case expires
-            /// Called bad.
+            /// The token becomes invalid.
             case spoils
-            /// Of another app.
+            /// The token becomes another app's.
             case defects
-            /// It is good again.
+            /// The token is alive again.
             case returns
 
-            /// What a provider knows of a token from that time on.
-            func fate(since time: UnixMilliseconds) -> TokenFate {
+            /// The behavior of the token from that time on.
+            func behavior(since time: UnixMilliseconds) -> TokenBehavior {
                 switch self {
                 case .dies: .dead(since: time)
                 case .expires: .expired(since: time)
@@ -57,36 +57,36 @@ public struct SimulatorScript: Hashable, Sendable {
         }
     }
 
-    /// What goes wrong; nil: nothing.
+    /// The plan of faults.
     public var plan = FaultPlan()
-    /// One-shot misfortunes, in the order they strike.
+    /// The single faults, in the order they strike.
     public var scripts: [FaultScript] = []
-    /// The certificates of the listeners; those that are not named are good.
+    /// The certificates of the listeners; those that are not named are valid.
     public var certificates: [FaultRoute: CertificateForm] = [:]
-    /// Tokens with a story.
-    public var tokens: [TokenLife] = []
+    /// The schedules of tokens.
+    public var tokens: [TokenSchedule] = []
     /// Whether the script names a seed.
     public var hasSeed = false
 
-    /// Nothing happens.
+    /// Creates a script in which nothing happens.
     public init() {}
 
-    /// In few words, for people.
+    /// A summary for people.
     public var summary: String {
         "seed \(self.plan.seed), \(self.plan.phases.count) phases, \(self.scripts.count) scripts, "
-            + "\(self.tokens.count) tokens with a story"
+            + "\(self.tokens.count) tokens with a schedule"
     }
 }
 
-extension TokenFates {
-    /// Lets a script's tokens live their lives from `start` on.
-    package mutating func adopt(_ lives: [SimulatorScript.TokenLife], start: UnixMilliseconds) {
-        for life in lives {
-            let turns = life.turns.map { turn in
-                let time = start.advanced(byMilliseconds: turn.atMilliseconds)
-                return Turn(at: time, fate: turn.event.fate(since: time))
+extension TokenBehaviors {
+    /// Adds a script's schedules, with times relative to `start`.
+    package mutating func adopt(_ schedules: [SimulatorScript.TokenSchedule], start: UnixMilliseconds) {
+        for schedule in schedules {
+            let changes = schedule.events.map { timed in
+                let time = start.advanced(byMilliseconds: timed.atMilliseconds)
+                return Change(at: time, behavior: timed.event.behavior(since: time))
             }
-            self.schedule(turns, of: TokenDigest(life.token, provider: life.provider))
+            self.schedule(changes, of: TokenDigest(schedule.token, provider: schedule.provider))
         }
     }
 }

@@ -1,14 +1,13 @@
 public import ApusCore
 
-/// 128 bits that stand for a token: for tables and for drawing lots, not for secrets.
+/// A hash of 128 bits that identifies a token in tables and random draws; it protects no secret.
 ///
-/// Of an APNs token it is taken over the raw bytes, so that upper and lower case hexadecimal agree; of all others over
-/// the text. Two of a hundred million tokens collide with a probability of about 10⁻²³.
+/// It covers raw bytes where a token is hexadecimal, so that upper and lower case agree, and else the text. Two of a hundred million tokens collide with a probability of about 10⁻²³.
 public struct TokenDigest: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 
-    /// Of raw bytes.
+    /// Hashes raw bytes.
     init(_ bytes: Span<UInt8>) {
         // Folded multiplication, after Wang Yi's wyhash; two lanes with own constants.
         var high: UInt64 = 0xa076_1d64_78bd_642f ^ UInt64(truncatingIfNeeded: bytes.count)
@@ -34,20 +33,22 @@ public struct TokenDigest: Hashable, Sendable {
         self.low = Self.fold(low, 0xd6e8_feb8_6659_fd93)
     }
 
-    /// Of 32 raw bytes, in memory order.
+    /// Hashes 32 raw bytes, in memory order.
     init(words: (UInt64, UInt64, UInt64, UInt64)) {
         self = unsafe withUnsafeBytes(of: words) { raw in
             unsafe raw.withMemoryRebound(to: UInt8.self) { unsafe TokenDigest(Span(_unsafeElements: $0)) }
         }
     }
 
-    /// Of a token as an app hands it over.
+    /// Hashes a token as an app hands it over.
     public init(_ token: String, provider: Provider) {
-        if provider == .apns, let bytes = Hexadecimal.decode(token) {
-            self.init(bytes.span)
-        } else {
-            self.init(Array(token.utf8).span)
-        }
+        let bytes = SimulatedProviders.type(of: provider)?.tokenBytes(token) ?? Array(token.utf8)
+        self.init(bytes.span)
+    }
+
+    init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
     }
 
     @inline(__always)
@@ -56,6 +57,17 @@ public struct TokenDigest: Hashable, Sendable {
         return product.high ^ product.low
     }
 
-    /// Feeds half of it: it is a hash already.
+    /// Hashes half of it: it is a hash already.
     public func hash(into hasher: inout Hasher) { hasher.combine(self.low) }
+}
+
+extension TokenDigest: CustomStringConvertible {
+    /// 32 hexadecimal digits.
+    public var description: String {
+        var bytes: [UInt8] = []
+        for word in [self.high, self.low] {
+            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(word >> UInt64(shift) & 0xff)) }
+        }
+        return Hexadecimal.encode(bytes)
+    }
 }

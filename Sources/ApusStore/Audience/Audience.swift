@@ -3,15 +3,16 @@ package import ApusMessages
 
 /// An audience expression made ready for a store: topics by number, times resolved, one form for each realm.
 package struct Audience: Hashable, Sendable {
-    private let forms: [RealmAudience]
+    private let node: RealmAudience.Node
+    private let forms: [Realm: RealmAudience]
 
-    init(_ forms: [RealmAudience]) {
-        precondition(forms.count == Realm.allCases.count)
-        self.forms = forms
+    init(_ node: RealmAudience.Node) {
+        self.node = node
+        self.forms = Dictionary(uniqueKeysWithValues: Realm.allCases.map { ($0, RealmAudience(node, in: $0)) })
     }
 
     /// Whom it means in a realm.
-    package subscript(realm: Realm) -> RealmAudience { self.forms[Int(realm.rawValue)] }
+    package subscript(realm: Realm) -> RealmAudience { self.forms[realm] ?? RealmAudience(self.node, in: realm) }
 }
 
 /// Whom an audience expression means in one realm: what the realm itself decides is decided.

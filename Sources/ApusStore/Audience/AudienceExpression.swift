@@ -1,9 +1,9 @@
 package import ApusCore
 
-/// Whom a send is for, in FCM's condition grammar with attributes besides:
+/// Whom a send is for, in the grammar of topic conditions with attributes besides:
 /// `'news' in topics && (platform == 'ios' || app_version >= '3.2') && locale in ['en', 'fr'] && seen_at > now-30d`.
 ///
-/// As with FCM's conditions, what stands in parentheses comes first and then all goes **from left to right**: `&&` does not bind
+/// As with conditions, what stands in parentheses comes first and then all goes **from left to right**: `&&` does not bind
 /// tighter than `||`. So a condition over topics means the same as a target of either kind.
 /// Source: https://firebase.google.com/docs/cloud-messaging/send-message#send_messages_to_topics
 package indirect enum AudienceExpression: Hashable, Sendable {

@@ -74,16 +74,17 @@ struct AudienceParser {
         switch name {
         case "platform":
             return try self.oneOf { value in
-                guard let provider = Self.platforms[value] else { return nil }
-                return .provider([provider])
+                let providers = ProviderTraits.known.filter { $0.platform == value }.map(\.provider)
+                return providers.isEmpty ? nil : .provider(providers)
             } rule: {
-                "a platform is 'ios', 'android' or 'web'"
+                // A provider may reach others too, but which it is its tokens do not say.
+                "a platform is \(Self.list(ProviderTraits.known.compactMap(\.platform)))"
             }
         case "provider":
             return try self.oneOf { value in
-                Provider(name: value).map { .provider([$0]) }
+                Provider(known: value).map { .provider([$0]) }
             } rule: {
-                "a provider is 'apns', 'fcm' or 'webpush'"
+                "a provider is \(Self.list(Provider.allCases.map(\.name)))"
             }
         case "environment":
             return try self.oneOf { value in
@@ -110,8 +111,12 @@ struct AudienceParser {
         )
     }
 
-    /// FCM reaches iPhones and browsers too, but which it is its tokens do not say.
-    private static let platforms: [String: Provider] = ["ios": .apns, "android": .fcm, "web": .webpush]
+    /// "'one', 'two' or 'three'".
+    private static func list(_ names: [String]) -> String {
+        let quoted = names.map { "'\($0)'" }
+        return quoted.count < 2
+            ? quoted.joined() : "\(quoted.dropLast().joined(separator: ", ")) or \(quoted[quoted.count - 1])"
+    }
 
     private static let attributes =
         "they are platform, provider, environment, app_version, locale, country, time_zone, user, seen_at, registered_at"

@@ -68,7 +68,7 @@ package enum AudienceTest: Hashable, Sendable {
 
     /// Who delivers is one of these.
     case provider([Provider])
-    /// Which of Apple's worlds; the other providers know only production.
+    /// Which of the provider's worlds; most know only production.
     case environment(ProviderEnvironment)
     /// The text is one of these.
     case text(TextAttribute, [[UInt8]])

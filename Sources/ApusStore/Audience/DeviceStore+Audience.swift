@@ -26,7 +26,7 @@ extension DeviceStore {
         var numbers: [TopicName: UInt32] = [:]
         for topic in expression.topics { numbers[topic] = try await self.topicNumber(app, topic) }
         let node = expression.node(numbers, now: now)
-        return Audience(Realm.allCases.map { RealmAudience(node, in: $0) })
+        return Audience(node)
     }
 
     /// Those of a chunk's ordinals whose records, as they are now, are meant.

@@ -65,18 +65,17 @@ extension DeviceStore {
     ) async throws(StoreError) {
         guard !events.isEmpty else { return }
         let partitions = self.keys.keyspace.devicePartitions
-        let head: [RedisArgument] = [
-            .bytes(bigEndian(owner.digest)), .integer(rules.keepMilliseconds),
-            .integer((rules.devicesMax + partitions - 1) / partitions),
-            .text(events.contains { $0.kind.isTrouble } ? "trouble" : ""),
-            .text(reference.map { "\($0.ordinal)" } ?? ""), .text(reference.map { "\($0.generation)" } ?? ""),
-        ]
-        _ = try await self.calls.call(
-            "apus1_history_add",
-            owner.partition,
+        let call = AddHistoryCall(
             keys: [self.keys.meta(app, owner.partition), self.keys.meta(app, realm, owner.partition)],
-            head + events.map { RedisArgument.bytes($0.bytes) },
+            digest: bigEndian(owner.digest),
+            keepMilliseconds: rules.keepMilliseconds,
+            historiesMax: (rules.devicesMax + partitions - 1) / partitions,
+            isTrouble: events.contains { $0.kind.isTrouble },
+            ordinal: reference?.ordinal,
+            generation: reference?.generation,
+            events: events.map(\.bytes),
         )
+        _ = try await self.calls.call(call, owner.partition)
     }
 
     /// What is known of a device, the oldest first; empty: nothing, or no longer.

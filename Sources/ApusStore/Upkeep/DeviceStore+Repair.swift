@@ -68,10 +68,10 @@ extension DeviceStore {
             }
             for owner in owners where !isTheirs(devices[owner]) {
                 repaired += 1
-                try await self.calls.forgetUser(app, placed, of: owner)
+                try await self.calls.removeUser(app, placed, of: owner)
                 let home = Home(app: app, id: nil, owner: owner)
                 if let device = try await self.read(home), isTheirs(device) {
-                    try await self.noteUser(device.record.user, home)
+                    try await self.addUser(device.record.user, home)
                 }
             }
         }
@@ -93,7 +93,7 @@ extension DeviceStore {
         guard !user.isEmpty else { return isRepaired }
         let placed = self.calls.placed(app, user)
         if try await !self.calls.userDevices(app, placed.partition, [placed.digest])[0].contains(home.owner) {
-            try await self.noteUser(user, home)
+            try await self.addUser(user, home)
             guard let now = try await self.read(home), now.record.user == user else {
                 try await self.withdraw(token: nil, user: user, of: home)
                 return true

@@ -15,7 +15,9 @@ package struct UpkeepReport: Hashable, Sendable {
     /// Users' devices that were not theirs.
     package var users = 0
     /// Devices that were removed since nobody had registered them for too long.
-    package var stale = 0
+    package var stale: Int { self.staleByProvider.values.reduce(0, +) }
+    /// The same, by provider.
+    package var staleByProvider: [Provider: Int] = [:]
     /// Devices that are as stale, and stay for the next look-over: that many at once look like a clock that is wrong.
     package var staleLeft = 0
     /// What no machine should decide, in words.
@@ -32,8 +34,8 @@ extension DeviceStore {
         _ partition: Int,
         within seconds: Int,
     ) async throws(StoreError) -> Bool {
-        let key = self.keys.upkeep(app, partition)
-        return try await self.calls.call("apus1_upkeep_begin", partition, keys: [key], [.integer(seconds)]).integer == 1
+        let call = BeginUpkeepCall(keys: [self.keys.upkeep(app, partition)], seconds: seconds)
+        return try await self.calls.call(call, partition).integer == 1
     }
 
     /// Looks over all of an app's part of a partition and puts right what the records decide. Safe beside whoever writes.
@@ -41,18 +43,18 @@ extension DeviceStore {
     /// A posting with a key of its own, of a topic that no device of its chunk has, is not found: `StoreCheck` finds it.
     ///
     /// - Parameters:
-    ///   - staleAfterMilliseconds: how long after its last registration a device of FCM is removed; nil: never.
+    ///   - staleAfterMilliseconds: how long after its last registration a device is removed, by provider; none: never.
     ///   - pace: called with the number of records or hints after each part of them; where to wait.
     package func upkeep(
         _ app: AppID,
         _ partition: Int,
-        staleAfterMilliseconds: Int64? = nil,
+        staleAfterMilliseconds: [Provider: Int64] = [:],
         pace: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> UpkeepReport {
         var report = UpkeepReport()
         for realm in Realm.allCases {
             var check = PlaceCheck(self, app, realm, partition)
-            let staleAfter = realm.provider == .fcm ? staleAfterMilliseconds : nil
+            let staleAfter = staleAfterMilliseconds[realm.provider]
             try await check.run(
                 staleBefore: staleAfter.map { self.clock.now().advanced(byMilliseconds: -$0) },
                 pace: pace,
@@ -104,7 +106,7 @@ extension DeviceStore {
             guard try await self.calls.remove(device, home.owner, forgetsHistory: false) else { continue }
             try await self.forget(device, home)
             let event = HistoryEvent(.stale, at: self.clock.now(), provider: device.realm.provider)
-            report.stale += 1
+            report.staleByProvider[device.realm.provider, default: 0] += 1
             do throws(StoreError) {
                 try await self.note(
                     [event],
@@ -176,17 +178,15 @@ extension DeviceStore {
             }
             let topics = device?.record.topics ?? []
             let stray = doubtful.subtracting(topics).subtracting([TopicExpression.everyoneNumber]).sorted()
-            let reply = try await self.calls.call(
-                "apus1_mend",
-                partition,
+            let call = RepairDeviceCall(
                 keys: [self.keys.meta(app, realm, partition)],
-                [
-                    .integer(Int(ordinal)), .bytes(value ?? []),
-                    .bytes(device.map { bigEndian(self.home(of: $0).owner.digest) } ?? []), .bytes(packed(topics)),
-                    .bytes(packed(stray.prefix(Limits.topicsPerDeviceMax))),
-                ],
+                ordinal: ordinal,
+                expected: value ?? [],
+                digest: device.map { bigEndian(self.home(of: $0).owner.digest) } ?? [],
+                entered: packed(topics),
+                left: packed(stray.prefix(Limits.topicsPerDeviceMax)),
             )
-            if reply.integer == 1 { return true }
+            if try await self.calls.call(call, partition).integer == 1 { return true }
         }
         return false
     }

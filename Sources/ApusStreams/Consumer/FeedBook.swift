@@ -38,6 +38,8 @@ struct FeedBook {
         var heldBytes = 0
         /// What the next entry is taken to have: as the largest of late.
         var bytesExpected = 1
+        /// When a read of the stream was last answered, or there was no room for what it could bring.
+        var answeredAt: ContinuousClock.Instant
 
         /// How many of the held wait for something of their own.
         var waitingCount = 0
@@ -89,8 +91,12 @@ struct FeedBook {
     private var resting: Set<Int> = []
     private(set) var isStopped = false
 
-    init(_ feeds: [ShardConsumer.Feed], streamsPerReadMax: Int = StreamLimits.streamsPerReadMax) {
-        self.states = feeds.map { State(feed: $0) }
+    init(
+        _ feeds: [ShardConsumer.Feed],
+        now: ContinuousClock.Instant,
+        streamsPerReadMax: Int = StreamLimits.streamsPerReadMax,
+    ) {
+        self.states = feeds.map { State(feed: $0, answeredAt: now) }
         self.indices = Dictionary(uniqueKeysWithValues: feeds.enumerated().map { ($1.stream, $0) })
         let together = feeds.indices.filter { !feeds[$0].isWatchedAlone }
         self.groups =
@@ -184,15 +190,15 @@ struct FeedBook {
     }
 
     /// What is in hand and was not renewed for that long.
-    func due(for interval: Duration, now: ContinuousClock.Instant) -> [SendStreams.Holding] {
+    func due(for interval: Duration, now: ContinuousClock.Instant) -> [Entries.Owned] {
         self.states.flatMap { state in
             state.held.filter { now - $0.value.renewedAt >= interval }
-                .map { SendStreams.Holding(stream: state.feed.stream, id: $0.key) }
+                .map { Entries.Owned(stream: state.feed.stream, id: $0.key) }
         }
     }
 
     /// They have a lease from now on.
-    mutating func renewed(_ holdings: [SendStreams.Holding], now: ContinuousClock.Instant) {
+    mutating func renewed(_ holdings: [Entries.Owned], now: ContinuousClock.Instant) {
         for holding in holdings {
             guard let index = self.indices[holding.stream] else { continue }
             self.states[index].held[holding.id]?.renewedAt = now
@@ -236,6 +242,30 @@ struct FeedBook {
         } else {
             self.states[read.feed].phase = .unread
         }
+    }
+
+    /// Redis has answered a read of those streams, with entries or without.
+    mutating func recordAnswer(for streams: [String], now: ContinuousClock.Instant) {
+        for stream in streams {
+            if let index = self.indices[stream] { self.states[index].answeredAt = now }
+        }
+    }
+
+    /// Streams that have room for entries and were not read for that long. A stopped consumer has none.
+    ///
+    /// - Parameter mayRead: whether entries could be read at all; if not, the time starts anew.
+    mutating func unansweredStreams(
+        for limit: Duration,
+        mayRead: Bool,
+        now: ContinuousClock.Instant,
+    ) -> [String] {
+        guard !self.isStopped else { return [] }
+        var streams: [String] = []
+        for index in self.states.indices {
+            if !mayRead || self.states[index].credit == 0 { self.states[index].answeredAt = now }
+            if now - self.states[index].answeredAt >= limit { streams.append(self.states[index].feed.stream) }
+        }
+        return streams
     }
 
     /// Whether a stream lingers, so that ``endLingering()`` is due after a while.

@@ -2,7 +2,7 @@ package import ApusRedis
 package import Logging
 internal import Synchronization
 
-/// What this process has written into one shard of late, to be written again when the server comes back without it.
+/// Keeps what this process has written into one shard of late, to write it again when the server comes back without it.
 ///
 /// A server that restarts or hands over to its replica may have lost the last writes: units that were finished come back, and would be
 /// sent again. So the calls of the last minute are kept; when another server answers than before, what is in hand is claimed again,
@@ -35,10 +35,6 @@ package final class ReplayLog: Sendable {
     /// How long to wait before a replay that failed is tried again.
     private static let pause = Duration.milliseconds(100)
 
-    /// Where the functions that are about an entry are told whose it must be.
-    private static let consumerArgument = 1
-    /// Functions that bring back entries under the ids that they had.
-    private static let appending: Set<String> = ["apus1_accept", "apus1_fanstep", "apus1_due_again"]
     /// Calls that are repeated at once, each of another entry.
     private static let repeatsAtOnceMax = 64
 
@@ -66,7 +62,7 @@ package final class ReplayLog: Sendable {
         self.state = Mutex(State(memory: ReplayMemory(bytesMax: budget.guaranteed)))
     }
 
-    /// Asked at a replay for what is in hand.
+    /// Sets what a replay asks for the entries in hand.
     func attach(_ inHand: @escaping @Sendable () -> [EntryName]) {
         self.state.withLock { $0.inHand = inHand }
     }
@@ -82,36 +78,33 @@ package final class ReplayLog: Sendable {
     ///
     /// - Parameters:
     ///   - client: whose connections carry it.
-    ///   - entry: the entry that must be this process's for it; nil: none.
-    ///   - repeated: the function of the call that repeats it.
+    ///   - entry: the entry that the caller must own; nil: none.
     ///   - mayWait: it may leave a little later, with the next one.
-    ///   - again: from the answer, the arguments of the call that is to be repeated; nil: nothing was written that could be missed.
+    ///   - repeated: returns from the answer the call to repeat after a failover; nil: nothing was written that could be missed.
     func call(
-        _ function: String,
-        keys: [String],
-        arguments: [RedisArgument],
+        _ call: some FunctionCall,
         over client: RedisClient,
-        of entry: EntryName?,
-        repeatedBy repeated: String,
+        about entry: EntryName?,
         mayWait: Bool,
-        again: (RESPNode) -> [RedisArgument]?,
+        repeated: (RESPNode) -> (any FunctionCall)?,
     ) async throws(RedisError) -> RESPReply {
         while true {
             let server = try await self.server()
-            var asked = arguments
-            // Who has written other reports than the server knows is nobody to it, or would write over another's.
-            if let entry, self.isForeign(entry) { asked[Self.consumerArgument] = .text("") }
-            let command = RedisCommand.call(function, keys: keys, arguments: asked)
+            // An owner that has written other reports than the server knows is nobody to it, or would write over another's.
+            let isForeign = entry.map { self.isForeign($0) } ?? false
             do throws(RedisError) {
                 let reply = try await client.send(
-                    command,
+                    isForeign ? Self.disowned(call).command : call.command,
                     on: self.tag,
                     options: .init(isIdempotent: true, server: server, mayWait: mayWait),
                 )
-                if let arguments = again(reply.root) {
-                    let command = RedisCommand.call(repeated, keys: keys, arguments: arguments)
-                    let appends = Self.appending.contains(repeated)
-                    let call = ReplayMemory.Call(command: command, entry: entry, appends: appends, at: .now)
+                if let repeated = repeated(reply.root) {
+                    let call = ReplayMemory.Call(
+                        command: repeated.command,
+                        entry: entry,
+                        restoresEntries: repeated is any RestoringCall,
+                        at: .now,
+                    )
                     self.remember { $0.keep(call) }
                 } else {
                     self.remember { $0.expire(.now) }
@@ -121,6 +114,13 @@ package final class ReplayLog: Sendable {
                 await self.replay(after: server)
             }
         }
+    }
+
+    /// The same call of a consumer that owns nothing.
+    private static func disowned(_ call: any FunctionCall) -> any FunctionCall {
+        guard var call = call as? any OwnerCall else { return call }
+        call.consumer = StreamConsumer(group: call.consumer.group, name: "")
+        return call
     }
 
     /// Changes the memory within what the process has room for; the change says how much was forgotten before its time.
@@ -137,7 +137,7 @@ package final class ReplayLog: Sendable {
 
     private func isForeign(_ entry: EntryName) -> Bool { self.state.withLock { $0.foreign.contains(entry) } }
 
-    /// The server that calls are meant for; waits while one is being told what it may have lost.
+    /// The server that calls are meant for; waits while a replay writes to one what it may have lost.
     func server() async throws(RedisError) -> RedisServerIdentity {
         await self.waitForReplay()
         if let known = self.state.withLock({ $0.server }) { return known }
@@ -171,7 +171,7 @@ package final class ReplayLog: Sendable {
 
     // MARK: Replay
 
-    /// Another server than that one answers: tells it what it may have lost. Returns when that is done, whoever does it.
+    /// Another server than that one answers: writes to it what it may have lost. Returns when that is done, by this call or another.
     func replay(after server: RedisServerIdentity) async {
         let isMine = self.state.withLock { state in
             guard !state.isReplaying, state.server == server else { return false }
@@ -217,7 +217,7 @@ package final class ReplayLog: Sendable {
         }
         self.observer.callsReplayed(calls.count - waiting.count)
         self.logger.notice(
-            "redis is another server or was restarted; told it again what was written of late",
+            "redis is another server or was restarted; wrote to it again what was written of late",
             metadata: [
                 "shard": "\(self.tag)", "calls": "\(calls.count)", "entries": "\(ours.count)",
                 "waiting": "\(waiting.count)", "foreign": "\(foreign.count)",
@@ -264,7 +264,7 @@ package final class ReplayLog: Sendable {
         /// Not repeated yet.
         var together: [EntryName: RedisCommand] = [:]
         for call in calls {
-            let mustWait = call.entry.map { together[$0] != nil || call.appends } ?? true
+            let mustWait = call.entry.map { together[$0] != nil || call.restoresEntries } ?? true
             if mustWait || together.count == Self.repeatsAtOnceMax {
                 foreign.formUnion(try await self.refused(together, on: server))
                 together = [:]
@@ -283,13 +283,13 @@ package final class ReplayLog: Sendable {
                     }
                     ours.insert(entry)
                 }
-                if !call.appends {
+                if !call.restoresEntries {
                     together[entry] = call.command
                     continue
                 }
             }
             let reply = try await self.attempt(call.command, on: server)
-            if call.appends { missing = [] }
+            if call.restoresEntries { missing = [] }
             if let entry = call.entry, reply?.root.element(0)?.text == "lost" { foreign.insert(entry) }
         }
         foreign.formUnion(try await self.refused(together, on: server))
@@ -328,15 +328,13 @@ package final class ReplayLog: Sendable {
         for (stream, names) in Dictionary(grouping: entries, by: \.stream) {
             for first in stride(from: 0, to: names.count, by: StreamLimits.renewEntriesMax) {
                 let part = names[first..<min(first + StreamLimits.renewEntriesMax, names.count)]
-                let reader: [RedisArgument] = [
-                    .text(self.consumer.group), .text(self.consumer.name), .integer(self.leaseMilliseconds),
-                ]
-                let command = RedisCommand.call(
-                    "apus1_reclaim",
+                let call = ReclaimEntriesCall(
                     keys: [stream],
-                    arguments: reader + part.map { .text($0.id) },
+                    consumer: self.consumer,
+                    leaseMilliseconds: self.leaseMilliseconds,
+                    entries: part.map(\.id),
                 )
-                guard let reply = try await self.attempt(command, on: server) else { continue }
+                guard let reply = try await self.attempt(call.command, on: server) else { continue }
                 ours.formUnion(reply.root.children.map { EntryName(stream: stream, id: $0.text) })
             }
         }
@@ -361,5 +359,96 @@ package final class ReplayLog: Sendable {
             default: throw error
             }
         }
+    }
+}
+
+/// The calls that wrote something of late, oldest first; bounded by age and by bytes. Pure.
+struct ReplayMemory {
+    /// A call that was answered.
+    struct Call {
+        var command: RedisCommand
+        /// The entry that it is about, which must be ours first; nil: it needs none.
+        var entry: EntryName?
+        /// Whether it brings back entries, that calls after it may be about.
+        var restoresEntries = false
+        var at: ContinuousClock.Instant
+
+        var byteCount: Int { self.command.byteCount + StreamLimits.replayCallOverheadBytes }
+    }
+
+    /// The limit that it keeps at its next change.
+    var bytesMax: Int
+    private let age: Duration
+    private var kept: [Call] = []
+    /// Calls before this place are forgotten; the array is cut when they are the most of it.
+    private var first = 0
+    private(set) var byteCount = 0
+
+    init(bytesMax: Int, age: Duration = StreamLimits.replayAge) {
+        precondition(bytesMax >= 0 && age > .zero)
+        self.bytesMax = bytesMax
+        self.age = age
+    }
+
+    /// Oldest first.
+    var calls: ArraySlice<Call> { self.kept[self.first...] }
+
+    /// Keeps a call; how many were forgotten before their time, for want of room.
+    mutating func keep(_ call: Call) -> Int {
+        self.kept.append(call)
+        self.byteCount += call.byteCount
+        return self.forget(call.at)
+    }
+
+    /// Forgets what is too old; how much was forgotten before its time, because there is less room than before.
+    @discardableResult
+    mutating func expire(_ now: ContinuousClock.Instant) -> Int { self.forget(now) }
+
+    private mutating func forget(_ now: ContinuousClock.Instant) -> Int {
+        var dropped = 0
+        while self.first < self.kept.count {
+            let oldest = self.kept[self.first]
+            let isOld = now - oldest.at > self.age
+            guard isOld || self.byteCount > self.bytesMax else { break }
+            self.byteCount -= oldest.byteCount
+            self.first += 1
+            dropped += isOld ? 0 : 1
+        }
+        if self.first * 2 > self.kept.count {
+            self.kept.removeFirst(self.first)
+            self.first = 0
+        }
+        return dropped
+    }
+}
+
+/// Limits what the shards of a process remember together for a replay: half of it is theirs in equal parts, half is for shards that need more,
+/// because one campaign lives in one shard.
+///
+/// Shards that grow at the same moment may exceed it by a call each.
+package final class ReplayBudget: Sendable {
+    /// Bytes that each shard may keep whatever the others do.
+    let guaranteed: Int
+    private let sharedMax: Int
+    /// Bytes beyond what is guaranteed, of all shards.
+    private let shared = Atomic(0)
+
+    /// A budget of so many bytes for so many shards.
+    package init(bytesMax: Int = StreamLimits.replayBytesMax, shards: Int) {
+        precondition(bytesMax >= 0 && shards > 0)
+        self.guaranteed = bytesMax / 2 / shards
+        self.sharedMax = bytesMax / 2
+    }
+
+    /// Bytes that a shard which has so many may have.
+    func room(beside own: Int) -> Int {
+        let others = self.shared.load(ordering: .relaxed) - max(0, own - self.guaranteed)
+        return self.guaranteed + max(0, self.sharedMax - others)
+    }
+
+    /// A shard has changed what it keeps.
+    func changed(from before: Int, to after: Int) {
+        let grown = max(0, after - self.guaranteed) - max(0, before - self.guaranteed)
+        if grown != 0 { self.shared.add(grown, ordering: .relaxed) }
     }
 }

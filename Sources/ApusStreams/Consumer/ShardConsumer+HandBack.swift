@@ -8,13 +8,13 @@ extension ShardConsumer {
 
     /// Gives back an entry that was not begun: this delivery does not count.
     func handBack(_ entry: StreamEntry) async {
-        let holding = SendStreams.Holding(
+        let holding = Entries.Owned(
             stream: entry.stream,
             id: entry.id,
             deliveriesMax: max(1, entry.deliveries) - 1
         )
         do {
-            try await self.streams.handBack([holding], by: self.consumer, tag: self.tag)
+            try await self.streams.entries.handBack([holding], by: self.consumer, tag: self.tag)
         } catch {
             self.logger.warning("cannot hand back", metadata: ["entry": "\(entry.origin)", "error": "\(error)"])
         }
@@ -25,10 +25,10 @@ extension ShardConsumer {
     func excuse(_ entry: StreamEntry) async {
         // At least one: it is no first delivery that comes back.
         let deliveries = max(2, entry.deliveries) - 1
-        let holding = SendStreams.Holding(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
+        let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
         while true {
             do {
-                try await self.streams.renew([holding], by: self.consumer, tag: self.tag)
+                try await self.streams.entries.renew([holding], by: self.consumer, tag: self.tag)
                 return
             } catch {
                 let isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
@@ -38,13 +38,13 @@ extension ShardConsumer {
         }
     }
 
-    /// A suspect is about to begin: should it end this process, that is no fault of what else is in hand here.
-    func excuse(besides suspect: StreamEntry) async {
-        let holdings = self.inHand.filter { $0.stream != suspect.stream || $0.id != suspect.id }
-            .map { SendStreams.Holding(stream: $0.stream, id: $0.id, deliveriesMax: max(1, $0.deliveries) - 1) }
+    /// A poison entry is about to begin: should it end this process, that is no fault of what else is in hand here.
+    func excuse(besides poison: StreamEntry) async {
+        let holdings = self.inHand.filter { $0.stream != poison.stream || $0.id != poison.id }
+            .map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: max(1, $0.deliveries) - 1) }
         guard !holdings.isEmpty else { return }
         do {
-            try await self.streams.renew(holdings, by: self.consumer, tag: self.tag)
+            try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.tag)
         } catch {
             self.logger.warning(
                 "cannot excuse what is in hand",

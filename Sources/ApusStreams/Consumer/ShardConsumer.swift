@@ -24,6 +24,10 @@ package final class ShardConsumer: Sendable {
         /// Why the last read failed: an outage is one line, not one for each try.
         var loggedCode: RedisError.Code?
         var cursors: [String: String] = [:]
+        /// How many streams were not answered in time at the last look.
+        var unansweredCount = 0
+        /// When connections were last replaced because of that.
+        var reconnectedAt: ContinuousClock.Instant?
     }
 
     let tag: HashTag
@@ -35,7 +39,7 @@ package final class ShardConsumer: Sendable {
     private let sites: [String: (executor: LoopExecutor, reader: StreamReader)]
     private let leaseMilliseconds: Int64
     private let silenceMax: Duration
-    private let gate: QuarantineGate
+    private let gate: PoisonGate
     private let replayLog: ReplayLog?
     private let observer: any StreamObserver
     let logger: Logger
@@ -66,7 +70,7 @@ package final class ShardConsumer: Sendable {
         feeds: [Feed],
         leaseMilliseconds: Int64,
         rest: Duration? = nil,
-        gate: QuarantineGate = QuarantineGate(),
+        gate: PoisonGate = PoisonGate(),
         replayLog: ReplayLog? = nil,
         silenceMax: Duration = StreamLimits.consumerSilenceMax,
         observer: any StreamObserver,
@@ -93,7 +97,7 @@ package final class ShardConsumer: Sendable {
         self.observer = observer
         self.logger = logger
         self.handle = handle
-        let book = FeedBook(feeds)
+        let book = FeedBook(feeds, now: .now)
         self.watchers = book.groups.map { Watcher($0.map { feeds[$0] }, streams.client, tag) }
         self.state = Mutex(State(book: book))
         replayLog?.attach { [weak self] in
@@ -132,7 +136,7 @@ package final class ShardConsumer: Sendable {
     }
 
     private func runUntilQuiet() async {
-        let member = self.gate.join { suspect in await self.excuse(besides: suspect) }
+        let member = self.gate.join { poison in await self.excuse(besides: poison) }
         await self.ensureAll()
         let beat = Task { await self.beat() }
         self.pump()
@@ -155,12 +159,12 @@ package final class ShardConsumer: Sendable {
         let left = self.inHand
         if !left.isEmpty {
             self.logger.warning("handing back what has not ended", metadata: ["entries": "\(left.count)"])
-            let holdings = left.map { SendStreams.Holding(stream: $0.stream, id: $0.id, deliveriesMax: 0) }
-            try? await self.streams.handBack(holdings, by: self.consumer, tag: self.tag)
+            let holdings = left.map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: 0) }
+            try? await self.streams.entries.handBack(holdings, by: self.consumer, tag: self.tag)
             return
         }
         for feed in self.feeds {
-            _ = try? await self.streams.retire(stream: feed.stream, consumer: self.consumer, tag: self.tag)
+            _ = try? await self.streams.entries.remove(self.consumer, from: feed.stream, tag: self.tag)
         }
     }
 
@@ -223,7 +227,7 @@ package final class ShardConsumer: Sendable {
             let reader = self.sites[read.stream]?.reader ?? self.reader
             let asked = ContinuousClock.now
             let entries = try await reader.read(read.stream, count: read.count, server: server)
-            self.take(entries, asked: asked)
+            self.take(entries, of: [read.stream], asked: asked)
             self.state.withLock { $0.book.ended(read, with: entries.count) }
         } catch {
             await self.recover(from: error, reading: [read.stream])
@@ -252,7 +256,7 @@ package final class ShardConsumer: Sendable {
                     server: server,
                 )
                 for entry in entries { counts[entry.stream, default: 0] += 1 }
-                self.take(entries, asked: asked)
+                self.take(entries, of: watch.streams, asked: asked)
                 if let rest = self.rest, let executor = watcher.executor,
                     self.state.withLock({ $0.book.rests(group: group, with: counts) })
                 {
@@ -331,13 +335,20 @@ package final class ShardConsumer: Sendable {
 
     // MARK: Entries
 
-    /// - Parameter asked: before that they were nobody's. This process may have been frozen between the answer and now.
-    private func take(_ entries: [StreamEntry], asked: ContinuousClock.Instant) {
+    /// Begins what a read has brought.
+    ///
+    /// - Parameters:
+    ///   - streams: those that were read.
+    ///   - asked: before that they were nobody's. This process may have been frozen between the answer and now.
+    private func take(_ entries: [StreamEntry], of streams: [String], asked: ContinuousClock.Instant) {
         for entry in entries {
             self.observer.entriesRead(1, stream: entry.stream)
             self.arrived(entry, ownedAt: asked)
         }
-        self.state.withLock { $0.loggedCode = nil }
+        self.state.withLock { state in
+            state.loggedCode = nil
+            state.book.recordAnswer(for: streams, now: .now)
+        }
     }
 
     private func arrived(_ entry: StreamEntry, ownedAt: ContinuousClock.Instant) {
@@ -356,8 +367,8 @@ package final class ShardConsumer: Sendable {
                     ownedAt: { self.state.withLock { $0.book.ownedAt(entry) } ?? begun },
                 )
                 do {
-                    if entry.isSuspect {
-                        try await self.streams.begin(entry, by: self.consumer, tag: self.tag)
+                    if entry.isPoison {
+                        try await self.streams.entries.begin(entry, by: self.consumer, tag: self.tag)
                     }
                     try await self.handle(entry, turn)
                 } catch {
@@ -400,6 +411,8 @@ package final class ShardConsumer: Sendable {
         while !Task.isCancelled {
             try? await Task.sleep(for: interval)
             guard !Task.isCancelled else { return }
+            // First: what follows waits for Redis.
+            self.checkReads()
             await self.renew()
             guard !self.isStopping else { continue }
             await self.takeOver()
@@ -410,16 +423,55 @@ package final class ShardConsumer: Sendable {
         }
     }
 
+    /// Reports streams that should be read and are not, whatever the cause, and replaces the connections that should read them.
+    private func checkReads() {
+        let now = ContinuousClock.now
+        let (unanswered, isNews, mustReconnect) = self.state.withLock { state in
+            let streams = state.book.unansweredStreams(
+                for: StreamLimits.readSilenceMax,
+                mayRead: self.gate.isOpen,
+                now: now,
+            )
+            let isNews = streams.count != state.unansweredCount
+            state.unansweredCount = streams.count
+            let isDue = state.reconnectedAt.map { now - $0 >= StreamLimits.readSilenceMax } ?? true
+            if !streams.isEmpty, isDue { state.reconnectedAt = now }
+            return (streams, isNews, !streams.isEmpty && isDue)
+        }
+        if isNews {
+            self.observer.readsUnanswered(unanswered.count, shard: self.tag)
+            if unanswered.isEmpty {
+                self.logger.notice("streams are read again", metadata: ["shard": "\(self.tag)"])
+            }
+        }
+        guard mustReconnect else { return }
+        self.logger.error(
+            "streams were not read for \(StreamLimits.readSilenceMax.components.seconds) s; connecting anew",
+            metadata: [
+                "shard": "\(self.tag)", "streams": "\(unanswered.count)", "first": "\(unanswered[0])",
+                "last_error": "\(self.state.withLock { $0.loggedCode?.description } ?? "none")",
+            ],
+        )
+        // Not awaited: the beat goes on whatever becomes of them.
+        Task {
+            for watcher in self.watchers { await watcher.connection.reconnect() }
+            for client in [self.streams.client] + self.feeds.compactMap(\.site?.client) {
+                await client.reconnect(for: self.tag, olderThan: StreamLimits.readSilenceMax)
+            }
+        }
+    }
+
     private func renew() async {
         let now = ContinuousClock.now
         let due = self.state.withLock { $0.book.due(for: .milliseconds(self.leaseMilliseconds / 4), now: now) }
         guard !due.isEmpty else { return }
         do {
-            if try await self.streams.renew(due, by: self.consumer, tag: self.tag) == due.count {
+            if try await self.streams.entries.renew(due, by: self.consumer, tag: self.tag) == due.count {
                 return self.state.withLock { $0.book.renewed(due, now: now) }
             }
             // Some are another's by now: which ones is asked one by one.
-            for holding in due where try await self.streams.renew([holding], by: self.consumer, tag: self.tag) == 1 {
+            for holding in due
+            where try await self.streams.entries.renew([holding], by: self.consumer, tag: self.tag) == 1 {
                 self.state.withLock { $0.book.renewed([holding], now: now) }
             }
         } catch {
@@ -432,11 +484,11 @@ package final class ShardConsumer: Sendable {
         let (room, cursors) = self.state.withLock { ($0.book.claimable, $0.cursors) }
         for first in stride(from: 0, to: room.count, by: StreamLimits.streamsPerReadMax) {
             let requests = room[first..<min(first + StreamLimits.streamsPerReadMax, room.count)].map {
-                SendStreams.ClaimRequest($0.stream, count: $0.count, cursor: cursors[$0.stream] ?? "0-0")
+                Entries.ClaimRequest($0.stream, count: $0.count, cursor: cursors[$0.stream] ?? "0-0")
             }
             let asked = ContinuousClock.now
             do {
-                let claims = try await self.streams.claim(
+                let claims = try await self.streams.entries.claim(
                     requests,
                     by: self.consumer,
                     tag: self.tag,
@@ -453,7 +505,7 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    private func take(_ claim: SendStreams.Claim, _ stream: String, asked: ContinuousClock.Instant) {
+    private func take(_ claim: Entries.Claim, _ stream: String, asked: ContinuousClock.Instant) {
         for entry in claim.entries {
             self.observer.entryClaimed(stream: stream)
             self.logger.notice(
@@ -473,14 +525,14 @@ package final class ShardConsumer: Sendable {
     /// Takes consumers off that have been gone for long and own nothing.
     private func sweep() async {
         for feed in self.feeds {
-            let silent = try? await self.streams.silentConsumers(
+            let silent = try? await self.streams.entries.silentConsumers(
                 of: feed.stream,
                 group: self.consumer.group,
                 idleMilliseconds: Int64(self.silenceMax / .milliseconds(1)),
                 tag: self.tag,
             )
             for consumer in silent ?? [] where consumer != self.consumer {
-                _ = try? await self.streams.retire(stream: feed.stream, consumer: consumer, tag: self.tag)
+                _ = try? await self.streams.entries.remove(consumer, from: feed.stream, tag: self.tag)
             }
         }
     }

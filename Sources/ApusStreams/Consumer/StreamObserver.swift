@@ -1,4 +1,5 @@
 package import ApusMessages
+package import ApusRedis
 
 /// What a consumer of streams tells whoever counts.
 package protocol StreamObserver: Sendable {
@@ -14,6 +15,8 @@ package protocol StreamObserver: Sendable {
     func entriesVanished(_ count: Int, stream: String)
     /// A stream or its group vanished and was made again from `0`.
     func groupLost()
+    /// So many streams of a shard have room for entries and were not read for ``StreamLimits/readSilenceMax``; 0: all are read again.
+    func readsUnanswered(_ streams: Int, shard: HashTag)
     /// Another server answered than before: so many calls were repeated.
     func callsReplayed(_ count: Int)
     /// So many calls could not be kept for as long as a replay may need them.

@@ -26,13 +26,9 @@ package struct StreamReader: Sendable {
         for first in stride(from: 0, to: streams.count, by: StreamLimits.streamsPerReadMax) {
             let part = streams[first..<min(first + StreamLimits.streamsPerReadMax, streams.count)]
             do throws(RedisError) {
-                let reply = try await self.client.call(
-                    "apus1_ensure",
-                    on: self.tag,
-                    keys: Array(part),
-                    arguments: [.text(self.consumer.group)],
-                )
-                made += Int(reply.root.number)
+                let call = CreateGroupsCall(keys: Array(part), group: self.consumer.group)
+                let reply = try await self.client.call(call, on: self.tag)
+                made += Int(try reply.root.number())
             } catch {
                 guard error.code == .wrongType || error.code == .server else { throw error }
                 failure = error
@@ -49,7 +45,10 @@ package struct StreamReader: Sendable {
         server: RedisServerIdentity? = nil,
     ) async throws -> [StreamEntry] {
         let command = self.command([stream], count: count, blockMilliseconds: 0)
-        return Self.entries(try await self.client.send(command, on: self.tag, options: .init(server: server)))
+        return try Self.entries(
+            await self.client.send(command, on: self.tag, options: .init(server: server)),
+            of: [stream]
+        )
     }
 
     /// Up to `count` new entries of each stream; waits that long for the first one.
@@ -67,7 +66,7 @@ package struct StreamReader: Sendable {
             blocking: .milliseconds(blockMilliseconds),
             server: server,
         )
-        return Self.entries(reply)
+        return try Self.entries(reply, of: streams)
     }
 
     private func command(_ streams: [String], count: Int, blockMilliseconds: Int) -> RedisCommand {
@@ -83,22 +82,25 @@ package struct StreamReader: Sendable {
         return RedisCommand("XREADGROUP", arguments)
     }
 
-    private static func entries(_ reply: RESPReply) -> [StreamEntry] {
+    private static func entries(_ reply: RESPReply, of streams: [String]) throws(RedisError) -> [StreamEntry] {
         var entries: [StreamEntry] = []
-        for stream in reply.root.children {
-            let key = stream[0].text
-            for entry in stream[1].children {
-                entries.append(StreamEntry(stream: key, id: entry[0].text, message: Self.message(entry[1])))
+        for stream in try reply.root.elements() {
+            let key = try stream.at(0).text()
+            guard streams.contains(key) else { throw reply.unexpected("entries of a stream that was asked for") }
+            for entry in try stream.at(1).elements() {
+                entries.append(
+                    StreamEntry(stream: key, id: try entry.at(0).text(), message: try Self.message(entry.at(1)))
+                )
             }
         }
         return entries
     }
 
     /// The value of field `m`; empty (which no message is) when there is none.
-    private static func message(_ fields: RESPNode) -> [UInt8] {
-        let parts = Array(fields.children)
-        for index in stride(from: 0, to: parts.count - 1, by: 2) where parts[index].text == "m" {
-            return parts[index + 1].blob
+    private static func message(_ fields: RESPNode) throws(RedisError) -> [UInt8] {
+        let parts = Array(try fields.elements())
+        for index in stride(from: 0, to: parts.count - 1, by: 2) where parts[index].string == "m" {
+            return try parts[index + 1].blob()
         }
         return []
     }

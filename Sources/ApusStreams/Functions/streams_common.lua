@@ -1,4 +1,4 @@
--- What the stream functions share. Every key they touch lies in one slot: names are built from the tag of a declared key.
+-- Shared by the stream functions. Every key that they touch lies in one slot: names are built from the tag of a declared key.
 
 local IDEMPOTENCY_PERIOD_MS = 4 * 3600 * 1000
 local IDEMPOTENCY_PERIODS = 7 -- the current one and the six before: at least 24 hours
@@ -23,18 +23,18 @@ local function tag_of(key)
     return string.match(key, '^(%b{})')
 end
 
--- The name without its tag: what journals and due entries store.
+-- Returns a key's name without its tag, as journals and messages that are due store it.
 local function name_of(key)
     return string.sub(key, #tag_of(key) + 1)
 end
 
--- Whether the entry is still pending with this consumer: XACK alone does not ask.
+-- Returns whether the entry is still pending with this consumer: XACK alone does not ask.
 local function owns(stream, group, consumer, entry)
     return #redis.call('XPENDING', stream, group, entry, entry, 1, consumer) == 1
 end
 
--- Renews the lease. Progress resets the delivery count, so that only deliveries without progress count as poison.
-local function renew(stream, group, consumer, entry, progressed)
+-- Renews the lease of an entry. Progress resets the delivery count, so that only deliveries without progress count as poison.
+local function renew_lease(stream, group, consumer, entry, progressed)
     if progressed then
         redis.call('XCLAIM', stream, group, consumer, 0, entry, 'RETRYCOUNT', 1, 'JUSTID')
     else
@@ -42,7 +42,8 @@ local function renew(stream, group, consumer, entry, progressed)
     end
 end
 
-local function done(stream, group, entry)
+-- Acknowledges an entry and takes it out of its stream; returns 1, or 0 if it was not pending.
+local function acknowledge(stream, group, entry)
     local acknowledged = redis.call('XACK', stream, group, entry)
     redis.call('XDEL', stream, entry)
     return acknowledged
@@ -52,38 +53,37 @@ local function send_of(state)
     return string.match(state, '^%b{}send:(.*)$')
 end
 
--- An entry put aside is three elements of its send's list: the stream it belongs to, its message, its journal ('' none). The hash
--- {q}held counts the entries of each send that has some.
+-- A held entry is three elements of its send's list {q}held:<id>: the name of its stream, its message, its journal ('' none). The hash
+-- {q}held counts the held entries of each send that has some.
 local HELD_ELEMENTS = 3
 
--- Takes an entry out of its stream, so that it is out of the way of others: to where the entries of its send wait while an operator
--- holds it. Its journal goes with it.
-local function put_aside(stream, group, entry, send, journal)
+-- Moves an entry of a paused send, with its journal, out of its stream to the send's held entries, where it keeps no other waiting.
+local function hold(stream, group, entry, send, journal)
     local tag, name = tag_of(stream), name_of(stream)
     local found = redis.call('XRANGE', stream, entry, entry)
     redis.call('RPUSH', tag .. 'held:' .. send, name, found[1][2][2], journal)
     redis.call('HINCRBY', tag .. 'held', send, 1)
     redis.call('HDEL', tag .. 'journal', name .. '/' .. entry)
-    done(stream, group, entry)
+    acknowledge(stream, group, entry)
 end
 
--- Appends a message to the stream of that name, with the journal that an earlier entry of it left.
-local function bring_back(tag, name, message, journal)
+-- Appends a message to the stream of that name, with the journal ('' none) that an earlier entry of it left.
+local function append_with_journal(tag, name, message, journal)
     local entry = redis.call('XADD', tag .. name, '*', 'm', message)
     if journal ~= '' then
         redis.call('HSET', tag .. 'journal', name .. '/' .. entry, journal)
     end
 end
 
--- Moves up to so many entries of a send from where they wait to their streams; how many still wait.
-local function release(tag, send, count)
+-- Moves up to `count` held entries of a send back to their streams; returns how many are still held.
+local function release_held(tag, send, count)
     local held = tag .. 'held:' .. send
     for _ = 1, count do
         local parts = redis.call('LPOP', held, HELD_ELEMENTS)
         if not parts then
             break
         end
-        bring_back(tag, parts[1], parts[2], parts[3])
+        append_with_journal(tag, parts[1], parts[2], parts[3])
     end
     local left = redis.call('LLEN', held) / HELD_ELEMENTS
     if left > 0 then
@@ -103,8 +103,8 @@ local function add_receipt(tag, receipt)
     redis.call('XADD', tag .. 'receipts', 'MINID', '~', digits(oldest), '*', 'm', receipt)
 end
 
--- Appends a message, under the id that it had before if there is one and nothing newer stands in the stream; its id.
-local function add_again(stream, id, message)
+-- Appends a message and returns its id: the given one ('' none), unless something newer stands in the stream already.
+local function add_with_id(stream, id, message)
     if id ~= '' then
         local added = redis.pcall('XADD', stream, id, 'm', message)
         if not added.err then
@@ -114,21 +114,21 @@ local function add_again(stream, id, message)
     return redis.call('XADD', stream, '*', 'm', message)
 end
 
--- Files a message to be moved to `stream` at `due`; the same id twice is one.
+-- Stores a message that is to move to the stream of that name at `due` (ms); the same id twice is one.
 local function add_due(tag, due, id, stream, message)
-    redis.call('HSET', tag .. 'due:body', id, stream .. '\0' .. message)
+    redis.call('HSET', tag .. 'due:messages', id, stream .. '\0' .. message)
     redis.call('ZADD', tag .. 'due', due, id)
 end
 
--- Moves a filed message to its stream, under the id that it had there before if it had one ('' else); its id there, nil if there is no such
--- message.
+-- Moves a message that was stored under `id` to its stream, as entry `entry` if it had that id there before ('' else); returns its id
+-- there, or nil if there is no such message.
 local function move_due(due, id, entry)
     local tag = tag_of(due)
-    local body = redis.call('HGET', tag .. 'due:body', id)
+    local body = redis.call('HGET', tag .. 'due:messages', id)
     if body then
         local stream, message = string.match(body, '^([^%z]*)%z(.*)$')
-        entry = add_again(tag .. stream, entry, message)
-        redis.call('HDEL', tag .. 'due:body', id)
+        entry = add_with_id(tag .. stream, entry, message)
+        redis.call('HDEL', tag .. 'due:messages', id)
     end
     redis.call('ZREM', due, id)
     return body and entry or nil
@@ -138,12 +138,13 @@ local function idempotency_field(app, key)
     return app .. '\0' .. key
 end
 
--- The send that the key named within the window: digest, send, origin, and the hash that knows it; nil if none.
+-- Finds the send that an idempotency key names: returns digest, send, origin, and the hash that has them; nil if there is none.
 local function idempotency_find(tag, app, key, now)
     local period = math.floor(now / IDEMPOTENCY_PERIOD_MS)
+    local prefix, field = tag .. 'idem:', idempotency_field(app, key)
     for back = 0, IDEMPOTENCY_PERIODS - 1 do
-        local place = tag .. 'idem:' .. digits(period - back)
-        local found = redis.call('HGET', place, idempotency_field(app, key))
+        local place = prefix .. (period - back)
+        local found = redis.call('HGET', place, field)
         if found then
             local digest, send, origin = string.match(found, '^([^%z]*)%z([^%z]*)%z(.*)$')
             return digest, send, origin, place
@@ -158,13 +159,13 @@ local function idempotency_put(tag, app, key, digest, send, origin, now)
     redis.call('PEXPIRE', period, digits((IDEMPOTENCY_PERIODS + 1) * IDEMPOTENCY_PERIOD_MS), 'NX')
 end
 
--- How long a limiter is still stopped, in microseconds.
-local function cut_left(now, state)
-    if not state.cut_for then
+-- Returns for how many microseconds a rate limit still gives out nothing, after a provider asked for a pause.
+local function pause_left(now, state)
+    if not state.pause_for then
         return 0
     end
-    if now < state.cut_at then
-        state.cut_at = now
+    if now < state.pause_at then
+        state.pause_at = now
     end
-    return math.max(0, state.cut_at + state.cut_for - now)
+    return math.max(0, state.pause_at + state.pause_for - now)
 end

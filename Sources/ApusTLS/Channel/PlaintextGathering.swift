@@ -1,6 +1,6 @@
 internal import NIOCore
 
-/// Plaintext written and not encrypted yet, in one piece, so that records come out full.
+/// Gathers plaintext that is written until it is encrypted, so that records come out full.
 ///
 /// A single write is taken as it is; several are copied into a buffer that is kept.
 struct PlaintextGathering {

@@ -23,7 +23,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         package init() {}
     }
 
-    /// Where the handler is.
+    /// The state of the handler.
     private enum Phase {
         /// The channel is not active. Can become `handshaking` or `closed`.
         case idle
@@ -183,7 +183,7 @@ package final class TLSHandler: ChannelDuplexHandler {
             self.fail(context, TLSError(.bufferFull, "too much was written before the handshake was over"))
         case .open where !self.engine.isOutputClosed:
             self.gathering.append(bytes, promise: promise)
-            // Encrypted early: from here on the channel counts it, and tells the writer when it is too much.
+            // Encrypted early: from here on the channel counts it, and stops the writer when it is too much.
             if self.gathering.count >= Self.chunkBytes { self.encryptGathered(context, flushing: false) }
         case .open, .closing, .closed: promise?.fail(TLSError(.closed, "the connection is closed"))
         }
@@ -256,7 +256,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         return self.engine.takeCiphertext() ?? ByteBuffer()
     }
 
-    /// Sends what the engine itself has to say.
+    /// Sends what the engine itself has written.
     private func send(_ context: ChannelHandlerContext) {
         guard let ciphertext = self.engine.takeCiphertext() else { return }
         context.writeAndFlush(self.wrapOutboundOut(ciphertext), promise: nil)
@@ -279,7 +279,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         self.failWaiting(error)
     }
 
-    /// Everything gathered fails. Whoever waits for it may come back here at once, and finds it empty.
+    /// Fails every gathered write. Whoever waits for one may write again at once.
     private func failWaiting(_ error: TLSError) {
         let promise = self.gathering.takePromise()
         _ = self.gathering.takeBytes()

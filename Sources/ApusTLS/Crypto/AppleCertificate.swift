@@ -1,6 +1,6 @@
 package import ApusCore
 
-/// What Apple writes into the certificates of its push service: which topics they are for, and which environments.
+/// The topics and environments that a certificate of Apple's push service is for.
 ///
 /// Apple: a certificate serves the topics in its extensions 1.2.840.113635.100.6.3.6 and 1.2.840.113635.100.6.3.4
 /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate for both environments

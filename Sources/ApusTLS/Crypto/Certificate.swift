@@ -1,7 +1,7 @@
 package import ApusCore
 internal import COpenSSL
 
-/// One X.509 certificate: what operators and matching need to know of it.
+/// An X.509 certificate.
 ///
 /// Sendable: nothing changes it after `init`, and OpenSSL counts references to a certificate atomically.
 @safe package final class Certificate: Sendable {
@@ -68,7 +68,7 @@ internal import COpenSSL
     /// The subject's common name, for people; nothing is decided by it.
     package var commonName: String? { self.subject(NID_commonName) }
 
-    /// The subject's UID attribute: in an APNs certificate, the app's bundle id, hence its topic.
+    /// The subject's UID attribute: in a push certificate, the app's bundle id, hence its topic.
     package var userID: String? { self.subject(NID_userId) }
 
     private func subject(_ attribute: CInt) -> String? {

@@ -42,7 +42,7 @@ package struct CertificateProfile: Sendable {
     package var dnsNames: [String]
     /// Addresses it is valid for, IPv4 or IPv6.
     package var ipAddresses: [String]
-    /// The subject's UID attribute; an APNs certificate's topic.
+    /// The subject's UID attribute; a push certificate's topic.
     package var userID: String?
     /// When it is valid.
     package var validity: CertificateValidity

@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import COpenSSL
 
-/// Puts one certificate together.
+/// Builds one certificate.
 @safe final class CertificateBuilder {
     let raw: OpaquePointer
 

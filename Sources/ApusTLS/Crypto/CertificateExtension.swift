@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// What a certificate says beside the usual.
+/// An extension of a certificate (RFC 5280 §4.2).
 package struct CertificateExtension: Hashable, Sendable {
     /// The object identifier, "1.2.840.113635.100.6.3.6".
     package let identifier: String

@@ -7,7 +7,7 @@ enum DER {
     /// The object identifier 1.2.840.113549.1.1.1, an RSA key, with its tag, and the NULL that follows it.
     static let rsaKey: [UInt8] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00]
 
-    /// One value behind the other, as one.
+    /// Joins values in a sequence.
     static func sequence(_ values: [UInt8]...) -> [UInt8] { Self.value(0x30, Array(values.joined())) }
 
     /// A number that is not negative, big endian.
@@ -49,7 +49,7 @@ struct DERReader {
 
     init(_ bytes: [UInt8]) { self.rest = bytes[...] }
 
-    /// The next value's tag and content; nil: there is none.
+    /// Takes the next value's tag and content; nil when there is none.
     mutating func next() -> (tag: UInt8, content: ArraySlice<UInt8>)? {
         guard self.rest.count >= 2, let tag = self.rest.popFirst(), let first = self.rest.popFirst() else { return nil }
         var count = Int(first)

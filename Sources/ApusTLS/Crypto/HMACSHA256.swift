@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// HMAC with SHA-256 (RFC 2104): proof that who wrote a message knows a secret.
+/// HMAC with SHA-256 (RFC 2104): proves that a message was written by somebody who knows a secret.
 package enum HMACSHA256 {
     /// Length of a code, in bytes.
     package static let bytesCount = 32

@@ -1,4 +1,4 @@
-/// What matters in a token's header (RFC 7515 §4.1).
+/// The members of a token's header that matter here (RFC 7515 §4.1).
 ///
 /// Read strictly: one JSON object in UTF-8, no member twice (§4), nothing behind it.
 package struct JOSEHeader: Equatable, Sendable {

@@ -110,7 +110,7 @@ package enum JWS {
     }
 }
 
-/// What a verified token says.
+/// The contents of a verified token.
 package struct JWSContents: Equatable, Sendable {
     /// The header's JSON.
     package let header: [UInt8]

@@ -8,7 +8,7 @@ package enum JWSAlgorithm: String, Sendable, CaseIterable {
     case hs256 = "HS256"
 }
 
-/// What signs a token; the algorithm follows from it.
+/// A key that signs tokens; the algorithm follows from it.
 package enum SigningKey: Sendable {
     /// ES256 for P-256, RS256 for RSA.
     case privateKey(PrivateKey)
@@ -24,7 +24,7 @@ package enum SigningKey: Sendable {
     }
 }
 
-/// What a token is verified with.
+/// A key that verifies tokens.
 package enum VerificationKey: Sendable {
     /// ES256 for P-256, RS256 for RSA.
     case publicKey(PublicKey)

@@ -22,7 +22,7 @@ enum MemoryBIO {
         return unsafe try body(bio)
     }
 
-    /// What `body` wrote; nil when it says that it failed.
+    /// Returns what `body` wrote; nil when it failed.
     static func written(_ body: (OpaquePointer) -> Bool) -> [UInt8]? {
         guard let bio = unsafe BIO_new(BIO_s_secmem()) else { return nil }
         defer { unsafe BIO_free(bio) }

@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Care for memory that held a secret.
+/// Wipes memory that held a secret.
 package enum SecretBytes {
     /// Overwrites the bytes with zeros, in a way that no optimiser drops, and empties the array.
     ///
@@ -10,5 +10,28 @@ package enum SecretBytes {
             unsafe OPENSSL_cleanse(buffer.baseAddress, buffer.count)
         }
         bytes.removeAll()
+    }
+}
+
+/// Compares secrets.
+package enum ConstantTime {
+    /// Whether both hold the same bytes. The time depends on the lengths only, never on where they differ.
+    package static func equals(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+        guard one.count == other.count else { return false }
+        return unsafe CRYPTO_memcmp(one, other, one.count) == 0
+    }
+}
+
+/// Makes random bytes fit for keys, salts and nonces.
+package enum SecureRandom {
+    /// Returns so many random bytes. Traps if the system has no randomness: there is no safe way on.
+    package static func bytes(_ count: Int) -> [UInt8] {
+        precondition(count >= 0, "a count of bytes is not negative")
+        guard count > 0 else { return [] }
+        return unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            let code = unsafe RAND_bytes(buffer.baseAddress, CInt(count))
+            precondition(code == 1, "no secure randomness")
+            initialized = count
+        }
     }
 }

@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// A certificate chain with the private key of its first certificate: what one proves to be who one is with.
+/// A certificate chain with the private key of its first certificate.
 package struct TLSIdentity: Sendable {
     /// Largest PKCS#12 file read, in bytes.
     package static let pkcs12BytesMax = 1_024 * 1_024

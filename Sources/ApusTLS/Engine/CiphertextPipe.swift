@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import NIOCore
 
-/// Where OpenSSL reads and writes ciphertext: bytes lent for one call go in, one `ByteBuffer` fills up.
+/// Connects OpenSSL to ciphertext in memory: bytes lent for one call go in, one `ByteBuffer` fills up.
 ///
 /// A separate object, so that the C library never holds a pointer to the engine that owns it. Instead of OpenSSL's own
 /// memory BIO, which would copy every byte once more in each direction.

@@ -1,11 +1,11 @@
 internal import COpenSSL
 
-/// Whom a client wants to reach: what it asks for (SNI), and what the certificate must be for.
+/// Sets the name of the server that a client wants to reach: for SNI, and for the check of its certificate.
 enum ServerName {
     /// Longest host name, in bytes (RFC 1035 §2.3.4, in text form).
     static let bytesMax = 253
 
-    /// Tells the connection. Throws `invalidServerName`.
+    /// Sets the name on a connection. Throws `invalidServerName`.
     ///
     /// An IP address is verified as such and not asked for (RFC 6066 §3 allows names only). A name is looked for among
     /// the certificate's DNS names, never in its subject (RFC 9525 §6.2); a wildcard stands for a whole first label.

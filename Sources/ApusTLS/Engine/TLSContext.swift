@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// What all connections of one kind have in common: whom we trust, who we are, what we speak.
+/// The configuration that all connections of one kind share: trust, identity and application protocols.
 ///
 /// Made once, at start or when a credential changes: loading trust and keys takes milliseconds. TLS 1.2 and 1.3 only,
 /// forward secret ciphers only, no renegotiation, no compression, no resumption (so no ticket of one host can meet
@@ -154,4 +154,14 @@ internal import COpenSSL
             ours,
         )
     }
+}
+
+/// The authorities whose certificates are trusted.
+package enum TLSTrust: Sendable {
+    /// The authorities of the operating system (on Debian, the package `ca-certificates`).
+    case system
+    /// The authorities in that PEM file.
+    case file(String)
+    /// The authorities in that PEM text.
+    case pem(String)
 }

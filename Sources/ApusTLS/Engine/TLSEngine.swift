@@ -6,7 +6,7 @@ package import NIOCore
 /// After every call that can make ciphertext (all mutating ones, also those that throw: an alert tells the peer why),
 /// take it with `takeCiphertext()` and send it.
 @safe package struct TLSEngine: ~Copyable {
-    /// Where the connection is.
+    /// The state of the connection.
     package enum State: Sendable {
         /// Nothing can be written yet. Can become `open` or `failed`.
         case handshaking
@@ -27,7 +27,7 @@ package import NIOCore
 
     /// Where the connection is.
     package private(set) var state = State.handshaking
-    /// What both ends agreed on; nil while handshaking.
+    /// The result of the handshake; nil while handshaking.
     package private(set) var handshake: TLSHandshakeCompleted?
     /// Whether `closeNotify()` was called.
     package private(set) var isOutputClosed = false
@@ -219,4 +219,18 @@ package import NIOCore
         self.state = .failed
         return unsafe TLSError.ofConnection(self.ssl, error: error, handshaking: phase == .handshaking)
     }
+}
+
+/// The result of a handshake.
+///
+/// ``TLSHandler`` fires it as a user inbound event, before the first plaintext.
+package struct TLSHandshakeCompleted: Sendable {
+    /// The application protocol (`h2`, `http/1.1`); nil if none was asked for.
+    package let alpn: String?
+    /// `TLSv1.3` or `TLSv1.2`.
+    package let version: String
+    /// On a server, the name that the client asked for.
+    package let serverName: String?
+    /// The peer's own certificate, verified; on a server nil if the client showed none.
+    package let peerCertificate: Certificate?
 }

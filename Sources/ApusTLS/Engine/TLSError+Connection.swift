@@ -4,7 +4,7 @@ extension TLSError {
     /// Reasons of OpenSSL from here on are alerts of the peer: their number (RFC 8446 §6) plus this.
     private static let alertReasonBase: CInt = 1_000
 
-    /// What ended a connection, out of the error queue and the verification's result.
+    /// Makes the error that ended a connection from the error queue and the result of verification.
     static func ofConnection(_ ssl: OpaquePointer, error: CInt, handshaking: Bool) -> TLSError {
         let packed = ERR_peek_error()
         let reason = CInt(truncatingIfNeeded: packed & 0x7f_ffff)

@@ -1,5 +1,8 @@
+import ApusAPNs
+import ApusBuiltInProviders
 import ApusCore
 import ApusMessages
+import ApusProviders
 import Testing
 
 @testable import ApusDispatcher
@@ -16,8 +19,8 @@ import Testing
         _ provider: Provider,
         payload: String = "{\"aps\":{\"alert\":\"Hi\"}}",
         bytes: Int = 100,
-    ) throws -> DryRunReport.Rendering {
-        DryRunReport.Rendering(
+    ) throws -> RouteRendering {
+        RouteRendering(
             route: Route(app: try AppID("shop"), provider: provider, environment: .production),
             locale: "",
             headers: [.init(name: "apns-push-type", value: "alert")],
@@ -28,7 +31,7 @@ import Testing
     }
 
     private static func codes(
-        _ renderings: [DryRunReport.Rendering] = [],
+        _ renderings: [RouteRendering] = [],
         target: Target = .topic("news"),
         recipients: UInt64 = 0,
         notBefore: UnixMilliseconds? = nil,
@@ -40,7 +43,9 @@ import Testing
         var report = DryRunReport()
         report.renderings = renderings
         report.audiences = renderings.map { DryRunReport.Audience(route: $0.route, recipients: recipients) }
-        return DryRunLints.all(command, report, now: now).map { "\($0.code) \($0.field)" }
+        return DryRunLints.all(command, report, ProviderList(BuiltInProviders.all), now: now).map {
+            "\($0.code) \($0.field)"
+        }
     }
 
     /// A quarter of an hour: 1,700,000,100 is a multiple of 900.

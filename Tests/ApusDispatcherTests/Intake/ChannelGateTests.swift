@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct ChannelGateTests {
     private static func refusal(_ known: KnownChannel, storesLatest: Bool) -> String? {
-        ChannelGate.problem(with: "YXB1cw==", known, storesLatest: storesLatest).map { "\($0.code) \($0.field)" }
+        ChannelGate.problem(with: known, storesLatest: storesLatest).map { "\($0.code) \($0.field)" }
     }
 
     @Test func `D41 what the publisher says of a channel must be as it was made`() {
@@ -16,9 +16,9 @@ import Testing
             let refusal = Self.refusal(.there(storesLatest: !storesLatest), storesLatest: storesLatest)
             #expect(refusal == "contradiction target.apns_channel.stores_latest")
         }
-        let fleeting = ChannelGate.problem(with: "YXB1cw==", .there(storesLatest: false), storesLatest: true)
+        let fleeting = ChannelGate.problem(with: .there(storesLatest: false), storesLatest: true)
         #expect(fleeting?.detail.hasPrefix("must be false") == true)
-        let kept = ChannelGate.problem(with: "YXB1cw==", .there(storesLatest: true), storesLatest: false)
+        let kept = ChannelGate.problem(with: .there(storesLatest: true), storesLatest: false)
         #expect(kept?.detail.hasPrefix("must be true") == true)
     }
 

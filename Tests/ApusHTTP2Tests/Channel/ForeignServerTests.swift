@@ -12,10 +12,9 @@ import Testing
     @Test(
         "an independent server gets our headers and bodies unchanged",
         .enabled(if: Self.program != nil, "nghttpd is not installed: apt install nghttp2-server"),
-        .timeLimit(.minutes(2)),
-        arguments: HTTP2Engine.allCases,
+        .timeLimit(.minutes(2))
     )
-    func nghttpd(engine: HTTP2Engine) async throws {
+    func nghttpd() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("apus-nghttpd-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -26,7 +25,7 @@ import Testing
         let template = Samples.make(body: .shared(body))
         var opened: Server?
         // Between finding a free port and taking it, another may take it.
-        for _ in 0..<5 where opened == nil { opened = try await self.start(engine, folder, log, template) }
+        for _ in 0..<5 where opened == nil { opened = try await self.start(folder, log, template) }
         let server = try #require(opened, "no nghttpd came up")
         defer { Server.stop(server.process, server.input) }
         let connection = server.connection
@@ -66,7 +65,6 @@ import Testing
 
     /// A server that echoes bodies and logs headers, and a connection to it; nil when its port was taken.
     private func start(
-        _ engine: HTTP2Engine,
         _ folder: URL,
         _ log: URL,
         _ template: RequestTemplate,
@@ -89,7 +87,7 @@ import Testing
         process.standardInput = input
         try process.run()
         for _ in 0..<500 {
-            if let connection = try? await Connection.open(engine, port: port, total: 300, template: template) {
+            if let connection = try? await Connection.open(port: port, total: 300, template: template) {
                 return Server(process: process, input: input.fileHandleForWriting, connection: connection)
             }
             try await Task.sleep(for: .milliseconds(10))

@@ -9,13 +9,12 @@ import Testing
     }
 
     @Test(
-        "thousands of requests over a socket are all answered, within the peer's limit",
-        arguments: HTTP2Engine.allCases,
+        "thousands of requests over a socket are all answered, within the peer's limit"
     )
-    func thousands(engine: HTTP2Engine) async throws {
+    func thousands() async throws {
         let configuration = HTTP2ServerConfiguration(maxConcurrentStreams: 50)
         try await withServer(configuration: configuration, answer: Self.ok) { port in
-            let connection = try await Connection.open(engine, port: port, total: 5_000)
+            let connection = try await Connection.open(port: port, total: 5_000)
             try await connection.finished.get()
             try await connection.run { handler, sender in
                 #expect(sender.answered.values.allSatisfy { $0 == 200 })
@@ -31,8 +30,8 @@ import Testing
         }
     }
 
-    @Test("bodies larger than any buffer go through", arguments: HTTP2Engine.allCases)
-    func largeBodies(engine: HTTP2Engine) async throws {
+    @Test("bodies larger than any buffer go through")
+    func largeBodies() async throws {
         let echo: Answer = { handler, request in
             let status = request.body.count == 150_000 ? 200 : 400
             handler.respond(to: request.streamID, HTTP2Response(status: status, body: request.body))
@@ -40,7 +39,7 @@ import Testing
         let configuration = HTTP2ServerConfiguration(bodyBytesMax: 200_000)
         try await withServer(configuration: configuration, answer: echo) { port in
             let template = Samples.make(path: .constant("/"), body: .shared([UInt8](repeating: 1, count: 150_000)))
-            let connection = try await Connection.open(engine, port: port, total: 100, template: template)
+            let connection = try await Connection.open(port: port, total: 100, template: template)
             try await connection.finished.get()
             try await connection.run { handler, sender in
                 #expect(sender.answered.values.allSatisfy { $0 == 200 })
@@ -51,14 +50,14 @@ import Testing
         }
     }
 
-    @Test("a request that is never answered times out, and the connection goes on", arguments: HTTP2Engine.allCases)
-    func timeout(engine: HTTP2Engine) async throws {
+    @Test("a request that is never answered times out, and the connection goes on")
+    func timeout() async throws {
         let answer: Answer = { handler, request in
             guard request.path != "/never" else { return }
             handler.respond(to: request.streamID, HTTP2Response(status: 200))
         }
         try await withServer(answer: answer) { port in
-            let connection = try await Connection.open(engine, port: port, total: 1)
+            let connection = try await Connection.open(port: port, total: 1)
             try await connection.finished.get()
             try await connection.run { handler, _ in
                 let never = try PlainRequest(method: "GET", authority: "a", path: "/never")
@@ -81,8 +80,8 @@ import Testing
         }
     }
 
-    @Test("delayed answers and resets arrive as such", arguments: HTTP2Engine.allCases)
-    func delayedAndReset(engine: HTTP2Engine) async throws {
+    @Test("delayed answers and resets arrive as such")
+    func delayedAndReset() async throws {
         let answer: Answer = { handler, request in
             if request.streamID == 1 {
                 handler.respond(to: 1, HTTP2Response(status: 410), after: .milliseconds(10))
@@ -94,7 +93,7 @@ import Testing
             }
         }
         try await withServer(answer: answer) { port in
-            let connection = try await Connection.open(engine, port: port, total: 3, isResending: false)
+            let connection = try await Connection.open(port: port, total: 3, isResending: false)
             #expect(try await connection.ended.get() == .goAway(.noError))
             try await connection.run { _, sender in
                 #expect(sender.answered == [0: 410, 2: 200])
@@ -107,11 +106,11 @@ import Testing
         }
     }
 
-    @Test("a peer that goes away without a word leaves no tag without its event", arguments: HTTP2Engine.allCases)
-    func peerGone(engine: HTTP2Engine) async throws {
+    @Test("a peer that goes away without a word leaves no tag without its event")
+    func peerGone() async throws {
         let answer: Answer = { handler, request in if request.streamID == 19 { handler.close() } }
         try await withServer(answer: answer) { port in
-            let connection = try await Connection.open(engine, port: port, total: 10)
+            let connection = try await Connection.open(port: port, total: 10)
             let reason = try await connection.ended.get()
             guard case .transport = reason else {
                 Issue.record("\(reason)")
@@ -125,8 +124,8 @@ import Testing
         }
     }
 
-    @Test("a peer that stops reading makes the handler say full, not grow", arguments: HTTP2Engine.allCases)
-    func backPressure(engine: HTTP2Engine) async throws {
+    @Test("a peer that stops reading makes the handler say full, not grow")
+    func backPressure() async throws {
         // Accepts, opens all windows, and reads nothing any more.
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.autoRead, value: false)
@@ -138,7 +137,6 @@ import Testing
             .get()
         let template = Samples.make(path: .constant("/"), body: .shared([UInt8](repeating: 1, count: 250_000)))
         let connection = try await Connection.open(
-            engine,
             port: server.localAddress?.port ?? 0,
             total: 100_000,
             template: template,
@@ -156,15 +154,15 @@ import Testing
         try await server.close()
     }
 
-    @Test("something that is not HTTP/2 is closed", arguments: HTTP2Engine.allCases)
-    func notHTTP2(engine: HTTP2Engine) async throws {
+    @Test("something that is not HTTP/2 is closed")
+    func notHTTP2() async throws {
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(OldServer()) }
             }
             .bind(host: "127.0.0.1", port: 0)
             .get()
-        let connection = try await Connection.open(engine, port: server.localAddress?.port ?? 0, total: 1)
+        let connection = try await Connection.open(port: server.localAddress?.port ?? 0, total: 1)
         #expect(try await connection.ended.get() == .notHTTP2)
         try await connection.channel.closeFuture.get()
         try await server.close()

@@ -7,7 +7,7 @@ final class Sender: HTTP2ClientDelegate {
     let total: UInt64
     private(set) var answered: [UInt64: Int] = [:]
     private(set) var bodies: [UInt64: [UInt8]] = [:]
-    private(set) var others: [Told] = []
+    private(set) var others: [ClientEvent] = []
     private(set) var closed: HTTP2CloseReason?
     private(set) var inFlightMax = 0
     private(set) var fullCount = 0
@@ -68,7 +68,7 @@ final class Sender: HTTP2ClientDelegate {
             self.ended.succeed(reason)
             self.finished.fail(Ended(reason: reason))
         default:
-            self.others.append(Told(event))
+            self.others.append(ClientEvent(event))
         }
     }
 
@@ -100,19 +100,16 @@ struct Connection {
     let ended: EventLoopFuture<HTTP2CloseReason>
 
     static func open(
-        _ engine: HTTP2Engine,
         port: Int,
         total: UInt64,
         template: RequestTemplate = Samples.template,
         isResending: Bool = true,
         configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
     ) async throws -> Connection {
-        var configuration = configuration
-        configuration.engine = engine
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let finished = loop.makePromise(of: Void.self)
         let ended = loop.makePromise(of: HTTP2CloseReason.self)
-        let (sender, handler) = try await loop.submit { [configuration] in
+        let (sender, handler) = try await loop.submit {
             let sender = Sender(
                 total: total,
                 template: template,

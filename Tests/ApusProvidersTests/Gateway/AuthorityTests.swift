@@ -1,3 +1,4 @@
+import ApusAPNs
 import ApusMessages
 import ApusProviders
 import Testing

@@ -1,4 +1,6 @@
+import ApusAPNs
 import ApusCore
+import ApusFCM
 import ApusHTTP2
 import ApusProviders
 import ApusTLS
@@ -176,7 +178,7 @@ import Testing
         #expect(store.writes.count == 1)
         #expect(requests.count <= 10)
         // Whoever says that it is mended gets no third token within twenty minutes: the same one is called expired again.
-        try await gateway.look { $0.gateway.mended() }
+        try await gateway.look { $0.gateway.restored() }
         try await gateway.until { $0.gateway.status.isHeld && $0.holds.count == 2 }
         #expect(store.writes.count == 1)
         try await gateway.drain()
@@ -200,12 +202,12 @@ import Testing
         }
         #expect(refused.count <= 4)
         // Let go on too early it is held again, after a request or two.
-        try await gateway.look { $0.gateway.mended() }
+        try await gateway.look { $0.gateway.restored() }
         try await gateway.until { $0.gateway.status.isHeld && $0.gateway.inFlight == 0 && $0.holds.count == 2 }
         #expect(refused.count <= 8)
         isMended.store(true, ordering: .releasing)
         let refusedBefore = try await gateway.look { traffic in
-            traffic.gateway.mended()
+            traffic.gateway.restored()
             return traffic.outcomes.count
         }
         try await gateway.until { $0.outcomes.count == 500 && $0.gateway.inFlight == 0 }
@@ -348,7 +350,7 @@ import Testing
         }
         #expect(questions.count == 1)
         // Mended, the account is asked for anew.
-        try await gateway.look { $0.gateway.mended() }
+        try await gateway.look { $0.gateway.restored() }
         try await gateway.until { $0.holds.count == 2 }
         #expect(questions.count == 2)
         try await gateway.drain()

@@ -1,3 +1,4 @@
+import ApusAPNs
 import ApusCore
 import ApusHTTP2
 import ApusProviders

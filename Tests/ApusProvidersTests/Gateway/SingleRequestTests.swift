@@ -1,3 +1,4 @@
+import ApusAPNs
 import ApusCore
 import ApusHTTP2
 import ApusProviders
@@ -14,7 +15,7 @@ import Testing
         on loop: any EventLoop,
     ) throws -> ProviderGateway {
         ProviderGateway(
-            configuration: ProviderGatewayConfiguration(provider: kind, host: "127.0.0.1", port: provider.port),
+            configuration: gatewayConfiguration(to: kind, port: provider.port),
             credential: try FixedCredential(),
             eventLoop: loop,
             tls: provider.trust,
@@ -32,7 +33,9 @@ import Testing
         let message = try kind == .apns ? TestGateway.apnsMessage() : TestGateway.fcmMessage()
         let verdict = try await loop.flatSubmit {
             do {
-                return CredentialProbe.run(message, over: try Self.gateway(provider, as: kind, on: loop))
+                let token = kind == .apns ? [UInt8](repeating: 0, count: 32) : Array("nobody".utf8)
+                let gateway = try Self.gateway(provider, as: kind, on: loop)
+                return CredentialProbe.run(message, token: token, over: gateway)
             } catch {
                 return loop.makeFailedFuture(error)
             }

@@ -1,4 +1,6 @@
+import ApusAPNs
 import ApusCore
+import ApusFCM
 import ApusHTTP2
 import ApusMessages
 import ApusProviders
@@ -142,7 +144,7 @@ struct TestGateway {
         loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next(),
         _ change: (inout ProviderGatewayConfiguration) -> Void = { _ in },
     ) async throws -> TestGateway {
-        var configuration = ProviderGatewayConfiguration(provider: kind, host: "127.0.0.1", port: provider.port)
+        var configuration = gatewayConfiguration(to: kind, port: provider.port)
         configuration.backoff = ConnectBackoff(base: 5_000_000, cap: 50_000_000, stableAfter: 10_000_000_000)
         configuration.housekeeping = .milliseconds(20)
         configuration.bulkConnectionsMax = 1
@@ -223,7 +225,12 @@ final class FixedCredential: ProviderCredential {
 
     func renewedTooOften() { self.renewalsTooMany.add() }
 
-    func mended() {}
+    func restored() {}
 
     var expiresAt: UnixMilliseconds? { nil }
+}
+
+/// A gateway's configuration for a provider that stands on this machine.
+func gatewayConfiguration(to provider: Provider, port: Int) -> ProviderGatewayConfiguration {
+    provider == .apns ? .apns(host: "127.0.0.1", port: port) : .fcm(host: "127.0.0.1", port: port)
 }

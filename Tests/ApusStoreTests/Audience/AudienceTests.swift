@@ -113,7 +113,7 @@ import Testing
         var people: [Person] = []
         for index in 0..<count {
             func pick(_ count: Int) -> Int { Int.random(in: 0..<count, using: &random) }
-            let realm: Realm = [.apns, .apns, .apnsSandbox, .fcm][pick(4)]
+            let realm: Realm = [.apns, .apns, Realm(.apns, .sandbox), .fcm][pick(4)]
             let id = "phone-\(index)"
             var registration = DeviceRegistration(
                 device: id,
@@ -224,7 +224,7 @@ import Testing
             #expect(try await form(android, .apns).isExact)
             #expect(try await !form(android, .fcm).isExact)
             #expect(try await form("platform == 'ios' && locale == 'en'", .fcm).postings == .nobody)
-            #expect(try await form("environment == 'sandbox'", .apnsSandbox).postings == .everyone)
+            #expect(try await form("environment == 'sandbox'", Realm(.apns, .sandbox)).postings == .everyone)
             #expect(try await form("'never-seen' in topics", .apns).postings == .nobody)
             // Only the members of the topic need be read.
             let narrowed = try await form("'a' in topics && !(locale == 'en')", .apns)

@@ -1,9 +1,10 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
-import ApusStore
 import ApusTestKit
 import Testing
+
+@testable import ApusStore
 
 /// What a check finds in a store that was damaged by hand, and what is left of it after upkeep.
 @Suite struct UpkeepTests {
@@ -133,19 +134,19 @@ import Testing
                 -1
             )
             let token = fixture.place(try #require(Hexadecimal.decode(StoreFixture.token("phone-12"))))
-            _ = try await fixture.client.call(
-                "apus1_token_release",
-                on: keys.tag(token.partition),
+            let release = ReleaseTokenCall(
                 keys: [keys.meta(app, token.partition)],
-                arguments: [.bytes(token.digest), .bytes(fixture.owner("phone-12"))],
+                digest: token.digest,
+                owner: fixture.owner("phone-12"),
             )
+            _ = try await fixture.client.call(release, on: keys.tag(token.partition))
             let user = fixture.place(Array("user-3".utf8))
-            _ = try await fixture.client.call(
-                "apus1_user_remove",
-                on: keys.tag(user.partition),
+            let remove = RemoveUserCall(
                 keys: [keys.meta(app, user.partition)],
-                arguments: [.bytes(user.digest), .bytes(fixture.owner("phone-18"))],
+                digest: user.digest,
+                device: fixture.owner("phone-18"),
             )
+            _ = try await fixture.client.call(remove, on: keys.tag(user.partition))
 
             let check = try await StoreCheck.run(fixture.store, app)
             for text in [
@@ -177,14 +178,15 @@ import Testing
             let one = try #require(try await fixture.get("one"))
             let place = fixture.place(Array("one".utf8))
             func mend(_ expected: [UInt8], digest: [UInt8]) async throws -> Int64? {
-                try await fixture.client.call(
-                    "apus1_mend",
-                    on: fixture.store.keys.tag(place.partition),
+                let call = RepairDeviceCall(
                     keys: [fixture.store.keys.meta(fixture.app, .apns, place.partition)],
-                    arguments: [
-                        .integer(Int(one.reference.ordinal)), .bytes(expected), .bytes(digest), .bytes([]), .bytes([]),
-                    ],
-                ).root.integer
+                    ordinal: one.reference.ordinal,
+                    expected: expected,
+                    digest: digest,
+                    entered: [],
+                    left: [],
+                )
+                return try await fixture.client.call(call, on: fixture.store.keys.tag(place.partition)).root.integer
             }
             #expect(try await mend([1, 2, 3], digest: place.digest) == 0)
             #expect(try await mend([], digest: []) == 0)
@@ -198,19 +200,20 @@ import Testing
             let (keys, app) = (fixture.store.keys, fixture.app)
             let token = fixture.place(try #require(Hexadecimal.decode(StoreFixture.token("one"))))
             // Claimed by a process that died, and noted for a user by another.
-            _ = try await fixture.client.call(
-                "apus1_token_claim",
-                on: keys.tag(token.partition),
+            let claim = ClaimTokenCall(
                 keys: [keys.meta(app, token.partition)],
-                arguments: [.bytes(token.digest), .bytes(fixture.owner("ghost"))],
+                digest: token.digest,
+                claimer: fixture.owner("ghost"),
             )
+            _ = try await fixture.client.call(claim, on: keys.tag(token.partition))
             let user = fixture.place(Array("grace".utf8))
-            _ = try await fixture.client.call(
-                "apus1_user_add",
-                on: keys.tag(user.partition),
+            let add = AddUserCall(
                 keys: [keys.meta(app, user.partition)],
-                arguments: [.bytes(user.digest), .bytes(fixture.owner("one")), 64],
+                digest: user.digest,
+                device: fixture.owner("one"),
+                devicesMax: 64,
             )
+            _ = try await fixture.client.call(add, on: keys.tag(user.partition))
             let check = try await StoreCheck.run(fixture.store, app)
             #expect(check.problems == [] && check.staleHints == 2 && check.unsettledTokens == 1)
             let report = try await Self.upkeep(fixture)
@@ -286,7 +289,9 @@ import Testing
             let day: Int64 = 86_400_000
             let store = fixture.store
             func upkeep(_ staleAfter: Int64?) async throws -> UpkeepReport {
-                try await store.upkeep(fixture.app, 0, staleAfterMilliseconds: staleAfter) { _ in }
+                try await store.upkeep(fixture.app, 0, staleAfterMilliseconds: staleAfter.map { [.fcm: $0] } ?? [:]) {
+                    _ in
+                }
             }
             func register(_ index: Int) async throws {
                 let registration = DeviceRegistration(

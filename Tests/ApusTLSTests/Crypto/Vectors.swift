@@ -1,4 +1,5 @@
 import ApusTestKit
+
 /// Published vectors: RFC 7515 appendices A.1 to A.3, RFC 8292 §2.4, RFC 8291 appendix A.
 extension Vectors {
     /// RFC 7515 A.2 and A.3 sign the same claims.

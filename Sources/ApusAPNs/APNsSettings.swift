@@ -1,0 +1,155 @@
+package import ApusCore
+package import ApusService
+
+/// An app at APNs, with a signing key or a client certificate.
+package struct APNsSettings: ProviderSettings {
+    /// With what Apple is shown who sends.
+    package var credential: APNsCredentialSettings
+    /// The credential of the sandbox, where it has one of its own; nil: the same.
+    package var sandboxCredential: APNsCredentialSettings?
+    /// What the credential serves: bundle ids of a topic-specific key, whole topics of a certificate; nil: all that Apple says.
+    package var topics: [String]?
+    /// The bundle id.
+    package var topic: String
+    /// Which of Apple's worlds the app uses.
+    package var environments: [ProviderEnvironment]
+    /// Stands in for Apple's host: a simulator.
+    package var host: String?
+    /// Stands in for port 443.
+    package var port: Int
+    /// Stands in for the sandbox's port 443; nil: as `port`.
+    package var sandboxPort: Int?
+    /// Where broadcasts to channels go, if not where other notifications do: Apple's table of hosts names the usual one for them, its examples
+    /// name `api-broadcast.push.apple.com`.
+    package var broadcastHost: String?
+    /// The same in the sandbox, which Apple's examples call `api-broadcast.sandbox.push.apple.com`.
+    package var sandboxBroadcastHost: String?
+    /// The port there; nil: that of other notifications.
+    package var broadcastPort: Int?
+    /// Stands in for Apple's channel management: a simulator.
+    package var channelsURL: String?
+    /// The authority that the server's certificate must come from; nil: the system's.
+    package var caFile: String?
+    /// Connections for each environment.
+    package var connections: Int
+    /// Requests per second and environment of all dispatchers together; nil: as many as can be.
+    package var ratePerSecond: Int?
+
+    init(_ reader: SettingsReader, at key: String) {
+        self.credential = APNsCredentialSettings(reader, at: key)
+        self.topic = reader.requiredString("\(key).topic", Self.bundleID)
+        self.environments = []
+        for name in reader.strings("\(key).environments", default: ["production"]) {
+            guard let environment = ProviderEnvironment(name: name) else {
+                reader.issue("\(key).environments", "must be a list of production and sandbox")
+                break
+            }
+            if !self.environments.contains(environment) { self.environments.append(environment) }
+        }
+        self.sandboxCredential = APNsCredentialSettings(reader, sandboxAt: key, beside: self.credential)
+        self.topics = reader.strings("\(key).topics")
+        self.host = reader.string("\(key).host", .host)
+        self.port = reader.integer("\(key).port", default: 443, in: 1...65_535)
+        let sandboxPort = reader.integer("\(key).sandbox_port", default: self.port, in: 1...65_535)
+        self.sandboxPort = sandboxPort == self.port ? nil : sandboxPort
+        self.broadcastHost = reader.string("\(key).broadcast_host", .host)
+        self.sandboxBroadcastHost = reader.string("\(key).sandbox_broadcast_host", .host)
+        let broadcastPort = reader.integer("\(key).broadcast_port", default: self.port, in: 1...65_535)
+        self.broadcastPort = broadcastPort == self.port ? nil : broadcastPort
+        self.channelsURL = reader.string("\(key).channels_url", .secureURL)
+        self.caFile = reader.filePath("\(key).ca_file")
+        self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
+        self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
+        self.checkScope(reader, key)
+        self.checkBroadcasts(reader, key)
+    }
+
+    /// An address that nothing would be sent to is a mistake.
+    private func checkBroadcasts(_ reader: SettingsReader, _ key: String) {
+        let names: [(ProviderEnvironment, String, String?)] = [
+            (.production, "broadcast_host", self.broadcastHost),
+            (.sandbox, "sandbox_broadcast_host", self.sandboxBroadcastHost),
+        ]
+        for (environment, name, host) in names where host != nil && !self.environments.contains(environment) {
+            reader.issue("\(key).\(name)", "is for \(environment.name), which environments does not name: leave it out")
+        }
+        guard self.broadcastPort != nil, names.allSatisfy({ $0.2 == nil }) else { return }
+        reader.issue(
+            "\(key).broadcast_port",
+            "goes with broadcast_host or sandbox_broadcast_host: give one, or leave it out"
+        )
+    }
+
+    /// A route that its credential does not serve is a mistake that shows before anything is sent.
+    private func checkScope(_ reader: SettingsReader, _ key: String) {
+        if let topics = self.topics {
+            if topics.isEmpty || !topics.allSatisfy(Self.bundleID.accepts) {
+                reader.issue("\(key).topics", "must be a list of bundle ids, such as com.example.shop")
+            } else if !topics.contains(where: { $0 == self.topic || $0.hasPrefix(self.topic + ".") }) {
+                reader.issue("\(key).topics", "must name \(self.topic), which the app sends to")
+            }
+        }
+        guard let name = reader.string("\(key).key_environment") else { return }
+        guard let only = ProviderEnvironment(name: name) else {
+            return reader.issue("\(key).key_environment", "must be production or sandbox")
+        }
+        for environment in self.environments where environment != only {
+            guard environment == .production || self.sandboxCredential == nil else { continue }
+            let cure = environment == .sandbox ? "give sandbox_key_id and sandbox_key_file, or " : ""
+            reader.issue(
+                "\(key).environments",
+                "must not name \(environment.name), as the key is for \(only.name) only: \(cure)leave it out"
+            )
+        }
+    }
+
+    /// The credential that an environment uses.
+    package func credential(for environment: ProviderEnvironment) -> APNsCredentialSettings {
+        environment == .sandbox ? self.sandboxCredential ?? self.credential : self.credential
+    }
+
+    /// The host of one of the two worlds.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+    package func host(for environment: ProviderEnvironment) -> String {
+        if let host = self.host { return host }
+        return switch environment {
+        case .production: "api.push.apple.com"
+        case .sandbox: "api.sandbox.push.apple.com"
+        }
+    }
+
+    /// The port of one of the two worlds.
+    package func port(for environment: ProviderEnvironment) -> Int {
+        environment == .sandbox ? self.sandboxPort ?? self.port : self.port
+    }
+
+    /// The address of notifications in an environment.
+    package func address(for environment: ProviderEnvironment) -> WebAddress {
+        WebAddress(host: self.host(for: environment), port: self.port(for: environment))
+    }
+
+    /// The address of broadcasts in an environment; nil: that of other notifications.
+    package func broadcastAddress(for environment: ProviderEnvironment) -> WebAddress? {
+        let given = environment == .sandbox ? self.sandboxBroadcastHost : self.broadcastHost
+        guard let host = given else { return nil }
+        let address = WebAddress(host: host, port: self.broadcastPort ?? self.port(for: environment))
+        return address == self.address(for: environment) ? nil : address
+    }
+
+    private static let bundleID = SettingRule("must be a bundle id, such as com.example.shop") { text in
+        (1...155).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                (0x61...0x7a).contains(byte) || (0x41...0x5a).contains(byte) || (0x30...0x39).contains(byte)
+                    || byte == 0x2d || byte == 0x2e
+            }
+    }
+}
+
+extension AppSettings {
+    /// The app at Apple; nil: it is not there.
+    package var apns: APNsSettings? {
+        get { self[.apns] as? APNsSettings }
+        set { self[.apns] = newValue }
+    }
+}

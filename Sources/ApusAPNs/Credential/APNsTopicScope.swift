@@ -1,0 +1,40 @@
+package import ApusMessages
+internal import ApusProviders
+
+/// Which topics a key or a certificate serves. What is outside is refused here, where the reason can be told; Apple would
+/// answer `TopicDisallowed`, and stop the route.
+///
+/// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
+package enum APNsTopicScope: Hashable, Sendable {
+    /// All of its team: a key without limits.
+    case team
+    /// Those of these bundle ids, whatever the push type: a topic-specific key.
+    case bundleIDs([String])
+    /// Exactly these: a certificate names every suffix.
+    case topics([String])
+
+    /// Whether a kind of notification may go to an app.
+    ///
+    /// - Throws: a problem of the notification's kind that names the topic and what is served.
+    package func check(_ kind: Notification.Kind, of bundleID: String) throws(Problem) {
+        try self.check(topic: APNsPushType(kind).topic(bundleID: bundleID), of: bundleID)
+    }
+
+    /// Whether anything may go to a broadcast channel of an app, whose topic is the bundle id alone.
+    package func checkChannel(of bundleID: String) throws(Problem) { try self.check(topic: bundleID, of: bundleID) }
+
+    private func check(topic: String, of bundleID: String) throws(Problem) {
+        let (isServed, served): (Bool, [String]) =
+            switch self {
+            case .team: (true, [])
+            case .bundleIDs(let ids): (ids.contains(bundleID), ids)
+            case .topics(let topics): (topics.contains(topic), topics)
+            }
+        guard !isServed else { return }
+        throw Problem(
+            .topicNotServed,
+            "notification.kind",
+            "needs the topic \(topic); the app's credential serves \(served.joined(separator: ", "))",
+        )
+    }
+}

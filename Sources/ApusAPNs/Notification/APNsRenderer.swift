@@ -1,0 +1,106 @@
+internal import ApusCore
+package import ApusMessages
+package import ApusProviders
+
+/// Writes a notification out for APNs, once per language.
+package struct APNsRenderer: Sendable {
+    /// The app's, without a push type's suffix.
+    package let bundleID: String
+
+    /// For an app; `bundleID` is the app's, without a push type's suffix (for device management the certificate's topic).
+    package init(bundleID: String) throws(Problem) {
+        try APNsRules.checkBundleID(bundleID)
+        self.bundleID = bundleID
+    }
+
+    /// Checks every rule and writes every language.
+    ///
+    /// The body is `aps`, then the data, then `apns_json` merged in (RFC 7396), then the send's id. The sizes of the finished bodies are
+    /// checked, a badge that is counted per device with its longest number.
+    package func render(
+        _ notification: Notification,
+        context: RenderContext,
+    ) throws(Problem) -> RenderedNotification<RenderedAPNsMessage> {
+        try NotificationRules.check(notification, isAccepted: context.isAccepted)
+        try APNsRules.check(notification)
+        let override = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
+        let base = try self.message(notification, override: override, context: context, field: "notification")
+        var others: [(locale: String, message: RenderedAPNsMessage)] = []
+        for (index, variant) in notification.variants.enumerated() {
+            let message = try self.message(
+                notification.replacingWords(by: variant),
+                override: override,
+                context: context,
+                field: "notification.variants[\(index)]",
+            )
+            others.append((variant.locale, message))
+        }
+        return RenderedNotification(base: base, others: others)
+    }
+
+    private func message(
+        _ notification: Notification,
+        override: JSONObject?,
+        context: RenderContext,
+        field: String,
+    ) throws(Problem) -> RenderedAPNsMessage {
+        let pushType = APNsPushType(notification.kind)
+        let payload = try Self.payload(notification, override: override, context: context)
+        var places: [RenderedBody.Place] = []
+        if case .increment = notification.badge, override?["aps"]?["badge"] == nil, payload["aps"]?["badge"] != nil {
+            places = [RenderedBody.Place(["aps", "badge"], .badge)]
+        }
+        let body = RenderedBody(payload, places: places)
+        guard body.bytesMax <= pushType.payloadBytesMax else {
+            throw Problem(
+                .payloadTooLarge,
+                field,
+                "makes an APNs payload of \(body.bytesMax) bytes; \(pushType.payloadBytesMax) are allowed",
+            )
+        }
+        return RenderedAPNsMessage(
+            topic: pushType.topic(bundleID: self.bundleID),
+            pushType: pushType,
+            priority: notification.priority.map { APNsPriority($0) } ?? pushType.defaultPriority,
+            expiration: Self.expiration(notification, publishedAt: context.publishedAt),
+            collapseID: notification.collapseID(of: context.send),
+            body: body,
+        )
+    }
+
+    /// One language's payload, checked.
+    ///
+    /// - Parameter isBroadcast: it goes to a channel.
+    static func payload(
+        _ notification: Notification,
+        override: JSONObject?,
+        context: RenderContext,
+        isBroadcast: Bool = false,
+    ) throws(Problem) -> JSONObject {
+        let aps = try APNsPayload.aps(notification, dueAt: context.dueAt)
+        // Device management has a payload of its own: {"mdm":"…"}.
+        // https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+        var payload: JSONObject = notification.kind == .mdm ? [:] : ["aps": .object(aps)]
+        if !notification.image.isEmpty { payload["image"] = .string(notification.image) }
+        for (key, value) in notification.data.sorted(by: { $0.key < $1.key }) { payload[key] = .string(value) }
+        if let override {
+            var merged = JSONValue.object(payload)
+            merged.merge(.object(override))
+            payload = merged.object ?? payload
+        }
+        // Not to device management: its payload is Apple's to the last member.
+        if notification.kind != .mdm { payload[RenderContext.sendMember] = .string(context.send.text) }
+        if !context.isAccepted { try APNsFinishedPayload.check(payload, of: notification, isBroadcast: isBroadcast) }
+        return payload
+    }
+
+    /// Whole seconds, rounded up: what may live for a moment longer is not cut off before its time. Push to talk is
+    /// worthless later: Apple recommends 0.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+    static func expiration(_ notification: Notification, publishedAt: UnixMilliseconds) -> Int64? {
+        guard let expiry = notification.expiry else { return notification.kind == .pushToTalk ? 0 : nil }
+        guard !expiry.isOneAttempt else { return 0 }
+        return expiry.deadline(publishedAt: publishedAt).advanced(byMilliseconds: 999).seconds
+    }
+}

@@ -1,0 +1,26 @@
+internal import ApusConsole
+package import ApusDispatcher
+package import ApusService
+internal import FoundationEssentials
+
+/// Loads the configuration of the dispatchers for commands.
+package enum ConfigurationAccess {
+    /// Where it is.
+    ///
+    /// - Parameter file: nil: the one that a service would read.
+    package static func source(file: String?) -> SettingsSource {
+        SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
+    }
+
+    /// Reads it.
+    ///
+    /// - Parameter file: nil: the one that a service would read.
+    /// - Throws: `CommandFailure` with every mistake in it.
+    package static func dispatcher(file: String?) throws -> Settings<DispatcherSettings> {
+        do {
+            return try Self.source(file: file).load(DispatcherSettings.self, for: .dispatcher)
+        } catch {
+            throw CommandFailure("\(error)")
+        }
+    }
+}

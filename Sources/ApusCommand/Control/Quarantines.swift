@@ -1,0 +1,187 @@
+package import ApusConsole
+package import ApusCore
+package import ApusInstallation
+internal import ApusStore
+package import ApusStreams
+
+/// Lists, confirms and restores quarantined tokens, for `apus quarantine`.
+package struct Quarantines: Sendable {
+    /// The suspects of one route.
+    package struct Row: Hashable, Sendable {
+        /// "shop/apns/production".
+        package var route: String
+        /// How its guard stands.
+        package var state: TokenQuarantine.State
+        /// Suspects among them whom the provider takes in its other environment: they are moved there, not deleted.
+        package var moving = 0
+        /// Whether nothing is sent on it.
+        package var isPaused: Bool
+
+        /// As JSON.
+        package var json: JSONObject {
+            var object: JSONObject = [
+                "route": .string(self.route), "suspects": .integer(self.state.tokens),
+                "moving": .integer(self.moving), "quarantined": .bool(self.state.quarantinedAt != nil),
+                "paused": .bool(self.isPaused),
+            ]
+            if let since = self.state.quarantinedAt {
+                object["since_ms"] = .integer(since.value)
+                object["cause"] = [
+                    "suspects": .integer(self.state.causeTokens), "answers": .integer(self.state.causeAnswers),
+                ]
+            }
+            return object
+        }
+
+        /// What will become of the suspects, by itself.
+        fileprivate var prospect: String {
+            let other = Route(self.route)?.environment == .sandbox ? "production" : "sandbox"
+            let deleted = self.state.tokens - self.moving
+            guard self.moving > 0 else { return "waiting to be deleted" }
+            guard deleted > 0 else { return "waiting to be moved to \(other)" }
+            return "\(NumberText.grouped(deleted)) waiting to be deleted, "
+                + "\(NumberText.grouped(self.moving)) to be moved to \(other)"
+        }
+    }
+
+    /// What becomes of suspects.
+    package enum Decision: Hashable, Sendable {
+        /// The mistake was ours: they are sent to again.
+        case restore
+        /// They are bad: they are deleted, or moved to the environment in which the provider takes them.
+        case confirm
+    }
+
+    /// What a ruling did on one route.
+    package struct Settlement: Hashable, Sendable {
+        /// "shop/apns/production".
+        package var route: String
+        /// Suspects who were restored or deleted.
+        package var settled = 0
+        /// Suspects who were moved to the provider's other environment instead.
+        package var moved = 0
+        /// Suspects who were gone, had another token, or had registered again.
+        package var moot = 0
+        /// Whether nothing is sent on the route.
+        package var isPaused = false
+
+        /// As JSON.
+        package var json: JSONObject {
+            [
+                "route": .string(self.route), "settled": .integer(self.settled),
+                "moved": .integer(self.moved), "moot": .integer(self.moot),
+                "paused": .bool(self.isPaused),
+            ]
+        }
+
+        /// As a line.
+        package func line(_ ruling: Decision) -> String {
+            let done = ruling == .restore ? "restored" : "deleted"
+            let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
+            let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "")
+            let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "open"
+            return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
+        }
+    }
+
+    private let streams: SendStreams
+    private let store: DeviceStore
+
+    /// The quarantines of an installation.
+    package init(_ installation: Installation) {
+        self.streams = installation.streams
+        self.store = installation.store
+    }
+
+    /// The routes with suspects, or in quarantine.
+    package func rows() async throws -> [Row] {
+        var rows: [Row] = []
+        for route in try await self.streams.routes.all() {
+            let state = try await self.streams.quarantine.state(of: route.number)
+            guard state.tokens > 0 || state.quarantinedAt != nil else { continue }
+            let isPaused = try await self.streams.routes.state(of: route.number).isPaused
+            let moving = try await self.moving(route.number)
+            rows.append(Row(route: route.name, state: state, moving: moving, isPaused: isPaused))
+        }
+        return rows
+    }
+
+    private func moving(_ route: RouteNumber) async throws -> Int {
+        var (first, moving) = (0, 0)
+        while true {
+            let page = try await self.streams.quarantine.tokens(of: route, from: first)
+            moving += page.count { $0.isOfOtherEnvironment }
+            guard page.count == StreamLimits.quarantinedTokensPerCallMax else { return moving }
+            first += page.count
+        }
+    }
+
+    /// Settles all suspects of the routes that a name means, and ends their quarantine. Broken off, it is done by asking again.
+    ///
+    /// - Parameters:
+    ///   - name: "app/provider" for every environment, or "app/provider/environment".
+    ///   - resuming: whether a route that the guard stopped goes on.
+    /// - Throws: `CommandFailure` when there is no such route.
+    package func settle(_ name: String, _ ruling: Decision, resuming: Bool) async throws -> [Settlement] {
+        var settlements: [Settlement] = []
+        for (number, name) in try await self.streams.routes.all(named: name) {
+            guard let route = Route(name) else { continue }
+            var settlement = Settlement(route: name)
+            repeat {
+                try await self.settleAll(number, route, ruling, &settlement)
+                // What was on its way meanwhile is settled, too.
+            } while try await self.streams.quarantine.end(number, resuming: resuming) > 0
+            settlement.isPaused = try await self.streams.routes.state(of: number).isPaused
+            settlements.append(settlement)
+        }
+        return settlements
+    }
+
+    private func settleAll(
+        _ number: RouteNumber,
+        _ route: Route,
+        _ ruling: Decision,
+        _ settlement: inout Settlement,
+    ) async throws {
+        var page = try await self.streams.quarantine.tokens(of: number)
+        while !page.isEmpty {
+            let store = self.store
+            let results = try await forEachConcurrently(page) { suspect in
+                switch ruling {
+                case .restore:
+                    try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+                case .confirm:
+                    try await store.conclude(suspect, on: route)
+                }
+            }
+            for (suspect, result) in zip(page, results) {
+                switch result {
+                case .applied where ruling == .confirm && suspect.isOfOtherEnvironment: settlement.moved += 1
+                case .applied: settlement.settled += 1
+                case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
+                }
+            }
+            try await self.streams.quarantine.remove(page, of: number)
+            page = try await self.streams.quarantine.tokens(of: number)
+        }
+    }
+
+    /// The rows as a table.
+    package static func table(_ rows: [Row], now: UnixMilliseconds) -> TextTable {
+        var table = TextTable(["ROUTE", ">SUSPECTS", "STATE", "BECAUSE"])
+        for row in rows {
+            var words = [row.prospect]
+            var cause = ""
+            if let since = row.state.quarantinedAt {
+                words = ["in quarantine for \(NumberText.age(milliseconds: now.milliseconds(since: since)))"]
+                let suspects = NumberText.grouped(row.state.causeTokens)
+                cause = "\(suspects) of \(NumberText.grouped(row.state.causeAnswers)) answers called a token bad"
+            }
+            if row.isPaused { words.append("paused") }
+            table.add([
+                row.route, NumberText.grouped(row.state.tokens), words.joined(separator: ", "), cause,
+            ])
+        }
+        return table
+    }
+}

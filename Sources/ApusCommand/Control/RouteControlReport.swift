@@ -1,0 +1,125 @@
+package import ApusConsole
+package import ApusCore
+package import ApusStreams
+
+/// Shows and controls routes: `apus lag`, and `pause`, `resume` and `rate` with `--route`.
+package struct RouteControlReport: Sendable {
+    /// One route.
+    package struct Row: Hashable, Sendable {
+        /// "shop/apns/production".
+        package var route: String
+        /// How it stands.
+        package var state: RouteState
+
+        /// A row.
+        package init(route: String, state: RouteState) {
+            self.route = route
+            self.state = state
+        }
+
+        /// As JSON.
+        package var json: JSONObject {
+            var object: JSONObject = [
+                "route": .string(self.route), "paused": .bool(self.state.isPaused),
+                "level": NumberText.json(self.state.rateLimit.level, 3),
+                "cut_ms": .integer(self.state.rateLimit.pauseMilliseconds),
+                "rate_overridden": .bool(self.state.isOverridden),
+            ]
+            switch self.state.stop {
+            case nil: break
+            case .byOperator: object["paused_by"] = "operator"
+            case .byGuard: object["paused_by"] = "guard"
+            case .byFault(let fault):
+                object["paused_by"] = .string(fault.kind.rawValue)
+                object["paused_for"] = .string(fault.word)
+            }
+            if let word = self.state.thirdPartyAuthError { object["partner_fault"] = .string(word) }
+            if let rate = self.state.ratePerSecond { object["rate_per_second"] = NumberText.json(rate, 3) }
+            return object
+        }
+
+        /// What holds it back, in words.
+        var condition: String {
+            var words: [String] = []
+            switch self.state.stop {
+            case nil: break
+            case .byOperator: words.append("paused")
+            case .byGuard: words.append("paused by the mass-failure guard")
+            case .byFault(let fault):
+                switch fault.kind {
+                case .configuration:
+                    words.append("paused: the provider answers \(fault.word); mend the set-up, then resume")
+                case .credential:
+                    words.append(
+                        "paused: the provider refuses the credential (\(fault.word)); it goes on by itself when it is mended"
+                    )
+                }
+            }
+            if let word = self.state.thirdPartyAuthError {
+                words.append("devices behind a third party wait: the provider's key for it is wrong (\(word))")
+            }
+            if self.state.rateLimit.pauseMilliseconds > 0 {
+                words.append(
+                    "stopped by the provider for \(NumberText.age(milliseconds: self.state.rateLimit.pauseMilliseconds))"
+                )
+            }
+            if self.state.rateLimit.level < 1 { words.append("slowed by refusals") }
+            return words.isEmpty ? "open" : words.joined(separator: ", ")
+        }
+    }
+
+    private let streams: SendStreams
+
+    /// The routes of an installation.
+    package init(_ streams: SendStreams) { self.streams = streams }
+
+    /// All routes.
+    package func rows() async throws -> [Row] { try await self.rows(self.streams.routes.all()) }
+
+    /// Does what an operator orders, and how the routes stand then.
+    ///
+    /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
+    /// - Throws: `CommandFailure` when there is no such route.
+    package func perform(_ order: RouteControlCommand, on name: String) async throws -> [Row] {
+        let meant = try await self.streams.routes.all(named: name)
+        for route in meant { try await self.streams.routes.control(route.number, order) }
+        return try await self.rows(meant)
+    }
+
+    private func rows(_ routes: [(number: RouteNumber, name: String)]) async throws -> [Row] {
+        var rows: [Row] = []
+        for route in routes {
+            rows.append(Row(route: route.name, state: try await self.streams.routes.state(of: route.number)))
+        }
+        return rows
+    }
+
+    /// The rows as a table.
+    package static func table(_ rows: [Row]) -> TextTable {
+        var table = TextTable(["ROUTE", ">RATE/S", ">LEVEL", "STATE"])
+        for row in rows {
+            let rate = row.state.ratePerSecond.map { NumberText.rate($0) } ?? "any"
+            table.add([
+                row.route, row.state.isOverridden ? "\(rate) (operator)" : rate,
+                "\(Int((row.state.rateLimit.level * 100).rounded()))%", row.condition,
+            ])
+        }
+        return table
+    }
+}
+
+extension Routes {
+    /// The routes that a name means.
+    ///
+    /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
+    /// - Throws: `CommandFailure` when there is no such route.
+    func all(named name: String) async throws -> [(number: RouteNumber, name: String)] {
+        let routes = try await self.all()
+        let meant = routes.filter { $0.name == name || $0.name.hasPrefix("\(name)/") && name.contains("/") }
+        guard !meant.isEmpty else {
+            let known = routes.isEmpty ? "none yet" : routes.map(\.name).joined(separator: ", ")
+            throw CommandFailure("there is no route \(name); the routes are: \(known)")
+        }
+        return meant
+    }
+}

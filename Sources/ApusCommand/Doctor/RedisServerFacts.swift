@@ -1,0 +1,75 @@
+internal import ApusCore
+package import ApusRedis
+
+/// The values of INFO and CONFIG of one server.
+package struct RedisServerFacts: Hashable, Sendable {
+    /// The fields of `INFO`.
+    package var info: [String: String]
+    /// What of `CONFIG` was asked for and told; a user need not be allowed to ask.
+    package var settings: [String: String]
+    /// How far its clock is ahead of this machine's, in milliseconds; negative: behind.
+    package var clockAheadMilliseconds: Int64
+    /// How long an answer takes, in microseconds: the shortest of a few.
+    package var roundTripMicroseconds: Int64
+
+    /// Facts.
+    package init(
+        info: [String: String],
+        settings: [String: String] = [:],
+        clockAheadMilliseconds: Int64 = 0,
+        roundTripMicroseconds: Int64 = 0,
+    ) {
+        self.info = info
+        self.settings = settings
+        self.clockAheadMilliseconds = clockAheadMilliseconds
+        self.roundTripMicroseconds = roundTripMicroseconds
+    }
+
+    /// Settings that `INFO` does not tell.
+    private static let settingNames = ["hash-max-listpack-value", "appendfsync"]
+    /// Times that the clock is asked for: the quickest answer is the most exact.
+    private static let clockReadings = 5
+
+    /// Asks a server.
+    ///
+    /// - Throws: why it does not answer, or not this user.
+    package init(of endpoint: RedisEndpoint, _ client: RedisClient) async throws(RedisError) {
+        let clock = SystemClock()
+        var best: (ahead: Int64, nanoseconds: Int64)?
+        for _ in 0..<Self.clockReadings {
+            let before = clock.nanosecondsSince1970()
+            let time = try await client.send(RedisCommand("TIME"), to: endpoint).root
+            let after = clock.nanosecondsSince1970()
+            let theirs = (time.element(0)?.integer ?? 0) * 1_000_000_000 + (time.element(1)?.integer ?? 0) * 1_000
+            let duration = max(0, after - before)
+            guard best.map({ duration < $0.nanoseconds }) ?? true else { continue }
+            best = ((theirs - (before + duration / 2)) / 1_000_000, duration)
+        }
+        var settings: [String: String] = [:]
+        for name in Self.settingNames {
+            let reply = try? await client.send(RedisCommand("CONFIG", "GET", .text(name)), to: endpoint)
+            if let value = reply?.root.element(1)?.string { settings[name] = value }
+        }
+        let info = try await client.send(RedisCommand("INFO"), to: endpoint).root.string ?? ""
+        self.init(
+            info: Self.fields(ofInfo: info),
+            settings: settings,
+            clockAheadMilliseconds: best?.ahead ?? 0,
+            roundTripMicroseconds: (best?.nanoseconds ?? 0) / 1_000,
+        )
+    }
+
+    /// The fields of what `INFO` answers: `name:value` lines, and headings that begin with #.
+    ///
+    /// Source: https://redis.io/docs/latest/commands/info/
+    package static func fields(ofInfo text: String) -> [String: String] {
+        var fields: [String: String] = [:]
+        for line in text.split(whereSeparator: \.isNewline) where !line.hasPrefix("#") {
+            guard let colon = line.firstIndex(of: ":") else { continue }
+            fields[String(line[..<colon])] = String(line[line.index(after: colon)...])
+        }
+        return fields
+    }
+
+    func number(_ name: String) -> Int64? { self.info[name].flatMap { Int64($0) } }
+}

@@ -1,0 +1,77 @@
+package import ApusCore
+internal import ApusMessages
+package import ApusStreams
+
+/// A packed message as readable fields; absent fields are left out.
+package struct MessageSummary: Hashable, Sendable {
+    /// As JSON.
+    package let value: JSONValue
+
+    /// The outline of a message; nil when it cannot be read.
+    package init?(_ message: DeadMessage) {
+        switch message {
+        case .command(let command): self.value = Self.outline(command) ?? [:]
+        case .unit(let unit): self.value = Self.outline(unit) ?? [:]
+        case .plan(let send): self.value = ["send": .string(send)]
+        case .outcomes(let batch): self.value = Self.outline(batch) ?? [:]
+        case .registration(let command): self.value = Self.outline(command) ?? [:]
+        case .event(let event): self.value = Self.outline(event) ?? [:]
+        case .unreadable: return nil
+        }
+    }
+
+    /// Indented, a line for each value.
+    package var lines: [String] { Self.lines(self.value, name: nil) }
+
+    private static func lines(_ value: JSONValue, name: String?) -> [String] {
+        let parts: [(String?, JSONValue)]
+        switch value {
+        case .object(let object): parts = object.members.map { ($0.name, $0.value) }
+        case .array(let elements): parts = elements.map { ("-", $0) }
+        case .string(let text): return [(name.map { "\($0) " } ?? "") + text]
+        case .null, .bool, .number: return [(name.map { "\($0) " } ?? "") + value.text]
+        }
+        let inner = parts.flatMap { Self.lines($0.1, name: $0.0) }
+        guard let name else { return inner }
+        return [name] + inner.map { "  \($0)" }
+    }
+
+    /// Nil: it says nothing.
+    private static func outline(_ value: Any) -> JSONValue? {
+        switch value {
+        case let bytes as [UInt8]: return bytes.isEmpty ? nil : .string(Hexadecimal.encode(bytes))
+        case let text as String: return text.isEmpty ? nil : .string(text)
+        case let flag as Bool: return flag ? true : nil
+        case let number as any FixedWidthInteger:
+            let whole = Int64(clamping: number)
+            return whole == 0 ? nil : .integer(whole)
+        case let time as UnixMilliseconds: return .integer(time.value)
+        default: break
+        }
+        let mirror = Mirror(reflecting: value)
+        switch mirror.displayStyle {
+        case .optional: return mirror.children.first.flatMap { Self.outline($0.value) }
+        case .collection, .set:
+            let elements = mirror.children.compactMap { Self.outline($0.value) }
+            return elements.isEmpty ? nil : .array(elements)
+        case .enum where mirror.children.isEmpty: return .string("\(value)")
+        case nil where mirror.children.isEmpty: return .string("\(value)")
+        default:
+            var object = JSONObject()
+            for (index, child) in mirror.children.enumerated() {
+                guard let outline = Self.outline(child.value) else { continue }
+                object[Self.name(child.label, index)] = outline
+            }
+            return object.members.isEmpty ? nil : .object(object)
+        }
+    }
+
+    /// The field's name in the schema: `idempotencyKey` is `idempotency_key`.
+    private static func name(_ label: String?, _ index: Int) -> String {
+        guard let label, !label.hasPrefix(".") else { return "\(index)" }
+        return label.reduce(into: "") { name, character in
+            if character.isUppercase, name.last?.isLowercase == true { name.append("_") }
+            name += character.lowercased()
+        }
+    }
+}

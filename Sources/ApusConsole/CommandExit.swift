@@ -1,0 +1,32 @@
+internal import ApusCore
+package import ApusStreams
+
+/// The error of a command: one sentence that also names the cure.
+package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The sentence.
+    package let description: String
+
+    /// A failure.
+    package init(_ sentence: String) { self.description = sentence }
+}
+
+/// The exit codes of commands that failed.
+package enum CommandExit {
+    /// It failed.
+    package static let failed: Int32 = 1
+    /// A part of it failed.
+    package static let partlyFailed: Int32 = 2
+}
+
+extension SendStatus {
+    /// The exit code of the state: 0 all were reached, 1 the send was refused or is not over, 2 some were not reached.
+    package var exitCode: Int32 {
+        switch self.phase {
+        case .refused: CommandExit.failed
+        case .cancelled: CommandExit.partlyFailed
+        case .done:
+            self.unsuccessful + self.total(.cancelled) == 0 && self.problem == nil ? 0 : CommandExit.partlyFailed
+        case .waiting, .planning, .running, .paused: CommandExit.failed
+        }
+    }
+}

@@ -1,0 +1,39 @@
+internal import Glibc
+
+/// Writes data to standard output and messages to standard error.
+package enum Console {
+    /// True when messages go to a terminal that can redraw a line.
+    package static let isInteractive = isatty(STDERR_FILENO) == 1 && Self.variable("TERM") != "dumb"
+
+    /// True when messages may be coloured, by https://no-color.org.
+    package static let isColoured = Self.isInteractive && (Self.variable("NO_COLOR") ?? "").isEmpty
+
+    /// Writes a line of data.
+    package static func data(_ line: String) { Self.write(line + "\n", to: STDOUT_FILENO) }
+
+    /// Writes a message as a line.
+    package static func message(_ line: String) { Self.write(line + "\n", to: STDERR_FILENO) }
+
+    /// Writes a part of a message as it is.
+    package static func message(raw text: String) { Self.write(text, to: STDERR_FILENO) }
+
+    /// An environment variable; nil when it is not set.
+    package static func variable(_ name: String) -> String? {
+        guard let value = unsafe getenv(name) else { return nil }
+        return unsafe String(cString: value)
+    }
+
+    /// The text in bold, if messages may be coloured.
+    package static func bold(_ text: String) -> String { Self.isColoured ? "\u{1b}[1m\(text)\u{1b}[0m" : text }
+
+    private static func write(_ text: String, to descriptor: Int32) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR || errno == EAGAIN { continue }
+            // Nobody reads any more: what is left concerns nobody.
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+}

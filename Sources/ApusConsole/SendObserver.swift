@@ -1,0 +1,127 @@
+internal import ApusCore
+internal import ApusInstallation
+internal import ApusMessages
+package import ApusPublisher
+internal import ApusRedis
+package import ApusStreams
+
+/// Finds out where a send stands: in its ledger, and for direct sends, which have none, in the receipts.
+package struct SendObserver: Sendable {
+    private static let receiptsPerRead = 1_000
+
+    private let streams: SendStreams
+    private let app: String?
+    private let send: String
+    /// Where reading of each shard's receipts goes on.
+    private var cursors: [String]
+
+    /// An observer.
+    ///
+    /// - Parameters:
+    ///   - app: nil: whichever app's send it is.
+    ///   - receiptsAfter: an entry id that is older than the send.
+    package init(_ streams: SendStreams, app: String?, send: String, receiptsAfter: String = "0") {
+        self.streams = streams
+        self.app = app
+        self.send = send
+        self.cursors = Array(repeating: receiptsAfter, count: streams.keyspace.queueShards)
+    }
+
+    /// Where the send stands now.
+    package mutating func look() async throws -> SendStatus {
+        if let ledger = try await self.ledger() {
+            let status = SendStatus(send: self.send, ledger: ledger)
+            // A direct send that has something to retry gets a ledger later; until then it has neither.
+            return status
+        }
+        for shard in self.cursors.indices {
+            if let status = try await self.readReceipts(shard) { return status }
+        }
+        return SendStatus(send: self.send)
+    }
+
+    /// What apps reported of the send's notifications so far.
+    package func tally() async throws -> ClientEventCounts {
+        guard let app = try await self.foundApp() else { return ClientEventCounts() }
+        return try await self.streams.events.counts(app: app, send: self.send)
+    }
+
+    private func foundApp() async throws -> String? {
+        if let app { return app }
+        return try await self.streams.control.find(app: nil, send: self.send).first?.ledger.app
+    }
+
+    private func ledger() async throws -> SendLedger? {
+        if let app { return try await self.streams.outcomes.ledger(app: app, send: self.send) }
+        return try await self.streams.control.find(app: nil, send: self.send).first?.ledger
+    }
+
+    private mutating func readReceipts(_ shard: Int) async throws -> SendStatus? {
+        let keys = self.streams.keys(shard: shard)
+        while true {
+            let command = RedisCommand(
+                "XREAD",
+                "COUNT",
+                .integer(Int64(Self.receiptsPerRead)),
+                "STREAMS",
+                .text(keys.receipts),
+                .text(self.cursors[shard]),
+            )
+            let reply = try await self.streams.client.send(command, on: keys.tag, options: .idempotent)
+            guard let entries = reply.root.element(0)?.element(1), entries.count > 0 else { return nil }
+            for entry in entries.children {
+                self.cursors[shard] = entry.element(0)?.string ?? self.cursors[shard]
+                let bytes = entry.element(1)?.element(1)?.bytes ?? []
+                guard let receipt = try? SendReceipt.decode(bytes), receipt.send == self.send,
+                    self.app == nil || receipt.app.isEmpty || receipt.app == self.app,
+                    let status = SendStatus(receipt: receipt)
+                else { continue }
+                return status
+            }
+            guard entries.count == Self.receiptsPerRead else { return nil }
+        }
+    }
+
+    /// Looks again and again until the send is over or the time is up, showing how it goes.
+    ///
+    /// - Parameter patience: nil: for ever.
+    /// - Returns: the last status, which is not over when the time was.
+    package mutating func follow(
+        within patience: Duration?,
+        display: ProgressDisplay,
+        each: (SendStatus) -> Void = { _ in },
+    ) async throws -> SendStatus {
+        var display = display
+        var window = RateWindow()
+        let clock = ContinuousClock()
+        let start = clock.now
+        while true {
+            let status = try await self.look()
+            let time = (clock.now - start) / .seconds(1)
+            window.note(status.closed, at: time)
+            each(status)
+            guard !status.isOver else {
+                display.finish(ProgressLine.text(status, rate: nil))
+                return status
+            }
+            display.show(ProgressLine.text(status, rate: window.rate), at: time)
+            if let patience, clock.now - start >= patience {
+                display.finish(ProgressLine.text(status, rate: window.rate))
+                return status
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+}
+
+extension SendObserver {
+    /// An observer of what was just published.
+    package init(_ publisher: Publisher, _ publication: Publication) {
+        self.init(
+            publisher.installation.streams,
+            app: publication.app,
+            send: publication.send,
+            receiptsAfter: publication.after,
+        )
+    }
+}

@@ -1,0 +1,239 @@
+package import ApusCore
+internal import ApusInstallation
+internal import ApusMessages
+internal import ApusRedis
+package import ApusStreams
+
+/// Counts the entries that wait in each stream, for `apus lag` and the demo.
+package struct StreamBacklog: Sendable {
+    /// One stream, or all of one kind.
+    package struct Row: Hashable, Sendable {
+        /// The name without its tag.
+        package var name: String
+        /// The shard's tag; empty: all shards.
+        package var shard: String
+        /// Entries that nobody has read: `XLEN − pending`.
+        package var backlog: Int64
+        /// Entries that somebody has read and not finished; nil: the stream has no group.
+        package var pending: Int64?
+        /// Milliseconds since the oldest entry that is not finished was published, or written if that is not known; of
+        /// what waits for its time, how late the first is.
+        package var oldestMilliseconds: Int64?
+        /// Of what waits for its time: milliseconds until the first is due; negative: it is late.
+        package var nextDueMilliseconds: Int64?
+        /// And until the last is.
+        package var latestDueMilliseconds: Int64?
+        /// Of what is put aside: of how many paused sends.
+        package var sends: Int64?
+
+        /// A row.
+        package init(
+            name: String,
+            shard: String,
+            backlog: Int64,
+            pending: Int64? = nil,
+            oldestMilliseconds: Int64? = nil,
+        ) {
+            self.name = name
+            self.shard = shard
+            self.backlog = backlog
+            self.pending = pending
+            self.oldestMilliseconds = oldestMilliseconds
+        }
+
+        /// As JSON.
+        package var json: JSONObject {
+            var object: JSONObject = ["stream": .string(self.name)]
+            if !self.shard.isEmpty { object["shard"] = .string(self.shard) }
+            object["backlog"] = .integer(self.backlog)
+            if let pending { object["pending"] = .integer(pending) }
+            if let oldestMilliseconds { object["oldest_ms"] = .integer(oldestMilliseconds) }
+            if let nextDueMilliseconds { object["next_due_ms"] = .integer(nextDueMilliseconds) }
+            if let latestDueMilliseconds { object["latest_due_ms"] = .integer(latestDueMilliseconds) }
+            if let sends { object["sends"] = .integer(sends) }
+            return object
+        }
+
+        /// What no column says.
+        fileprivate var note: String {
+            var parts: [String] = []
+            if let nextDueMilliseconds, nextDueMilliseconds >= 0 {
+                parts.append("next in \(NumberText.age(milliseconds: nextDueMilliseconds))")
+            }
+            if let latestDueMilliseconds, latestDueMilliseconds >= 0 {
+                parts.append("last in \(NumberText.age(milliseconds: latestDueMilliseconds))")
+            }
+            if let sends, sends > 0 { parts.append("of \(NumberText.grouped(sends)) paused sends") }
+            return parts.joined(separator: ", ")
+        }
+
+        fileprivate mutating func add(_ row: Row) {
+            func combined(_ one: Int64?, _ other: Int64?, _ combine: (Int64, Int64) -> Int64) -> Int64? {
+                guard let one, let other else { return one ?? other }
+                return combine(one, other)
+            }
+            self.backlog += row.backlog
+            self.pending = combined(self.pending, row.pending, +)
+            self.oldestMilliseconds = combined(self.oldestMilliseconds, row.oldestMilliseconds, max)
+            self.nextDueMilliseconds = combined(self.nextDueMilliseconds, row.nextDueMilliseconds, min)
+            self.latestDueMilliseconds = combined(self.latestDueMilliseconds, row.latestDueMilliseconds, max)
+            self.sends = combined(self.sends, row.sends, +)
+        }
+    }
+
+    private let streams: SendStreams
+    private let client: RedisClient
+    private let keyspace: Keyspace
+
+    /// A survey of an installation's streams.
+    package init(_ streams: SendStreams) {
+        self.streams = streams
+        self.client = streams.client
+        self.keyspace = streams.keyspace
+    }
+
+    /// Rows of all streams of all shards, shard by shard.
+    package func rows() async throws -> [Row] {
+        let routes = try await self.streams.routes.all()
+        var rows: [Row] = []
+        for shard in 0..<self.keyspace.queueShards {
+            let keys = StreamKeys(tag: self.keyspace.tag(shard: shard))
+            let now = try await self.now(keys.tag)
+            for lane in Lane.allCases {
+                rows.append(try await self.row(keys.mailbox(lane), StreamGroup.dispatcher, keys, now))
+            }
+            for (number, route) in routes {
+                var plan = try await self.row(keys.plan(number), StreamGroup.dispatcher, keys, now)
+                plan.name = "plan \(route)"
+                rows.append(plan)
+                for lane in Lane.allCases {
+                    var row = try await self.row(keys.work(number, lane), StreamGroup.dispatcher, keys, now)
+                    row.name = "work \(route) \(lane.name)"
+                    rows.append(row)
+                }
+            }
+            rows.append(try await self.due(keys, now))
+            rows.append(try await self.held(keys))
+            rows.append(try await self.row(keys.outcomes, StreamGroup.feedback, keys, now))
+            rows.append(try await self.row(keys.events, StreamGroup.feedback, keys, now))
+            rows.append(try await self.row(keys.register, StreamGroup.registration, keys, now))
+            rows.append(try await self.row(keys.dead, nil, keys, now))
+            rows.append(try await self.openSends(keys))
+        }
+        return rows
+    }
+
+    /// One row for each kind of stream, over all shards, in the order of their first rows.
+    package static func totals(_ rows: [Row]) -> [Row] {
+        var order: [String] = []
+        var totals: [String: Row] = [:]
+        for row in rows {
+            guard var total = totals[row.name] else {
+                var first = row
+                first.shard = ""
+                totals[row.name] = first
+                order.append(row.name)
+                continue
+            }
+            total.add(row)
+            totals[row.name] = total
+        }
+        return order.compactMap { totals[$0] }
+    }
+
+    /// The rows as a table.
+    package static func table(_ rows: [Row]) -> TextTable {
+        let hasShards = rows.contains { !$0.shard.isEmpty }
+        let hasNotes = rows.contains { !$0.note.isEmpty }
+        let titles = [">BACKLOG", ">PENDING", ">OLDEST"] + (hasNotes ? ["NOTE"] : [])
+        var table = TextTable(["STREAM"] + (hasShards ? ["SHARD"] : []) + titles)
+        for row in rows {
+            table.add(
+                [row.name] + (hasShards ? [row.shard] : [])
+                    + [
+                        NumberText.grouped(row.backlog), row.pending.map { NumberText.grouped($0) } ?? "",
+                        row.oldestMilliseconds.map { NumberText.age(milliseconds: $0) } ?? "",
+                    ] + (hasNotes ? [row.note] : [])
+            )
+        }
+        return table
+    }
+
+    // MARK: Reading
+
+    private func row(
+        _ key: String,
+        _ group: String?,
+        _ keys: StreamKeys,
+        _ now: Int64,
+    ) async throws -> Row {
+        let name = String(key.dropFirst(keys.tag.description.count))
+        let length = try await self.send(RedisCommand("XLEN", .text(key)), keys.tag).root.integer ?? 0
+        var row = Row(name: name, shard: keys.tag.description, backlog: length)
+        // What is finished is deleted, so the first entry is the oldest that is not.
+        let first = try await self.send(RedisCommand("XRANGE", .text(key), "-", "+", "COUNT", 1), keys.tag)
+        if let entry = first.root.element(0), let id = entry.element(0)?.string {
+            let published = Self.published(entry.element(1)?.element(1)?.bytes ?? [], name)
+            if let began = published ?? Int64(id.prefix { $0 != "-" }) { row.oldestMilliseconds = max(0, now - began) }
+        }
+        guard let group else { return row }
+        do {
+            let pending = try await self.send(RedisCommand("XPENDING", .text(key), .text(group)), keys.tag)
+            row.pending = pending.root.element(0)?.integer ?? 0
+        } catch let error as RedisError where error.isGroupGone {
+            // Nobody has read this stream yet.
+            row.pending = 0
+        }
+        row.backlog = max(0, length - (row.pending ?? 0))
+        return row
+    }
+
+    private func due(_ keys: StreamKeys, _ now: Int64) async throws -> Row {
+        let count = try await self.send(RedisCommand("ZCARD", .text(keys.due)), keys.tag).root.integer ?? 0
+        var row = Row(name: "due", shard: keys.tag.description, backlog: count)
+        func time(_ index: Int64) async throws -> Int64? {
+            let command = RedisCommand("ZRANGE", .text(keys.due), .integer(index), .integer(index), "WITHSCORES")
+            return try await self.send(command, keys.tag).root.element(1)?.string.flatMap { Int64($0) }
+        }
+        if let next = try await time(0) {
+            row.nextDueMilliseconds = next - now
+            if next < now { row.oldestMilliseconds = now - next }
+        }
+        if let latest = try await time(-1) { row.latestDueMilliseconds = latest - now }
+        return row
+    }
+
+    private func held(_ keys: StreamKeys) async throws -> Row {
+        let counts = try await self.send(RedisCommand("HVALS", .text(keys.heldCounts)), keys.tag).root.children
+            .map { Int64($0.string ?? "") ?? 0 }
+        var row = Row(name: "held", shard: keys.tag.description, backlog: counts.reduce(0, +))
+        row.sends = Int64(counts.count)
+        return row
+    }
+
+    /// Sends that are kept and have not ended: audience sends, and small ones with something to retry.
+    private func openSends(_ keys: StreamKeys) async throws -> Row {
+        let count = try await self.send(RedisCommand("SCARD", .text(keys.openSends)), keys.tag).root.integer ?? 0
+        return Row(name: "sends", shard: keys.tag.description, backlog: count)
+    }
+
+    /// When the message at the head of a stream was published, in milliseconds since 1970; nil: it does not say.
+    private static func published(_ message: [UInt8], _ name: String) -> Int64? {
+        let nanoseconds: Int64 =
+            switch name.prefix(while: { $0 != ":" }) {
+            case "in": (try? SendCommand.decode(message).publishedAtNanoseconds) ?? 0
+            case "work": (try? WorkUnit.decode(message).publishedAtNanoseconds) ?? 0
+            default: 0
+            }
+        return nanoseconds > 0 ? nanoseconds / 1_000_000 : nil
+    }
+
+    private func now(_ tag: HashTag) async throws -> Int64 {
+        let time = try await self.send(RedisCommand("TIME"), tag).root
+        return (time.element(0)?.integer ?? 0) * 1_000 + (time.element(1)?.integer ?? 0) / 1_000
+    }
+
+    private func send(_ command: RedisCommand, _ tag: HashTag) async throws -> RESPReply {
+        try await self.client.send(command, on: tag, options: .idempotent)
+    }
+}

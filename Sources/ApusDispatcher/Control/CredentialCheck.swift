@@ -1,0 +1,107 @@
+package import ApusCore
+package import ApusInstallation
+package import ApusProviders
+package import ApusService
+package import Logging
+package import NIOCore
+
+/// Looks at the credentials of a configuration as a dispatcher would: reads each file, signs, and asks the provider.
+package struct CredentialCheck: Sendable {
+    /// What was found on one route.
+    package struct Finding: Hashable, Sendable {
+        /// How good it is.
+        package enum Verdict: Hashable, Sendable {
+            /// The provider takes it.
+            case taken
+            /// It can be used; the provider was not asked.
+            case usable
+            /// It cannot be used, or the provider does not take it.
+            case refused(String)
+            /// The provider could not be asked.
+            case unanswered(String)
+        }
+
+        /// Which way out.
+        package var route: Route
+        /// Which key or account, in words; empty when its file cannot be read.
+        package var credential: String
+        /// When what is shown to the provider expires; nil: nothing was made.
+        package var expiresAt: UnixMilliseconds?
+        /// How good it is.
+        package var verdict: Verdict
+    }
+
+    private let apps: [AppID: AppSettings]
+    private let routes: RouteTable
+    private let factory: GatewayFactory
+    private let clock: any WallClock
+    private let eventLoop: any EventLoop
+
+    /// A check of those apps. Provider tokens are those that the installation's dispatchers share, if there are any: a check must not
+    /// make a key sign more of them than its provider allows.
+    package init(
+        _ apps: [AppID: AppSettings],
+        of installation: Installation,
+        clock: any WallClock,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+        providers: ProviderList = .installed,
+    ) async throws {
+        self.apps = apps
+        self.routes = try await RouteTable(apps, providers: providers, streams: installation.streams)
+        self.factory = GatewayFactory(
+            providers: providers,
+            tools: GatewayTools(
+                tokens: SharedTokens(client: installation.client),
+                clock: clock,
+                eventLoopGroup: eventLoopGroup,
+                logger: logger,
+            ),
+        )
+        self.clock = clock
+        self.eventLoop = eventLoopGroup.next()
+    }
+
+    /// All routes, by name.
+    package func run(asksProviders: Bool) async -> [Finding] {
+        var findings: [Finding] = []
+        let entries = self.routes.entries.sorted { $0.route.description < $1.route.description }
+        for entry in entries {
+            var finding = Finding(route: entry.route, credential: "", verdict: .usable)
+            do {
+                try await self.look(at: entry, asksProviders: asksProviders, &finding)
+            } catch let error as SettingsError {
+                finding.verdict = .refused(error.issues.map(\.description).joined(separator: "; "))
+            } catch {
+                finding.verdict = .unanswered("\(error)")
+            }
+            findings.append(finding)
+        }
+        return findings
+    }
+
+    private func look(
+        at entry: RouteTable.Entry,
+        asksProviders: Bool,
+        _ finding: inout Finding,
+    ) async throws {
+        guard let source = try self.factory.source(of: entry.route, self.apps) else { return }
+        finding.credential = source.credentialName
+        let configuration = try self.factory.configuration(source, of: entry.route)
+        self.factory.adopt(configuration, for: entry)
+        finding.expiresAt = configuration.credential.expiresAt
+        if let expiresAt = finding.expiresAt, expiresAt <= self.clock.now() {
+            finding.verdict = .refused("it has expired")
+            return
+        }
+        guard asksProviders else { return }
+        let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
+        finding.expiresAt = configuration.credential.expiresAt
+        finding.verdict =
+            switch verdict {
+            case .taken: .taken
+            case .refused(let word): .refused(word)
+            case .unanswered(let word): .unanswered(word)
+            }
+    }
+}

@@ -1,0 +1,123 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusProviders
+internal import ApusService
+internal import ApusStreams
+internal import Logging
+internal import NIOCore
+
+/// Takes new keys and accounts into use while the dispatcher sends.
+///
+/// A file is read, its key signs, and the provider is asked whether it takes it: only then do new connections take the place of the
+/// old ones, which end when they owe no answer any more, and a route that was stopped for the old ones goes on. A key that fails any of this changes nothing but the log and a metric.
+struct CredentialReloader: Sendable {
+    let factory: GatewayFactory
+    let routes: RouteTable
+    /// Where providers are asked.
+    let eventLoop: any EventLoop
+    /// Sends on a route with new gateways from now on, on every event loop.
+    let exchange: @Sendable (RouteTable.Entry, GatewayConfiguration) async throws -> Void
+    let watch: FaultWatch
+    let metrics: DispatcherMetrics
+    let common: CommonMetrics
+    let shared: SharedMetrics
+    let logger: Logger
+
+    /// Follows the configuration until the updates end.
+    func follow<Own>(_ updates: AsyncStream<Settings<Own>>) async {
+        for await settings in updates { await self.take(settings.common.apps) }
+    }
+
+    /// Takes over what changed in the configuration of the known routes.
+    func take(_ apps: [AppID: AppSettings]) async {
+        var isWhole = true
+        var made: [GatewayConfiguration] = []
+        for entry in self.routes.entries {
+            do {
+                guard let configuration = try self.changed(entry, apps, beside: made) else { continue }
+                made.append(configuration)
+                let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
+                self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
+                switch verdict {
+                case .taken: try await self.adopt(entry, configuration)
+                case .refused(let word):
+                    isWhole = false
+                    self.refuse(entry, "the provider refuses it: \(word)")
+                case .unanswered(let word):
+                    isWhole = false
+                    self.refuse(entry, "the provider could not be asked (\(word)); SIGHUP tries again")
+                }
+            } catch {
+                isWhole = false
+                self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, .unusable])
+                self.refuse(entry, "\(error)")
+            }
+        }
+        self.warnOfOthers(apps)
+        if !isWhole { self.shared.set(self.common.configurationReloadSuccessful, to: 0) }
+    }
+
+    /// The new configuration of a route; nil when it is as it was.
+    private func changed(
+        _ entry: RouteTable.Entry,
+        _ apps: [AppID: AppSettings],
+        beside made: [GatewayConfiguration],
+    ) throws -> GatewayConfiguration? {
+        guard var source = try self.factory.source(of: entry.route, apps),
+            let known = self.factory.source(of: entry.number), !source.isEqual(to: known)
+        else { return nil }
+        if source.fixedPart != known.fixedPart {
+            self.logger.warning(
+                "bundle id, project, address and rate take effect at the next start",
+                metadata: ["route": "\(entry.route)"]
+            )
+            source = source.keepingFixedPart(ofAny: known)
+            guard !source.isEqual(to: known) else { return nil }
+        }
+        return try self.factory.configuration(source, of: entry.route, beside: made)
+    }
+
+    private func adopt(_ entry: RouteTable.Entry, _ configuration: GatewayConfiguration) async throws {
+        self.factory.adopt(configuration, for: entry)
+        try await self.exchange(entry, configuration)
+        self.logger.notice("new credential in use", metadata: ["route": "\(entry.route)"])
+        do {
+            try await self.watch.letGoOn(entry)
+        } catch {
+            self.logger.warning(
+                "the route may be stopped still for the credential before: apus lag, apus resume --route \(entry.route)",
+                metadata: ["error": "\(error)"]
+            )
+        }
+    }
+
+    private func refuse(_ entry: RouteTable.Entry, _ reason: String) {
+        self.logger.error(
+            "credential refused, the old one stays",
+            metadata: ["route": "\(entry.route)", "reason": "\(reason)"]
+        )
+    }
+
+    /// Routes that come or go do so at the next start: plans and streams of those that run count on them.
+    private func warnOfOthers(_ apps: [AppID: AppSettings]) {
+        let known = Set(self.routes.entries.map(\.route))
+        let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }
+        let others = known.symmetricDifference(configured).map(\.description).sorted()
+        guard !others.isEmpty else { return }
+        self.logger.warning(
+            "routes that were added or removed take effect at the next start",
+            metadata: ["routes": .array(others.map { .string($0) })]
+        )
+    }
+}
+
+extension ReloadLabel {
+    fileprivate init(_ verdict: CredentialProbe.Verdict) {
+        self =
+            switch verdict {
+            case .taken: .taken
+            case .refused: .refused
+            case .unanswered: .unanswered
+            }
+    }
+}

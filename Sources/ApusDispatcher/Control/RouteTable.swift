@@ -1,0 +1,56 @@
+internal import ApusCore
+internal import ApusProviders
+internal import ApusService
+internal import ApusStreams
+
+/// The routes of all configured apps: what may be said on each, where it goes, and how fast.
+struct RouteTable: Sendable {
+    /// One route.
+    struct Entry: Sendable {
+        let number: RouteNumber
+        /// Writes what goes there.
+        let way: any ProviderRoute
+        let pace: RoutePace
+        let retryRules: RetryRules
+
+        var route: Route { self.way.route }
+    }
+
+    /// By app, in a fixed order: a plan's cursor counts in it.
+    let apps: [AppID: [Entry]]
+    /// The providers that the process knows.
+    let providers: ProviderList
+
+    /// Numbers the routes of the configuration; the same route keeps its number for ever.
+    init(_ settings: [AppID: AppSettings], providers: ProviderList, streams: SendStreams) async throws {
+        var apps = settings.mapValues { _ in [Entry]() }
+        for provider in providers.all {
+            for way in try provider.routes(of: settings) {
+                let number = try await streams.routes.number(of: way.route)
+                let limiter = streams.rateLimits.limit(of: number, rampMilliseconds: way.rampMilliseconds)
+                apps[way.route.app, default: []].append(
+                    Entry(
+                        number: number,
+                        way: way,
+                        pace: RoutePace(limiter: limiter, rate: way.rate),
+                        retryRules: provider.retryRules,
+                    )
+                )
+            }
+        }
+        self.apps = apps
+        self.providers = providers
+    }
+
+    /// All routes.
+    var entries: [Entry] { Array(self.apps.values.joined()) }
+
+    /// Every route's number.
+    var numbers: [RouteNumber] { self.entries.map(\.number).sorted() }
+
+    /// The entry of a route, if it is configured.
+    func entry(_ route: Route) -> Entry? { self.apps[route.app]?.first { $0.route == route } }
+
+    /// A provider of the process, for what belongs to none.
+    var anyProvider: Provider { self.entries.map(\.route.provider).min() ?? Provider.allCases[0] }
+}

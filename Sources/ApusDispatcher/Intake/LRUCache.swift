@@ -1,0 +1,92 @@
+internal import ApusCore
+
+/// Caches values by key, bounded in number and cost: the least recently used entry is evicted first. Pure.
+///
+/// An entry that nobody used for a while is not returned any more: its send may have ended meanwhile, and another may have its id.
+struct LRUCache<Value> {
+    private struct Entry {
+        var value: Value
+        var cost = 0
+        /// In the order of uses.
+        var use: UInt64
+        var usedAt: UnixMilliseconds
+        var insertedAt: UnixMilliseconds
+        /// How old it may become, however often it is used; nil: any age.
+        var ageMillisecondsMax: Int64?
+    }
+
+    private let entriesMax: Int
+    private let costMax: Int
+    private let idleMillisecondsMax: Int64
+    private var entries: [String: Entry] = [:]
+    private var uses: UInt64 = 0
+    /// The sum of the entries' costs.
+    private(set) var cost = 0
+
+    /// An empty cache.
+    ///
+    /// - Parameter idleMillisecondsMax: must be less than any ledger is kept after its send has ended: as long as that is there, the id
+    ///   is not taken again.
+    init(
+        entriesMax: Int = SendContextCache.contextsMax,
+        costMax: Int = SendContextCache.contextBytesMax,
+        idleMillisecondsMax: Int64 = SendContextCache.idleMillisecondsMax,
+    ) {
+        precondition(entriesMax > 0 && costMax >= 0 && idleMillisecondsMax > 0)
+        self.entriesMax = entriesMax
+        self.costMax = costMax
+        self.idleMillisecondsMax = idleMillisecondsMax
+    }
+
+    var count: Int { self.entries.count }
+
+    /// Returns the value of a key, which counts as its use; nil: there is none, or it is too old.
+    mutating func value(_ key: String, now: UnixMilliseconds) -> Value? {
+        guard let entry = self.entries[key] else { return nil }
+        // A clock that was set back says nothing of how long it was.
+        guard (0...self.idleMillisecondsMax).contains(now.milliseconds(since: entry.usedAt)) else {
+            self.remove(key)
+            return nil
+        }
+        if let ageMax = entry.ageMillisecondsMax, now.milliseconds(since: entry.insertedAt) > ageMax {
+            self.remove(key)
+            return nil
+        }
+        self.uses += 1
+        self.entries[key]?.use = self.uses
+        self.entries[key]?.usedAt = now
+        return entry.value
+    }
+
+    /// Inserts a value, which costs nothing yet.
+    mutating func insert(_ value: Value, _ key: String, now: UnixMilliseconds) {
+        self.remove(key)
+        self.uses += 1
+        self.entries[key] = Entry(value: value, use: self.uses, usedAt: now, insertedAt: now)
+        self.evict(beside: key)
+    }
+
+    /// Sets what an entry costs, and how old it may become.
+    mutating func setCost(_ key: String, _ cost: Int, ageMillisecondsMax: Int64? = nil) {
+        guard let entry = self.entries[key] else { return }
+        self.cost += cost - entry.cost
+        self.entries[key]?.cost = cost
+        self.entries[key]?.ageMillisecondsMax = ageMillisecondsMax
+        self.evict(beside: key)
+    }
+
+    /// Removes an entry.
+    mutating func remove(_ key: String) {
+        guard let entry = self.entries.removeValue(forKey: key) else { return }
+        self.cost -= entry.cost
+    }
+
+    /// Evicts others until the bounds hold. The newest stays whatever it costs: somebody is about to work with it.
+    private mutating func evict(beside key: String) {
+        while self.entries.count > self.entriesMax || self.cost > self.costMax {
+            let others = self.entries.filter { $0.key != key }
+            guard let oldest = others.min(by: { $0.value.use < $1.value.use }) else { return }
+            self.remove(oldest.key)
+        }
+    }
+}

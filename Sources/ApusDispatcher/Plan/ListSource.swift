@@ -1,0 +1,124 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusStore
+internal import ApusStreams
+
+/// Finds a route's recipients of a list: addresses by their index, devices and users by looking them up. An audience that a
+/// provider holds is a list of one.
+///
+/// Every route's plan walks the whole list and takes its own.
+struct ListSource: RecipientSource {
+    let planner: Planner
+    let context: SendContext
+    let share: PlanShare
+
+    /// Devices or users looked up in one step.
+    private static let lookupMax = 128
+
+    func next(after cursor: PlanCursor, unitsMax: Int) async throws -> RecipientFind {
+        guard case .list(let index) = cursor else { preconditionFailure("a list needs a list's cursor") }
+        switch self.context.command.target {
+        case .addresses(let addresses): return self.addresses(addresses, from: index)
+        case .devices(let ids): return try await self.devices(ids, from: index)
+        case .users(let ids): return try await self.users(ids, from: index, unitsMax: unitsMax)
+        default:
+            precondition(self.context.command.target.holder != nil, "an audience is no list")
+            return self.heldAudience
+        }
+    }
+
+    private var heldAudience: RecipientFind {
+        var find = RecipientFind(next: .list(index: 1), isLast: true)
+        var closed = ClosedCounts()
+        switch self.share.part(of: self.context.routes.keys.first) {
+        case .mine: find.units = [self.planner.unit(self.context, self.share.route, .addresses([0]))]
+        case .nobodys: closed.add(self.context.anyProvider, .failed, .noRoute)
+        case .others: break
+        }
+        find.closed = closed.counts
+        return find
+    }
+
+    private func addresses(_ addresses: [Address], from index: Int) -> RecipientFind {
+        let end = min(addresses.count, index + Planner.unitRecipientsMax)
+        var mine: [UInt32] = []
+        var closed = ClosedCounts()
+        for position in index..<end {
+            switch self.share.part(of: self.context.route(of: addresses[position])?.number) {
+            case .mine: mine.append(UInt32(position))
+            case .nobodys: closed.add(addresses[position].provider, .failed, .noRoute)
+            case .others: break
+            }
+        }
+        var find = RecipientFind(next: .list(index: end), isLast: end == addresses.count)
+        if !mine.isEmpty { find.units = [self.planner.unit(self.context, self.share.route, .addresses(mine))] }
+        find.closed = closed.counts
+        return find
+    }
+
+    private func devices(_ ids: [String], from index: Int) async throws -> RecipientFind {
+        let end = min(ids.count, index + Self.lookupMax)
+        let app = try AppID(self.context.command.app)
+        let wanted = try ids[index..<end].map { id throws(IdentifierError) in try DeviceID(id) }
+        let found = try await self.planner.store.resolve(app, devices: wanted)
+        return self.find(found, next: end, isLast: end == ids.count)
+    }
+
+    private func users(_ ids: [String], from index: Int, unitsMax: Int) async throws -> RecipientFind {
+        // However many devices each of them has, they fit into the units of one step.
+        let fitting = unitsMax * Planner.unitRecipientsMax / StoreLimits.devicesPerUserMax
+        let end = min(ids.count, index + max(1, min(fitting, Self.lookupMax)))
+        let app = try AppID(self.context.command.app)
+        let wanted = try ids[index..<end].map { id throws(IdentifierError) in try UserID(id) }
+        let found = try await self.planner.store.resolve(app, users: wanted).joined()
+        return self.find(Array(found), next: end, isLast: end == ids.count)
+    }
+
+    private func find(_ devices: [StoredDevice?], next: Int, isLast: Bool) -> RecipientFind {
+        var mine: [DeviceReference] = []
+        var closed = ClosedCounts()
+        for device in devices {
+            let route = device.flatMap { self.context.context(of: $0.realm.route(of: $0.app)) }
+            switch (self.share.part(of: route?.number), device) {
+            case (.mine, let device?): mine.append(device.reference)
+            case (.nobodys, let device?): closed.add(device.realm.provider, .failed, .noRoute)
+            case (.nobodys, nil): closed.add(self.context.anyProvider, .skipped, .deviceGone)
+            case (.mine, nil), (.others, _): break
+            }
+        }
+        mine.sort { ($0.partition, $0.ordinal) < ($1.partition, $1.ordinal) }
+        var find = RecipientFind(next: .list(index: next), isLast: isLast)
+        for start in stride(from: 0, to: mine.count, by: Planner.unitRecipientsMax) {
+            let part = Array(mine[start..<min(start + Planner.unitRecipientsMax, mine.count)])
+            find.units.append(self.planner.unit(self.context, self.share.route, .references(part)))
+        }
+        find.closed = closed.counts
+        return find
+    }
+}
+
+/// Counts recipients that end without being sent to.
+struct ClosedCounts {
+    private var cells: [OutcomeCount] = []
+
+    /// The counts, one per kind.
+    var counts: [OutcomeCount] { self.cells }
+
+    mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) {
+        if let index = self.cells.firstIndex(where: {
+            $0.provider == provider && $0.outcome == outcome && $0.reason == reason
+        }) {
+            self.cells[index].count += 1
+        } else {
+            self.cells.append(OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: 1))
+        }
+    }
+}
+
+extension SendContext {
+    /// The route of an address, if it is configured.
+    func route(of address: Address) -> RouteContext? {
+        guard let app = try? AppID(self.command.app) else { return nil }
+        return self.context(of: Route(app: app, provider: address.provider, environment: address.environment))
+    }
+}

@@ -1,0 +1,277 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusProviders
+internal import ApusRedis
+internal import ApusStore
+
+/// Turns the recipients of a unit into a table to send from: reads the records as they are now and checks who still matches.
+///
+/// Token, owner, membership and suspicion are read here, just before sending, not when the send was planned.
+struct RecipientLoader: Sendable {
+    let store: DeviceStore
+
+    /// Counts the send for every row that is sent to, if its message shows what a badge has come to.
+    ///
+    /// - Parameters:
+    ///   - home: the route on which the store has the devices; nil: this one.
+    ///   - journal: what an earlier owner left: rows that are done.
+    ///   - isRepeated: whether all of them were counted for this send before.
+    func countBadges(
+        in table: inout RecipientTable,
+        of send: SendContext,
+        _ context: RouteContext,
+        home: RouteContext?,
+        journal: [UInt8],
+        isRepeated: Bool,
+    ) async throws {
+        let rows = table.rows
+        let home = (home ?? context).route
+        guard context.needsBadges, case .increment(let increment) = send.command.notification.badge else { return }
+        let done = DoneBitmap(count: rows.count, journal: journal)
+        let open = rows.indices.filter { rows[$0].verdict == .open && !done[$0] }
+        // No unit has more recipients than one call counts.
+        let parts = Dictionary(grouping: open) { rows[$0].partition }.map { (partition: $0.key, indices: $0.value) }
+        let store = self.store
+        let counted = try await withThrowingTaskGroup(of: ([Int], [UInt32?]).self) { group in
+            for part in parts {
+                let devices = part.indices.map { index in
+                    DeviceStore.CountedDevice(ordinal: rows[index].ordinal, generation: rows[index].generation)
+                }
+                group.addTask {
+                    let counts = try await store.countBadges(
+                        home,
+                        Int(part.partition),
+                        devices,
+                        send: send.digest,
+                        increment: increment,
+                        isRepeated: isRepeated,
+                    )
+                    return (part.indices, counts)
+                }
+            }
+            var counted: [([Int], [UInt32?])] = []
+            for try await part in group { counted.append(part) }
+            return counted
+        }
+        for (indices, counts) in counted { table.setBadges(counts, of: indices) }
+    }
+
+    /// The table of a unit; rows stand in the order of the journal's bits.
+    ///
+    /// - Parameter home: the route on which the store has its devices; nil: this one.
+    func table(
+        _ unit: WorkUnit,
+        _ send: SendContext,
+        _ context: RouteContext,
+        home: RouteContext? = nil,
+    ) async throws -> RecipientTable {
+        switch unit.recipients {
+        case .addresses(let indices): return Self.table(addresses: indices, send, context)
+        case .segments(let segments):
+            return try await self.table(
+                segments.map { segment in
+                    let base = segment.chunk * UInt32(ChunkSet.capacity)
+                    return Places(partition: segment.partition, ordinals: segment.ordinals.map { base + UInt32($0) })
+                },
+                generations: nil,
+                send,
+                context,
+                home,
+            )
+        case .references(let references):
+            return try await self.table(
+                Self.runs(of: references),
+                generations: references.map(\.generation),
+                send,
+                context,
+                home,
+            )
+        }
+    }
+
+    private struct Places {
+        var partition: UInt32
+        /// Ascending.
+        var ordinals: [UInt32]
+    }
+
+    /// References cut where the partition changes or the ordinals stop ascending: each run is one read, the order stays.
+    private static func runs(of references: [DeviceReference]) -> [Places] {
+        var runs: [Places] = []
+        for reference in references {
+            if let last = runs.last, last.partition == reference.partition, let ordinal = last.ordinals.last,
+                ordinal < reference.ordinal
+            {
+                runs[runs.count - 1].ordinals.append(reference.ordinal)
+            } else {
+                runs.append(Places(partition: reference.partition, ordinals: [reference.ordinal]))
+            }
+        }
+        return runs
+    }
+
+    private func table(
+        _ places: [Places],
+        generations: [UInt32]?,
+        _ send: SendContext,
+        _ context: RouteContext,
+        _ home: RouteContext?,
+    ) async throws -> RecipientTable {
+        let (store, route) = (self.store, (home ?? context).route)
+        let replies = try await withThrowingTaskGroup(of: (Int, [(read: RecordRead, reply: RESPReply)]).self) { group in
+            for (index, place) in places.enumerated() {
+                group.addTask {
+                    (index, try await store.readRecords(route, Int(place.partition), ordinals: place.ordinals))
+                }
+            }
+            var replies: [[(read: RecordRead, reply: RESPReply)]] = Array(repeating: [], count: places.count)
+            for try await (index, reply) in group { replies[index] = reply }
+            return replies
+        }
+        let now = store.now
+        let count = places.reduce(0) { $0 + $1.ordinals.count }
+        var table = RecipientTable()
+        table.rows.reserveCapacity(count)
+        table.tokens.reserveCapacity(count * 40)
+        for (place, reads) in zip(places, replies) {
+            // Ordinals ascend within a place, and so do its rows: an ordinal's row is found by walking along.
+            let first = table.rows.count
+            for ordinal in place.ordinals {
+                table.rows.append(RecipientTable.Row(partition: place.partition, ordinal: ordinal))
+            }
+            for (read, reply) in reads {
+                read.forEachRecord(in: reply) { ordinal, value in
+                    guard let row = table.row(of: ordinal, from: first) else { return }
+                    table.fill(row, value, generation: generations?[row], send, context, home: home, now: now)
+                }
+            }
+        }
+        return table
+    }
+
+    /// The table of an audience that a provider holds: one recipient without a token.
+    static var heldAudience: RecipientTable {
+        var table = RecipientTable()
+        table.append(RecipientTable.Row(partition: RecipientTable.addressPartition, ordinal: 0), token: [])
+        return table
+    }
+
+    /// The table of addresses that stand in the command, or of the one audience that it names.
+    static func table(
+        addresses indices: [UInt32],
+        _ send: SendContext,
+        _ context: RouteContext,
+    ) -> RecipientTable {
+        guard send.command.target.holder == nil else { return Self.heldAudience }
+        guard case .addresses(let addresses) = send.command.target else {
+            preconditionFailure("a unit of addresses without any")
+        }
+        var table = RecipientTable()
+        for index in indices {
+            let row = RecipientTable.Row(partition: RecipientTable.addressPartition, ordinal: index)
+            guard Int(index) < addresses.count else {
+                table.append(row, outcome: .rejected, reason: .malformed)
+                continue
+            }
+            let address = addresses[Int(index)]
+            guard let token = try? DeviceToken.stored(address.token, of: address.provider) else {
+                table.append(row, outcome: .rejected, reason: .badToken)
+                continue
+            }
+            var variant = row
+            variant.variant = UInt16(context.messages.variantIndex(forLocale: Array(address.locale.utf8).span))
+            variant.isInstallation = address.kind == .installation
+            table.append(variant, token: token)
+        }
+        return table
+    }
+}
+
+extension RecipientTable {
+    /// The row of an ordinal among those from `first` on, which ascend.
+    fileprivate func row(of ordinal: UInt32, from first: Int) -> Int? {
+        var (low, high) = (first, self.rows.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if self.rows[middle].ordinal < ordinal { low = middle + 1 } else { high = middle }
+        }
+        guard low < self.rows.count, self.rows[low].ordinal == ordinal else { return nil }
+        return low
+    }
+
+    /// Checks a record and takes over its token, or says why not. Allocates nothing but room for the tokens, and for
+    /// the ids of a send that lists its recipients.
+    ///
+    /// - Parameter home: the route that the record stands on, when it is sent to by another.
+    fileprivate mutating func fill(
+        _ row: Int,
+        _ value: Span<UInt8>,
+        generation: UInt32?,
+        _ send: SendContext,
+        _ context: RouteContext,
+        home: RouteContext?,
+        now: UnixMilliseconds,
+    ) {
+        guard let header = RecordHeader(value), generation.map({ $0 == header.generation }) ?? true else {
+            return self.skip(row, .deviceGone)
+        }
+        self.rows[row].generation = header.generation
+        guard let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count) else {
+            return self.skip(row, .malformed)
+        }
+        if send.listsRecipients { self.setDevice(view.device(in: value), of: row) }
+        if let suspicion = view.suspicion, home == nil || suspicion.reason != .wrongEnvironment {
+            return self.skip(row, suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken)
+        }
+        // Where the record stands, not where it is sent to.
+        let realm = (home ?? context).realm
+        guard send.predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
+        var token = view.token
+        if let activity = send.activity {
+            switch activity.find(in: view, value, now: now) {
+            case .token(let place, let isElsewhere):
+                guard home != nil || !isElsewhere else { return self.skip(row, .wrongEnvironment) }
+                self.rows[row].isEnvironmentKnown = isElsewhere
+                token = place
+            case .none: return self.skip(row, .notMatching)
+            case .suspect: return self.skip(row, .badToken)
+            }
+        } else {
+            // One of another service would be called bad under this one's topic, and be deleted for it.
+            guard context.tokenKinds.contains(view.tokenKind) else { return self.skip(row, .notMatching) }
+        }
+        self.rows[row].tokenOffset = UInt32(self.tokens.count)
+        self.rows[row].tokenLength = UInt16(clamping: token.count)
+        self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
+        self.rows[row].isInstallation = view.tokenKind == .installation
+        unsafe value.extracting(token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
+    }
+
+    private mutating func skip(_ row: Int, _ reason: Reason) {
+        self.rows[row].verdict = .skipped
+        self.rows[row].verdictReason = reason
+    }
+}
+
+extension SendContext.Predicate {
+    /// Whether a record, as it is now, is still meant.
+    fileprivate func matches(
+        _ view: DeviceRecordView,
+        _ header: RecordHeader,
+        _ value: Span<UInt8>,
+        _ realm: Realm,
+    ) -> Bool {
+        switch self {
+        case .exists: true
+        case .audience(let audience): audience[realm].matches(view, header, in: value)
+        case .topics(let expression):
+            withoutEscaping(expression, view, value)
+        case .users(let users): users.contains { DeviceRecordView.isEqual(view.user, $0.span, in: value) }
+        }
+    }
+
+    private func withoutEscaping(_ expression: TopicExpression, _ view: DeviceRecordView, _ value: Span<UInt8>) -> Bool
+    {
+        expression.matches { $0 == TopicExpression.everyoneNumber || view.hasTopic($0, in: value) }
+    }
+}

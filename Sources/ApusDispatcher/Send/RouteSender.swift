@@ -1,0 +1,210 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusProviders
+internal import ApusStreams
+internal import NIOCore
+
+/// One route on one event loop: its gateways with the runs that wait for their turn, and what decides whether anything goes out.
+final class RouteSender {
+    /// Direct sends under way. When so many wait for a provider, the next ones become units of the route: no route can use up the
+    /// credit of the mailboxes.
+    static let directRunsMax = 128
+
+    let number: RouteNumber
+    /// To devices, and to channels unless those have a slot of their own.
+    private let notifications: GatewaySlot
+    /// To channels; nil: they have no address of their own.
+    private let broadcasts: GatewaySlot?
+    /// All of them.
+    let slots: [GatewaySlot]
+    let rateLimit: RateLimitClient
+    var circuit = RouteCircuit()
+    var faults = RouteFaults()
+    var window: SendWindow
+    /// Runs that have not been removed; of those, direct ones.
+    var runs = 0
+    var directRuns = 0
+    /// The app's place among the labels, looked up once.
+    private var appSlot: LabelSlot?
+    /// Why nothing goes out though something waits, and since when.
+    private var throttle: (cause: ThrottleCause, since: NIODeadline)?
+    /// Nanoseconds by cause, not counted yet.
+    private var throttled: [ThrottleCause: Int64] = [:]
+
+    init(number: RouteNumber, gateways: RouteGateways, rateLimit: RateLimitClient, window: Int) {
+        self.number = number
+        self.notifications = GatewaySlot(gateways.notifications)
+        self.broadcasts = gateways.broadcasts.map { GatewaySlot($0) }
+        self.slots = [self.notifications] + (self.broadcasts.map { [$0] } ?? [])
+        self.rateLimit = rateLimit
+        self.window = SendWindow(limit: window)
+    }
+
+    /// The place of the route's app among the labels.
+    func slot(of app: AppID, in apps: ConfiguredLabel) -> LabelSlot {
+        if let appSlot { return appSlot }
+        let slot = apps.slot(for: app.text)
+        self.appSlot = slot
+        return slot
+    }
+
+    /// How many a lane may send now, the gateway's room aside.
+    func room(_ lane: Lane, now: UInt64) -> Int {
+        min(self.rateLimit.budget.available(lane, now: now), self.window.room(lane), self.circuit.room(now: now))
+    }
+
+    /// So many of a lane went out.
+    func sent(_ count: Int) {
+        self.rateLimit.budget.use(count)
+        self.circuit.use(count)
+        self.window.sent(count)
+    }
+
+    /// Whether it is known that nothing goes out for a while.
+    func isClosed(now: UInt64) -> Bool {
+        if self.rateLimit.budget.isClosed(now: now) { return true }
+        if case .open(let until) = self.circuit.state { return now < until }
+        return false
+    }
+
+    /// How many more could go out at once if there were permits.
+    func waitingForPermits(now: UInt64) -> Int {
+        let circuit = self.circuit.room(now: now)
+        var waiting = 0
+        for lane in Lane.allCases where circuit > 0 {
+            let recipients = self.slots.reduce(0) { $0 + $1.recipientsWithRoom(lane) }
+            waiting += min(recipients, self.window.room(lane))
+        }
+        return min(waiting, circuit)
+    }
+
+    // MARK: Gateways
+
+    /// Whose the route is.
+    var provider: Provider { self.notifications.gateway.configuration.provider }
+
+    /// The slot by which a send's messages go.
+    func gatewaySlot(of context: RouteContext) -> GatewaySlot {
+        guard let broadcasts, context.isBroadcast else { return self.notifications }
+        return broadcasts
+    }
+
+    /// Gateways that are to take over. They are started here.
+    func exchange(for gateways: RouteGateways) {
+        precondition((gateways.broadcasts == nil) == (self.broadcasts == nil), "addresses stay while the process runs")
+        self.notifications.exchange(for: gateways.notifications)
+        if let gateway = gateways.broadcasts { self.broadcasts?.exchange(for: gateway) }
+    }
+
+    /// The configuration may be right again. Broadcasts wait for a time of their own: see `holdsBroadcasts(_:)`.
+    func restored() { self.notifications.restored() }
+
+    /// Whether it is broadcasts alone that wait for the gateway: what their host says of us need not be true elsewhere.
+    func holdsBroadcasts(_ gateway: ProviderGateway) -> Bool { self.broadcasts?.gateway === gateway }
+
+    /// Whether the gateway is one that is sent with: neither leaves nor has yet to take over.
+    func isSentWith(_ gateway: ProviderGateway) -> Bool { self.slots.contains { $0.gateway === gateway } }
+
+    /// Whether the gateway is, or has just become, one that is sent with.
+    func tookOver(_ gateway: ProviderGateway) -> Bool { self.slots.contains { $0.tookOver(gateway) } }
+
+    /// Starts the gateways; `delegate` gets their answers.
+    func start(delegate: any ProviderGatewayDelegate) {
+        for slot in self.slots {
+            slot.gateway.delegate = delegate
+            slot.gateway.start()
+        }
+    }
+
+    /// Closes all gateways when nothing of theirs is on the wire.
+    func drain() -> EventLoopFuture<Void> {
+        .andAllComplete(self.slots.map { $0.drain() }, on: self.notifications.gateway.eventLoop)
+    }
+
+    /// How those stand that have connections.
+    var statuses: [ProviderGatewayStatus] { self.slots.flatMap(\.statuses) }
+
+    /// What they have done since the start.
+    var counts: [GatewayTotals] { self.slots.map(\.counts) }
+
+    // MARK: What holds it
+
+    /// Notes why a lane that has something waiting sends nothing; the gateway's room aside.
+    func noteHold(_ lane: Lane, now: NIODeadline) {
+        let nanoseconds = now.uptimeNanoseconds
+        let cause: ThrottleCause? =
+            switch self.rateLimit.budget.hold(lane, now: nanoseconds) {
+            case .paused: .paused
+            case .cut: .retryAfter
+            case .rate: .rateLimit
+            case .unknown: .redis
+            case nil:
+                if self.circuit.room(now: nanoseconds) == 0 {
+                    .circuit
+                } else {
+                    self.window.room(lane) == 0 ? .window : nil
+                }
+            }
+        if let throttle, throttle.cause == cause { return }
+        self.endHold(now: now)
+        self.throttle = cause.map { ($0, now) }
+    }
+
+    /// Something goes out again, or nothing waits.
+    func endHold(now: NIODeadline) {
+        guard let throttle else { return }
+        self.throttled[throttle.cause, default: 0] += (now - throttle.since).nanoseconds
+        self.throttle = nil
+    }
+
+    /// Nanoseconds by cause since the last time.
+    func takeThrottled(now: NIODeadline) -> [ThrottleCause: Int64] {
+        if let throttle {
+            self.endHold(now: now)
+            self.throttle = (throttle.cause, now)
+        }
+        defer { self.throttled = [:] }
+        return self.throttled
+    }
+}
+
+/// The pace of one send on one event loop, and its runs that wait for it.
+final class SendPace {
+    let rateLimit: RateLimitClient
+    /// Runs that go by it.
+    private(set) var runs = 0
+    private var parked: [ActiveRun] = []
+
+    init(rateLimit: RateLimitClient) { self.rateLimit = rateLimit }
+
+    func join(_ active: ActiveRun) {
+        active.pace = self
+        self.runs += 1
+    }
+
+    func leave(_ active: ActiveRun) {
+        active.pace = nil
+        active.isParked = false
+        self.runs -= 1
+        self.parked.removeAll { $0 === active }
+    }
+
+    /// A run has something to send and no permit.
+    func park(_ active: ActiveRun) {
+        self.rateLimit.need(hurry: false)
+        guard !active.isParked else { return }
+        active.isParked = true
+        self.parked.append(active)
+    }
+
+    /// The runs that waited.
+    func takeParked() -> [ActiveRun] {
+        let parked = self.parked
+        for active in parked { active.isParked = false }
+        self.parked = []
+        return parked
+    }
+
+    /// How many recipients wait.
+    var recipients: Int { self.parked.reduce(0) { $0 + $1.run.unsentCount } }
+}

@@ -1,0 +1,129 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusMetrics
+internal import ApusProviders
+internal import ApusStreams
+internal import NIOCore
+
+extension Worker {
+    /// What was learnt since the last report, in bulk: per notification nothing is counted here but what needs its own time.
+    func count(_ taken: RecipientRun.Taken, _ active: ActiveRun) {
+        let app = self.routes[active.plan.context.number]?.slot(
+            of: active.plan.context.route.app,
+            in: self.metrics.apps
+        )
+        for count in taken.report.counts(provider: active.run.terms.provider) {
+            let amount = Int64(clamping: count.count)
+            self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
+            let ending = ProviderOutcome(count.provider, count.outcome)
+            self.shard[self.metrics.appDeliveries[app ?? .other, ending]] += amount
+            if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
+        }
+        for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
+    }
+
+    /// Takes over what the gateways know of the moment and of their past. Before each scrape.
+    func collect() {
+        for provider in Provider.allCases {
+            let routes = self.routes.values.filter { $0.provider == provider }
+            self.collect(provider, routes)
+            let statuses = routes.flatMap(\.statuses)
+            self.collect(provider, statuses)
+            self.collect(provider, routes.flatMap(\.counts))
+        }
+    }
+
+    /// How the gateways stand.
+    private func collect(_ provider: Provider, _ statuses: [ProviderGatewayStatus]) {
+        for state in ConnectionState.allCases {
+            self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) { $0 + Int64($1.count(state)) }
+        }
+        self.shard[self.metrics.streamsInFlight[provider]] = statuses.reduce(0) {
+            $0 + Int64($1.connections.inFlight)
+        }
+        self.shard[self.metrics.streamsLimit[provider]] = statuses.reduce(0) {
+            $0 + Int64($1.connections.streamsLimit)
+        }
+    }
+
+    /// What the gateways have done.
+    private func collect(_ provider: Provider, _ counts: [GatewayTotals]) {
+        func total(_ count: (GatewayTotals) -> UInt64) -> Int64 { counts.reduce(0) { $0 + Int64(clamping: count($1)) } }
+        self.shard[self.metrics.payloadTotal[provider]] = total(\.payloadBytes)
+        self.shard[self.metrics.bytes[provider, .sent]] = total(\.bytesSent)
+        self.shard[self.metrics.bytes[provider, .received]] = total(\.bytesReceived)
+        for code in GoAwayCode.allCases {
+            self.shard[self.metrics.goAways[provider, code]] = total { $0.goAways[code] ?? 0 }
+        }
+        self.shard[self.metrics.connectionAttempts[provider, .ok]] = total(\.handshakes)
+        for failure in ConnectFailure.allCases {
+            self.shard[self.metrics.connectionAttempts[provider, ConnectionAttempt(failure)]] = total {
+                $0.failures[failure] ?? 0
+            }
+        }
+    }
+
+    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
+        let provider = gateway.configuration.provider
+        self.shard.observe(nanoseconds, in: self.metrics.connectDuration[provider])
+        self.shard.observe(handshake, in: self.metrics.handshakeDuration[provider])
+    }
+
+    func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) {
+        self.shard.observe(nanoseconds, in: self.metrics.pingDuration[gateway.configuration.provider])
+    }
+
+    /// A run waited for its first request until now.
+    func noteFirstRequest(of active: ActiveRun, now: NIODeadline) {
+        active.hasSent = true
+        active.firstSentAt = now
+        let waited = (now - active.startedAt).nanoseconds
+        self.shard.observe(waited, in: self.metrics.stageDuration[.queue])
+    }
+
+    /// A run that sent anything has all its answers.
+    func noteLastAnswer(of active: ActiveRun, now: NIODeadline) {
+        guard let firstSentAt = active.firstSentAt else { return }
+        active.firstSentAt = nil
+        self.shard.observe((now - firstSentAt).nanoseconds, in: self.metrics.stageDuration[.send])
+    }
+
+    private func collect(_ provider: Provider, _ routes: [RouteSender]) {
+        var circuits: [CircuitLabel: Int64] = [:]
+        var unwritten: Int64 = 0
+        for route in routes {
+            unwritten += Int64(route.window.unwritten)
+            circuits[CircuitLabel(route.circuit.state), default: 0] += 1
+            for (cause, nanoseconds) in route.takeThrottled(now: .now()) {
+                self.shard[self.metrics.throttled[provider, cause]] += nanoseconds
+            }
+        }
+        self.shard[self.metrics.inFlight[provider]] = unwritten
+        self.shard[self.metrics.rateLevels[provider]] = routes.reduce(0) {
+            $0 + Int64(($1.rateLimit.budget.lease.level * 1_000).rounded())
+        }
+        for label in CircuitLabel.allCases { self.shard[self.metrics.circuits[provider, label]] = circuits[label] ?? 0 }
+    }
+}
+
+extension ProviderGatewayStatus {
+    fileprivate func count(_ state: ConnectionState) -> Int {
+        switch state {
+        case .connecting: self.connections.connecting
+        case .open: self.connections.open
+        case .draining: self.connections.draining
+        case .backoff: self.isBackingOff ? 1 : 0
+        }
+    }
+}
+
+extension CircuitLabel {
+    fileprivate init(_ state: RouteCircuit.State) {
+        self =
+            switch state {
+            case .closed: .closed
+            case .open: .open
+            case .halfOpen: .halfOpen
+            }
+    }
+}

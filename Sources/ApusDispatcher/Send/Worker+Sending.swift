@@ -1,0 +1,96 @@
+internal import ApusCore
+internal import ApusProviders
+internal import NIOCore
+
+/// How runs take their turns.
+extension Worker {
+    /// What came of a run's turn.
+    private enum Turn {
+        /// It has had its batch, or has nothing more to send.
+        case taken
+        /// It waits for something of its own: its report, its send's pace.
+        case parked
+        /// Nothing of this lane can go out now.
+        case blocked
+    }
+
+    func feed(_ route: RouteSender, _ lane: Lane) {
+        var isHeld = false
+        for slot in route.slots where !self.feed(route, slot, lane) { isHeld = true }
+        if isHeld { route.noteHold(lane, now: .now()) } else { route.endHold(now: .now()) }
+    }
+
+    /// Whether all that waits on a slot could go out.
+    private func feed(_ route: RouteSender, _ slot: GatewaySlot, _ lane: Lane) -> Bool {
+        while let active = slot.waiting.takeFirst(lane) {
+            active.isQueued = false
+            guard active.run.hasNext else { continue }
+            switch self.submitBatch(of: active, route, slot) {
+            case .taken: self.enqueue(active)
+            case .parked: continue
+            case .blocked:
+                active.isQueued = true
+                slot.waiting.putFirst(active)
+                return false
+            }
+        }
+        return true
+    }
+
+    private func submitBatch(of active: ActiveRun, _ route: RouteSender, _ slot: GatewaySlot) -> Turn {
+        let plan = active.plan
+        let now = NIODeadline.now()
+        guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
+        var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
+        guard room > 0 else { return .blocked }
+        if let pace = active.pace {
+            room = min(room, pace.rateLimit.budget.available(plan.lane, now: now.uptimeNanoseconds))
+            guard room > 0 else {
+                pace.park(active)
+                return .parked
+            }
+        }
+        let runSlot = UInt64(active.slot) << 32
+        let sent = self.submit(room, of: &active.run, plan, runSlot, slot.gateway, now: now.uptimeNanoseconds)
+        route.sent(sent)
+        if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
+        active.pace?.rateLimit.budget.use(sent)
+        return sent == room || !active.run.hasNext ? .taken : .blocked
+    }
+
+    /// Submits up to so many, as far as the gateway has room.
+    private func submit(
+        _ room: Int,
+        of run: inout RecipientRun,
+        _ plan: RunPlan,
+        _ runSlot: UInt64,
+        _ gateway: ProviderGateway,
+        now: UInt64,
+    ) -> Int {
+        let own = plan.context.messages.variants
+        var installations: [PreparedMessage] = []
+        for sent in 0..<room {
+            guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
+            let row = plan.table.rows[index]
+            let start = Int(row.tokenOffset)
+            let id = DeliveryID(sendDigest: plan.send.digest, row)
+            // Looked up once for the batch: that takes a lock.
+            if row.isInstallation, installations.isEmpty { installations = plan.context.forInstallations.variants }
+            let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
+            let accepted = gateway.submit(
+                run.probes.isProbe(index) ? plan.context.probe(isInstallation: row.isInstallation) : message,
+                token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
+                badge: plan.table.badge(index),
+                id: (id.high, id.low),
+                tag: runSlot | UInt64(index),
+                lane: plan.lane,
+                now: now,
+            )
+            guard accepted else {
+                run.putBack(index)
+                return sent
+            }
+        }
+        return room
+    }
+}

@@ -1,0 +1,500 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusMetrics
+internal import ApusRedis
+internal import ApusService
+internal import ApusStore
+internal import ApusStreams
+internal import Logging
+
+/// Takes each entry of a shard to its end: commands, plans and work units.
+struct DispatchHandler: Sendable {
+    let keys: StreamKeys
+    let streams: SendStreams
+    let store: DeviceStore
+    let book: SendContextCache
+    let routes: RouteTable
+    let consumer: StreamConsumer
+    let worker: WorkerHandle
+    /// Where the worker lives: so that neither its answers nor those of Redis wake another thread.
+    let site: ShardConsumer.Site
+    let settings: DispatcherSettings
+    let instruments: DispatcherInstruments
+    let clock: any WallClock
+    let logger: Logger
+
+    /// What is known of broadcast channels.
+    var channels: ChannelGate { ChannelGate(streams: self.streams, routes: self.routes) }
+
+    /// Handles one entry. Throwing leaves it pending.
+    func handle(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
+        guard entry.deliveries < StreamLimits.deliveriesMax else {
+            let detail = "delivered \(entry.deliveries) times without progress"
+            return try await self.bury(entry, .poison, Problem(code: "poison", detail: detail))
+        }
+        if let route = self.keys.route(ofPlan: entry.stream) {
+            try await self.plan(entry, route, turn)
+        } else if self.keys.route(ofWork: entry.stream) != nil {
+            try await self.work(entry, turn)
+        } else {
+            try await self.command(entry, turn)
+        }
+    }
+
+    // MARK: Commands
+
+    private func command(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
+        let now = self.clock.now()
+        let start = self.clock.nanosecondsSince1970()
+        let decision = IntakeDecision(
+            message: entry.message,
+            writtenAt: entry.writtenAt,
+            now: now,
+            isFirstDelivery: entry.deliveries == 1,
+            providers: self.routes.providers,
+        )
+        switch decision {
+        case .refuse(let cause, let problem, let app, let send):
+            try await self.refuse(entry, cause, problem, command: nil, app: app, send: send, now: now)
+        case .expired(let command):
+            try await self.expire(entry, command)
+        case .dryRun(let command):
+            try await self.tryOut(entry, command, now)
+        case .direct(let command):
+            self.observeWait(command)
+            let identity = SendIdentity(of: command, origin: entry.origin)
+            guard let context = try await self.context(of: command, identity, entry, now) else { return }
+            let direct = DirectSend(handler: self, entry: entry, turn: turn, identity: identity, context: context)
+            if try await direct.perform() == .needsPlan {
+                try await self.accept(context, identity, entry, due: nil, now)
+            }
+            self.processed(context, since: start)
+        case .plan(let command, let due):
+            self.observeWait(command)
+            let identity = SendIdentity(of: command, origin: entry.origin)
+            guard let context = try await self.context(of: command, identity, entry, now) else { return }
+            try await self.accept(context, identity, entry, due: due, now)
+            self.processed(context, since: start)
+        }
+    }
+
+    private func processed(_ context: SendContext, since start: Int64) {
+        let end = self.clock.nanosecondsSince1970()
+        self.instruments.recordSpan("process apus:send", of: context, from: start, to: end)
+    }
+
+    /// The command written out for its routes; nil: it broke a rule and was refused.
+    private func context(
+        of command: SendCommand,
+        _ identity: SendIdentity,
+        _ entry: StreamEntry,
+        _ now: UnixMilliseconds,
+    ) async throws -> SendContext? {
+        let tag = self.streams.home(app: command.app, identity.home).tag
+        do {
+            let context = try await self.instruments.timing(.render) {
+                try await self.book.context(of: command, send: identity.send, tag: tag)
+            }
+            try await self.channels.check(command, now: now)
+            return context
+        } catch let problem as Problem {
+            try await self.refuse(
+                entry,
+                .invalid,
+                problem,
+                command: command,
+                app: command.app,
+                send: identity.send,
+                now: now
+            )
+            return nil
+        }
+    }
+
+    private func accept(
+        _ context: SendContext,
+        _ identity: SendIdentity,
+        _ entry: StreamEntry,
+        due: UnixMilliseconds?,
+        _ now: UnixMilliseconds,
+    ) async throws {
+        let command = context.command
+        let result = try await self.streams.mailboxes.accept(
+            command,
+            identity: identity,
+            routes: self.routes.planned(context),
+            from: entry,
+            by: self.consumer,
+            due: due
+        )
+        switch result.admission {
+        case .new, .known:
+            self.count(.accepted)
+            guard !result.acknowledged else { return }
+            _ = try await self.streams.entries.acknowledge(
+                [entry.id],
+                of: entry.stream,
+                by: self.consumer,
+                tag: self.keys.tag
+            )
+        case .duplicate(let send): try await self.duplicate(entry, command, identity, of: send)
+        case .conflict(let send): try await self.conflict(entry, command, identity, with: send, now)
+        }
+    }
+
+    /// Tells the publisher which send the key named before, and drops the command.
+    func duplicate(_ entry: StreamEntry, _ command: SendCommand, _ identity: SendIdentity, of send: String) async throws
+    {
+        self.count(.duplicate)
+        var receipt = SendReceipt(
+            id: "duplicate:\(identity.send)",
+            send: identity.send,
+            app: command.app,
+            kind: .refused
+        )
+        receipt.problem = Problem(
+            code: "duplicate",
+            field: "idempotency_key",
+            detail: "the same command was taken before as \(send)"
+        )
+        receipt.duplicateOf = send
+        receipt.carry(command, send: identity.send)
+        try await self.reply(receipt, command)
+        _ = try await self.streams.entries.acknowledge(
+            [entry.id],
+            of: entry.stream,
+            by: self.consumer,
+            tag: self.keys.tag
+        )
+    }
+
+    /// A key that names another body: dead letter and receipt.
+    func conflict(
+        _ entry: StreamEntry,
+        _ command: SendCommand,
+        _ identity: SendIdentity,
+        with send: String,
+        _ now: UnixMilliseconds,
+    ) async throws {
+        let problem = Problem(
+            code: "conflict",
+            field: command.idempotencyKey.isEmpty ? "id" : "idempotency_key",
+            detail: "names another command within the last 24 hours: \(send)",
+        )
+        try await self.refuse(
+            entry,
+            .conflict,
+            problem,
+            command: command,
+            app: command.app,
+            send: identity.send,
+            now: now
+        )
+    }
+
+    func refuse(
+        _ entry: StreamEntry,
+        _ cause: DeadLetter.Cause,
+        _ problem: Problem,
+        command: SendCommand?,
+        app: String,
+        send: String,
+        now: UnixMilliseconds,
+    ) async throws {
+        self.count(cause == .conflict ? .conflict : .invalid)
+        let trace = command.flatMap { SendContext.trace(of: $0, send: send) }
+        self.logger.traced(trace).warning(
+            "refused a command",
+            metadata: ["entry": "\(entry.origin)", "code": "\(problem.code)", "problem": "\(problem)", "app": "\(app)"],
+        )
+        var letter = DeadLetter(
+            stream: entry.stream,
+            entry: entry.id,
+            cause: cause,
+            problem: problem,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
+            at: now,
+        )
+        letter.deliveries = entry.deliveries
+        letter.service = "dispatcher"
+        letter.app = app
+        letter.send = send
+        try await self.end(entry, letter: letter, problem: problem, command: command, app: app, send: send)
+    }
+
+    /// A command that came too late: its publisher is told, and that is all.
+    private func expire(_ entry: StreamEntry, _ command: SendCommand) async throws {
+        self.count(.expired)
+        let problem = Problem(
+            code: "expired",
+            field: "notification.expiry",
+            detail: "it has no worth any more when it could be sent; nothing was sent",
+        )
+        let send = SendIdentity(of: command, origin: entry.origin).send
+        self.logger.traced(SendContext.trace(of: command, send: send)).info(
+            "a command came too late",
+            metadata: ["app": "\(command.app)", "send": "\(send)"],
+        )
+        try await self.end(entry, letter: nil, problem: problem, command: command, app: command.app, send: send)
+    }
+
+    /// Ends a command that is not taken, with a receipt that says why.
+    private func end(
+        _ entry: StreamEntry,
+        letter: DeadLetter?,
+        problem: Problem,
+        command: SendCommand?,
+        app: String,
+        send: String,
+    ) async throws {
+        var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: app, kind: .refused)
+        receipt.problem = problem
+        try await self.end(entry, letter: letter, receipt: receipt, command: command)
+    }
+
+    /// Ends a command of which nothing goes out, with a receipt.
+    private func end(
+        _ entry: StreamEntry,
+        letter: DeadLetter?,
+        receipt: SendReceipt,
+        command: SendCommand?,
+    ) async throws {
+        var receipt = receipt
+        if let command { receipt.carry(command, send: receipt.send) }
+        receipt.idempotencyKey = command?.idempotencyKey ?? ""
+        receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
+        var ownReceipt: SendReceipt? = receipt
+        if let command, !command.replyTo.isEmpty {
+            try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+            ownReceipt = nil
+        }
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: letter,
+            receipt: ownReceipt
+        )
+    }
+
+    /// Answers what a command would do: whom it reaches, how large it is, what is to be said of it.
+    private func tryOut(_ entry: StreamEntry, _ command: SendCommand, _ now: UnixMilliseconds) async throws {
+        let send = SendIdentity(of: command, origin: entry.origin).send
+        let dryRun = DryRun(routes: self.routes, book: self.book, planner: self.planner(), clock: self.clock)
+        do {
+            let report = try await dryRun.run(command, asksProviders: false)
+            self.count(.dryRun)
+            let receipt = SendReceipt(report, id: "dry-run:\(entry.origin)", send: send, app: command.app)
+            try await self.end(entry, letter: nil, receipt: receipt, command: command)
+        } catch let problem as Problem {
+            self.count(.invalid)
+            try await self.end(entry, letter: nil, problem: problem, command: command, app: command.app, send: send)
+        }
+    }
+
+    private func reply(_ receipt: SendReceipt, _ command: SendCommand) async throws {
+        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+    }
+
+    // MARK: Plans and work
+
+    private func plan(
+        _ entry: StreamEntry,
+        _ route: RouteNumber,
+        _ turn: EntryTurn,
+    ) async throws {
+        try await self.planner(progressed: turn.progressed, waits: turn.waits).plan(
+            entry,
+            route: route,
+            tag: self.keys.tag,
+            book: self.book,
+            isStopping: turn.isStopping
+        )
+    }
+
+    private func planner(
+        progressed: @escaping @Sendable () -> Void = {},
+        waits: @escaping @Sendable (Bool) -> Void = { _ in },
+    ) -> Planner {
+        Planner(
+            streams: self.streams,
+            store: self.store,
+            consumer: self.consumer,
+            instruments: self.instruments,
+            clock: self.clock,
+            progressed: progressed,
+            waits: waits,
+            logger: self.logger,
+        )
+    }
+
+    private func work(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
+        let unit: WorkUnit
+        do throws(MessageError) { unit = try WorkUnit.decode(entry.message) } catch {
+            let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
+            return try await self.bury(entry, .malformed, problem)
+        }
+        let found = try await self.instruments.timing(.render) {
+            try await self.book.context(of: unit.send, tag: self.keys.tag)
+        }
+        guard let send = found else {
+            // Its send has ended: whatever it carried has its outcome.
+            self.logger.notice(
+                "a unit of a send that has ended",
+                metadata: ["send": "\(unit.send)", "entry": "\(entry.origin)"]
+            )
+            _ = try await self.streams.deadLetters.write(
+                entry,
+                by: self.consumer,
+                tag: self.keys.tag,
+                letter: nil,
+                receipt: nil
+            )
+            return
+        }
+        let home = unit.homeEnvironment.flatMap { send.home(of: unit.route, in: $0) }
+        guard let context = send.routes[unit.route], (home == nil) == (unit.homeEnvironment == nil) else {
+            let verdict = try await self.streams.work.record(
+                entry,
+                of: unit.send,
+                by: self.consumer,
+                tag: self.keys.tag,
+                journal: nil,
+                next: .begin,
+            )
+            guard verdict.state != .paused, verdict.state != .lost else { return }
+            let batch = await self.closing(unit, entry, verdict.journal, .failed, .noRoute)
+            _ = try await self.streams.deadLetters.write(
+                entry,
+                by: self.consumer,
+                tag: self.keys.tag,
+                letter: nil,
+                receipt: nil,
+                outcomes: batch
+            )
+            return
+        }
+        let loader = RecipientLoader(store: self.store)
+        let table = try await self.instruments.timing(.resolve) {
+            try await loader.table(unit, send, context, home: home)
+        }
+        var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
+        plan.home = home
+        plan.attempt = unit.attempt
+        plan.firstAttemptAt = unit.firstAttemptAt
+        plan.waitsForThirdPartyAuth = unit.waitsForThirdPartyAuth
+        plan.publishedAtNanoseconds = unit.publishedAtNanoseconds
+        let driver = UnitDriver(
+            streams: self.streams,
+            consumer: self.consumer,
+            tag: self.keys.tag,
+            worker: self.worker,
+            loader: loader,
+            channels: self.channels,
+            turn: turn,
+            instruments: self.instruments,
+            logger: self.logger,
+        )
+        let end = try await driver.drive(entry, unit: unit, plan: plan)
+        guard end == .lost else { return }
+        self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
+    }
+
+    /// Not to be decoded, or delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
+    private func bury(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
+        var letter = DeadLetter(
+            stream: entry.stream,
+            entry: entry.id,
+            cause: cause,
+            problem: problem,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
+            at: self.clock.now(),
+        )
+        letter.deliveries = entry.deliveries
+        letter.service = "dispatcher"
+        var batch: OutcomeBatch?
+        if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
+            batch = await self.closing(unit, entry, entry.journal, .failed, .other)
+            letter.send = unit.send
+            // Only of those that are open: who is done must not be sent to again when the letter is brought back.
+            let done = DoneBitmap(count: unit.recipients.count, journal: entry.journal?.bitmap ?? [])
+            if done.setCount > 0 {
+                var open = unit
+                open.recipients = unit.recipients.keeping { !done[$0] }
+                letter.payload = try open.encode()
+            }
+        } else if let route = self.keys.route(ofPlan: entry.stream) {
+            letter.send = String(decoding: entry.message, as: UTF8.self)
+            batch = await self.batch(of: letter.send, route)
+        }
+        self.logger.error(
+            "buried an entry",
+            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)", "deliveries": "\(entry.deliveries)"]
+        )
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: letter,
+            receipt: nil,
+            outcomes: batch
+        )
+    }
+
+    /// The outcome of everything that a unit has left open.
+    private func closing(
+        _ unit: WorkUnit,
+        _ entry: StreamEntry,
+        _ journal: UnitJournal?,
+        _ outcome: Outcome,
+        _ reason: Reason,
+    ) async -> OutcomeBatch {
+        let done = DoneBitmap(count: unit.recipients.count, journal: journal?.bitmap ?? [])
+        var batch = await self.batch(of: unit.send, unit.route)
+        let open = UInt64(done.count - done.setCount)
+        if open > 0 {
+            batch.counts = [OutcomeCount(provider: batch.provider, outcome: outcome, reason: reason, count: open)]
+        }
+        batch.unit = entry.origin
+        return batch
+    }
+
+    /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
+    private func batch(of send: String, _ route: RouteNumber) async -> OutcomeBatch {
+        let known = self.routes.entries.first { $0.number == route }?.route
+        var batch = OutcomeBatch(
+            send: send,
+            app: known?.app.text ?? "",
+            route: route,
+            provider: known?.provider ?? self.routes.anyProvider
+        )
+        guard let context = try? await self.book.context(of: send, tag: self.keys.tag) else { return batch }
+        batch.replyTo = context.command.replyTo
+        batch.receiptLevel = context.command.receiptLevel
+        batch.traceparent = context.trace?.traceparent ?? ""
+        batch.tracestate = context.tracestate
+        batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
+        return batch
+    }
+
+    // MARK: Counting
+
+    func count(_ result: CommandResult) {
+        self.instruments.shared.add(to: self.instruments.metrics.commands[result])
+    }
+
+    private func observeWait(_ command: SendCommand) {
+        guard command.publishedAtNanoseconds > 0 else { return }
+        let waited = self.clock.nanosecondsSince1970() - command.publishedAtNanoseconds
+        self.instruments.shared.observe(waited, in: self.instruments.metrics.queueWait)
+    }
+}
+
+extension SendReceipt {
+    /// Goes on with the trace of its command.
+    fileprivate mutating func carry(_ command: SendCommand, send: String) {
+        guard let trace = SendContext.trace(of: command, send: send) else { return }
+        self.traceparent = trace.traceparent
+        self.tracestate = command.tracestate
+    }
+}

@@ -1,0 +1,105 @@
+internal import ApusCore
+internal import ApusStreams
+internal import Logging
+internal import NIOCore
+
+/// One queue shard as the dispatcher runs it: its streams, and what is due in it.
+struct DispatchedShard: Sendable {
+    /// Handles what is bulk.
+    private let handler: DispatchHandler
+    private let consumer: ShardConsumer
+    private let logger: Logger
+
+    /// Plans of one route in hand at once.
+    private static let plansInHandMax = 2
+
+    /// A shard that is not running yet; the handlers differ in what they send with: threads and connections.
+    init(
+        express: DispatchHandler,
+        bulk: DispatchHandler,
+        routes: [RouteNumber],
+        gate: PoisonGate,
+        replayLog: ReplayLog,
+        observer: any StreamObserver,
+        logger: Logger,
+    ) {
+        self.handler = bulk
+        self.logger = logger
+        let keys = bulk.keys
+        let expressStreams = Set([keys.mailbox(.express)] + routes.map { keys.work($0, .express) })
+        self.consumer = ShardConsumer(
+            tag: keys.tag,
+            streams: express.streams,
+            consumer: bulk.consumer,
+            feeds: Self.feeds(keys, routes, bulk.settings) { $0 == .express ? express.site : bulk.site },
+            leaseMilliseconds: bulk.settings.leaseMilliseconds,
+            gate: gate,
+            replayLog: replayLog,
+            observer: observer,
+            logger: logger,
+        ) { entry, turn in
+            try await (expressStreams.contains(entry.stream) ? express : bulk).handle(entry, turn)
+        }
+    }
+
+    /// Each stream has a credit of its own: one that is stuck keeps no other waiting.
+    private static func feeds(
+        _ keys: StreamKeys,
+        _ routes: [RouteNumber],
+        _ settings: DispatcherSettings,
+        _ site: (Lane) -> ShardConsumer.Site,
+    ) -> [ShardConsumer.Feed] {
+        var feeds: [ShardConsumer.Feed] = []
+        func add(_ stream: String, _ lane: Lane, inHandMax: Int, countPerRead: Int, isWatchedAlone: Bool = false) {
+            feeds.append(
+                ShardConsumer.Feed(
+                    stream,
+                    inHandMax: inHandMax,
+                    countPerRead: countPerRead,
+                    isWatchedAlone: isWatchedAlone,
+                    site: site(lane),
+                )
+            )
+        }
+        for lane in Lane.allCases {
+            add(
+                keys.mailbox(lane),
+                lane,
+                inHandMax: settings.commandsInHandMax,
+                countPerRead: 64,
+                // Somebody waits for what comes there.
+                isWatchedAlone: lane == .express,
+            )
+        }
+        for route in routes {
+            add(keys.plan(route), .bulk, inHandMax: Self.plansInHandMax, countPerRead: 1)
+            for lane in Lane.allCases {
+                add(keys.work(route, lane), lane, inHandMax: settings.unitsInHandMax, countPerRead: 2)
+            }
+        }
+        return feeds
+    }
+
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.consumer.run() }
+            group.addTask(executorPreference: self.handler.site.executor) { await self.moveDue() }
+            await group.waitForAll()
+        }
+    }
+
+    func stop() { self.consumer.stop() }
+
+    private func moveDue() async {
+        while !self.consumer.isStopping {
+            do {
+                let result = try await self.handler.streams.work.moveDue(tag: self.handler.keys.tag)
+                if result.moved == StreamLimits.dueBatchMax { continue }
+            } catch {
+                self.logger.warning("cannot move what is due", metadata: ["error": "\(error)"])
+            }
+            // All shards of a thread in one turn.
+            await self.handler.site.executor.tick(every: .milliseconds(self.handler.settings.dueMilliseconds))
+        }
+    }
+}

@@ -1,0 +1,273 @@
+internal import ApusCore
+internal import ApusInstallation
+internal import ApusMessages
+internal import ApusMetrics
+package import ApusProviders
+internal import ApusRedis
+package import ApusService
+internal import ApusStore
+internal import ApusStreams
+internal import ApusTLS
+internal import Logging
+internal import NIOCore
+internal import ServiceLifecycle
+
+/// The dispatcher: takes send commands, finds whom they reach, sends, and writes down what became of each.
+package struct Dispatcher: Service {
+    private let context: ServiceContext<DispatcherSettings, DispatcherMetrics>
+    private let providers: ProviderList
+
+    /// The dispatcher of a process.
+    ///
+    /// - Parameter providers: those that it sends to.
+    package init(
+        _ context: ServiceContext<DispatcherSettings, DispatcherMetrics>,
+        providers: ProviderList = .installed,
+    ) {
+        self.context = context
+        self.providers = providers
+    }
+
+    /// Runs until a graceful shutdown: reads no more, finishes what is on the wire, hands the rest back.
+    package func run() async throws {
+        let logger = self.context.logger
+        let clock = SystemClock()
+        let common = self.context.settings.current.common
+        let loops = DispatchLoops(self.context.eventLoopGroup)
+        // What a person waits for shares no connection and no thread with bulk: answers come in the order of the questions.
+        let client = try self.client(on: loops.express)
+        let bulkClient = try self.client(on: loops.bulk)
+        self.context.readiness.add("redis") { await .redis(client) }
+        let installation = try await Installation.waiting(client, clock: clock, logger: logger)
+        let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
+        let routes = try await RouteTable(common.apps, providers: self.providers, streams: installation.streams)
+        let counts = StreamCounts(
+            self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            vanished: self.context.metrics.entriesVanished,
+            groupsLost: self.context.metrics.groupsLost,
+            replay: (self.context.metrics.callsReplayed, self.context.metrics.replayCallsDropped),
+        )
+        self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        let census = StreamStatistics(
+            installation.streams,
+            labels: self.context.name.streams,
+            routes: routes.numbers,
+            metrics: self.context.commonMetrics.streams,
+            shared: self.context.registry.shared,
+            clock: clock,
+            logger: logger,
+        )
+        self.context.registry.addCollector { await census.collect() }
+        let instruments = DispatcherInstruments(
+            metrics: self.context.metrics,
+            shared: self.context.registry.shared,
+            spans: self.context.spans,
+        )
+        let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
+        let gateways = GatewayFactory(
+            providers: self.providers,
+            tools: GatewayTools(
+                tokens: SharedTokens(client: installation.client),
+                clock: clock,
+                eventLoopGroup: self.context.eventLoopGroup,
+                logger: logger,
+                minted: instruments.minted,
+            ),
+        )
+        try gateways.adopt(common.apps, routes)
+        for advice in self.providers.all.flatMap({ $0.advice(on: common.apps) }) { logger.warning("\(advice)") }
+        self.context.registry.addCollector { self.collectExpiries(gateways) }
+        let workers = try await self.workers(
+            loops,
+            routes,
+            gateways,
+            installation,
+            bulkInstallation,
+            consumer,
+            clock
+        )
+        self.context.registry.addCollector {
+            for worker in workers.all { _ = try? await worker.onLoop { $0.collect() } }
+        }
+        let watch = FaultWatch(
+            factory: gateways,
+            routes: routes,
+            streams: bulkInstallation.streams,
+            eventLoop: workers.bulk[0].eventLoop,
+            logger: logger,
+        )
+        let reloader = CredentialReloader(
+            factory: gateways,
+            routes: routes,
+            eventLoop: workers.express.eventLoop,
+            exchange: { entry, configuration in
+                for worker in workers.all {
+                    let eventLoop = worker.eventLoop
+                    try await worker.onLoop { worker in
+                        worker.exchange(gateways.make(entry, configuration, on: eventLoop), for: entry.number)
+                    }
+                }
+            },
+            watch: watch,
+            metrics: self.context.metrics,
+            common: self.context.commonMetrics,
+            shared: self.context.registry.shared,
+            logger: logger,
+        )
+        let updates = self.context.settings.updates()
+        let gate = PoisonGate()
+        let own = self.context.settings.current.own
+        let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
+        let logs = (0..<installation.keyspace.queueShards).map { shard in
+            ReplayLog(
+                tag: installation.keyspace.tag(shard: shard),
+                client: client,
+                consumer: consumer,
+                leaseMilliseconds: own.leaseMilliseconds,
+                budget: budget,
+                observer: counts,
+                logger: logger,
+            )
+        }
+        let book = SendContextCache(
+            streams: bulkInstallation.streams,
+            store: bulkInstallation.store,
+            routes: routes,
+            instruments: instruments,
+            clock: clock,
+        )
+        let shards = (0..<installation.keyspace.queueShards).map { shard in
+            func handler(_ installation: Installation, _ worker: WorkerHandle) -> DispatchHandler {
+                DispatchHandler(
+                    keys: installation.streams.keys(shard: shard),
+                    streams: installation.streams.observed(by: counts).logged(in: logs),
+                    store: installation.store,
+                    book: book,
+                    routes: routes,
+                    consumer: consumer,
+                    worker: worker,
+                    site: ShardConsumer.Site(
+                        executor: LoopExecutor(worker.eventLoop),
+                        client: installation.streams.client
+                    ),
+                    settings: self.context.settings.current.own,
+                    instruments: instruments,
+                    clock: clock,
+                    logger: logger,
+                )
+            }
+            return DispatchedShard(
+                express: handler(installation, workers.express),
+                bulk: handler(bulkInstallation, workers.bulk[shard % workers.bulk.count]),
+                routes: routes.numbers,
+                gate: gate,
+                replayLog: logs[shard],
+                observer: counts,
+                logger: logger,
+            )
+        }
+        logger.notice(
+            "dispatching",
+            metadata: [
+                "routes": "\(routes.numbers.count)", "shards": "\(shards.count)", "consumer": "\(consumer.name)",
+            ],
+        )
+        await withGracefulShutdownHandler {
+            await withTaskGroup(of: Void.self) { group in
+                for shard in shards { group.addTask { await shard.run() } }
+                group.addTask { await cancelWhenGracefulShutdown { await reloader.follow(updates) } }
+                group.addTask { await cancelWhenGracefulShutdown { await watch.run() } }
+                await group.waitForAll()
+            }
+        } onGracefulShutdown: {
+            for shard in shards { shard.stop() }
+        }
+        // Cancelled means late: what is on the wire will not be waited for.
+        if !Task.isCancelled {
+            for worker in workers.all { await worker.drain() }
+        }
+        await client.close()
+        await bulkClient.close()
+        logger.notice("drained")
+    }
+
+    private func collectExpiries(_ gateways: GatewayFactory) {
+        let expiries = gateways.expiries()
+        for (provider, kind) in Provider.allCases.flatMap({ provider in CredentialKind.allCases.map { (provider, $0) } }
+        ) {
+            let gauge = self.context.metrics.credentialExpiry[provider, kind]
+            if let expiresAt = expiries[provider]?[kind] {
+                self.context.registry.shared.set(gauge, to: expiresAt.value)
+            } else {
+                // A kind that was replaced by another does not expire any more.
+                self.context.registry.shared.setAbsent(gauge)
+            }
+        }
+    }
+
+    private func client(on loops: any EventLoopGroup) throws -> RedisClient {
+        try RedisClient(
+            self.context.settings.current.common.redis,
+            clientName: self.context.name.programName,
+            metrics: self.context.commonMetrics.redis,
+            shared: self.context.registry.shared,
+            eventLoopGroup: loops,
+            logger: self.context.logger,
+        )
+    }
+
+    /// Who sends what: one worker for each event loop.
+    private struct Workers: Sendable {
+        var express: WorkerHandle
+        var bulk: [WorkerHandle]
+
+        var all: [WorkerHandle] { [self.express] + self.bulk }
+    }
+
+    private func workers(
+        _ loops: DispatchLoops,
+        _ routes: RouteTable,
+        _ gateways: GatewayFactory,
+        _ installation: Installation,
+        _ bulkInstallation: Installation,
+        _ consumer: StreamConsumer,
+        _ clock: SystemClock,
+    ) async throws -> Workers {
+        let own = self.context.settings.current.own
+        let settings = WorkerSettings(
+            flushInterval: .milliseconds(own.flushMilliseconds),
+            heartbeat: .milliseconds(own.heartbeatMilliseconds),
+            lease: .milliseconds(own.leaseMilliseconds),
+            window: own.window,
+        )
+        let (metrics, spans) = (self.context.metrics, self.context.spans)
+        func worker(_ name: String, on eventLoop: any EventLoop, _ streams: SendStreams) async throws -> WorkerHandle {
+            let shard = self.context.registry.makeShard(on: eventLoop)
+            let leases = RedisRateLimits(streams: streams, member: "\(consumer.name)/\(name)")
+            return try await eventLoop.submit {
+                let worker = Worker(
+                    eventLoop: eventLoop,
+                    clock: clock,
+                    settings: settings,
+                    leases: leases,
+                    metrics: metrics,
+                    shard: shard.value,
+                    spans: spans,
+                )
+                for entry in routes.entries {
+                    worker.add(gateways.make(entry, on: eventLoop), for: entry.number, pace: entry.pace)
+                }
+                return WorkerHandle(worker)
+            }.get()
+        }
+        var workers = Workers(
+            express: try await worker("express", on: loops.express, installation.streams),
+            bulk: [],
+        )
+        for (index, loop) in loops.bulk.loops.enumerated() {
+            workers.bulk.append(try await worker("\(index)", on: loop, bulkInstallation.streams))
+        }
+        return workers
+    }
+}

@@ -1,0 +1,263 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusMetrics
+internal import ApusRedis
+internal import ApusStreams
+internal import Logging
+internal import NIOCore
+
+/// Carries one work unit from its stream entry to its end: asks whether it may go out, starts the run, writes its progress, obeys the
+/// verdict.
+///
+/// A bit is set in the journal only together with its outcome or its retry. After `kill -9` whoever takes the unit over sends
+/// the zero bits only.
+struct UnitDriver {
+    let streams: SendStreams
+    let consumer: StreamConsumer
+    let tag: HashTag
+    let worker: WorkerHandle
+    let loader: RecipientLoader
+    let channels: ChannelGate
+    /// Told of every report that was written, and while the run waits for its send's rate.
+    let turn: EntryTurn
+    let instruments: DispatcherInstruments
+    let logger: Logger
+
+    /// How the unit ended for this process.
+    enum End: Sendable {
+        /// It is finished and acknowledged.
+        case finished
+        /// Another owns it.
+        case lost
+        /// It waits for its send to be resumed, or for any other dispatcher.
+        case left
+    }
+
+    func drive(_ entry: StreamEntry, unit: WorkUnit, plan: RunPlan) async throws -> End {
+        var plan = plan
+        plan.ownedAt = .now()
+        let verdict = try await self.report(entry, unit, journal: nil, next: .begin)
+        plan.journal = verdict.journal?.bitmap ?? []
+        plan.ratePerSecond = Double(verdict.ratePerSecond)
+        switch verdict.state {
+        case .running:
+            // Whoever left a journal, or filed a retry, had counted everybody before.
+            try await self.loader.countBadges(
+                in: &plan.table,
+                of: plan.send,
+                plan.context,
+                home: plan.home,
+                journal: plan.journal,
+                isRepeated: unit.attempt > 1 || verdict.journal != nil,
+            )
+        case .cancelled: plan.ending = (.cancelled, .cancelled)
+        case .refused: plan.ending = (.rejected, .payload)
+        case .paused: return .left
+        case .lost: return .lost
+        case .done:
+            return try await self.report(entry, unit, journal: nil, next: .finish).state == .lost ? .lost : .finished
+        }
+        let token = try await self.worker.start(plan)
+        do {
+            return try await self.follow(token, entry, unit, plan, after: verdict.journal?.sequence ?? 0)
+        } catch {
+            await self.abandon(token)
+            throw error
+        }
+    }
+
+    /// Nobody writes down what this run does any more: it must send nothing more, and leave its slot when the wire is empty.
+    private func abandon(_ token: RunToken) async {
+        try? await self.worker.stop(token)
+        while let update = try? await self.worker.update(token) {
+            if update.isFinished { try? await self.worker.remove(token) }
+        }
+    }
+
+    private func follow(
+        _ token: RunToken,
+        _ entry: StreamEntry,
+        _ unit: WorkUnit,
+        _ plan: RunPlan,
+        after lastSequence: UInt32,
+    ) async throws -> End {
+        var sequence = lastSequence
+        var isWaiting = false
+        var rate = plan.ratePerSecond
+        var hasStopped = false
+        while true {
+            let update = try await self.worker.update(token)
+            if update.waitsForPace != isWaiting {
+                isWaiting = update.waitsForPace
+                self.turn.waits(isWaiting)
+            }
+            // Only what is written has a number, so that a gap tells of a report that is missing.
+            if update.isDirty { sequence += 1 }
+            let verdict = try await self.write(update, entry, unit, plan, sequence: sequence)
+            if update.isDirty, verdict.state != .lost { self.turn.progressed() }
+            if update.isFinished {
+                try await self.worker.remove(token)
+                guard verdict.state != .lost else { return .lost }
+                return update.isComplete ? .finished : .left
+            }
+            switch verdict.state {
+            case .running:
+                if Double(verdict.ratePerSecond) != rate {
+                    rate = Double(verdict.ratePerSecond)
+                    try await self.worker.setRate(token, perSecond: rate)
+                }
+                guard self.turn.isStopping(), !hasStopped else { continue }
+                hasStopped = true
+                try await self.worker.stop(token)
+            case .paused, .lost, .done:
+                try await self.worker.stop(token)
+            case .cancelled:
+                try await self.worker.closeRest(token, .cancelled, .cancelled)
+            case .refused:
+                try await self.worker.closeRest(token, .rejected, .payload)
+            }
+        }
+    }
+
+    private func write(
+        _ update: RunUpdate,
+        _ entry: StreamEntry,
+        _ unit: WorkUnit,
+        _ plan: RunPlan,
+        sequence: UInt32,
+    ) async throws -> Work.Verdict {
+        let next: Work.NextStep =
+            update.isFinished ? (update.isComplete ? .finish : .leave) : .continue
+        var batch: OutcomeBatch?
+        if update.report.count > 0 {
+            let written = Self.batch(update.report, plan)
+            try await self.persistently { try await self.channels.learn(written.counts, of: plan.send.command) }
+            batch = written
+            batch?.unit = "\(entry.stream)/\(entry.id)"
+            batch?.sequence = UInt64(sequence)
+        }
+        return try await self.report(
+            entry,
+            unit,
+            journal: update.isDirty ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
+            outcomes: batch,
+            retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
+            blame: update.rejection.map {
+                Work.MessageRejection(field: $0.field, provider: plan.context.route.provider, isByAll: $0.isByAll)
+            },
+            next: next,
+        )
+    }
+
+    private func report(
+        _ entry: StreamEntry,
+        _ unit: WorkUnit,
+        journal: UnitJournal?,
+        outcomes: OutcomeBatch? = nil,
+        retries: [UnitRetry] = [],
+        blame: Work.MessageRejection? = nil,
+        next: Work.NextStep,
+    ) async throws -> Work.Verdict {
+        try await self.persistently {
+            try await self.instruments.timing(.write) {
+                try await self.streams.work.record(
+                    entry,
+                    of: unit.send,
+                    by: self.consumer,
+                    tag: self.tag,
+                    journal: journal,
+                    outcomes: outcomes,
+                    retries: retries,
+                    rejection: blame,
+                    next: next,
+                )
+            }
+        }
+    }
+
+    /// Redis away is no reason to forget what was sent: the report waits and is written when Redis is back.
+    private func persistently<Result>(_ body: () async throws -> Result) async throws -> Result {
+        var failures = 0
+        while true {
+            do {
+                return try await body()
+            } catch let error as RedisError where error.isRetryable || error.isOutcomeUnknown {
+                failures += 1
+                self.logger.warning(
+                    "progress not written, will repeat",
+                    metadata: ["error": "\(error)", "failures": "\(failures)"]
+                )
+                try await Task.sleep(for: .milliseconds(min(2_000, 50 << min(failures, 6))))
+            }
+        }
+    }
+
+    static func batch(_ report: RunReport, _ plan: RunPlan) -> OutcomeBatch {
+        // What is said of tokens is said where the store has them.
+        let home = plan.home ?? plan.context
+        let route = home.route
+        var batch = OutcomeBatch(
+            send: plan.send.send,
+            app: plan.send.command.app,
+            route: home.number,
+            provider: route.provider,
+        )
+        batch.environment = route.environment
+        batch.counts = report.counts(provider: route.provider)
+        batch.unregistered = report.unregistered
+        batch.suspects = report.suspects
+        batch.recipients = report.recipients
+        batch.namesRecipients = plan.send.namesRecipients
+        batch.firstAt = report.firstAt
+        batch.lastAt = report.lastAt
+        batch.replyTo = plan.send.command.replyTo
+        batch.receiptLevel = plan.send.command.receiptLevel
+        batch.traceparent = plan.send.trace?.traceparent ?? ""
+        batch.tracestate = plan.send.tracestate
+        batch.publishedAtNanoseconds = plan.publishedAtNanoseconds
+        return batch
+    }
+
+    static func retries(
+        _ update: RunUpdate,
+        _ unit: WorkUnit,
+        _ plan: RunPlan,
+        entry: StreamEntry,
+        sequence: UInt32,
+    ) -> [UnitRetry] {
+        let thirdPartyAuth = update.thirdPartyAuth.map { due, indices in
+            var waiting = unit
+            waiting.recipients = plan.table.recipients(indices)
+            waiting.attempt = min(unit.attempt + 1, RecipientRun.thirdPartyAuthAttemptsMax)
+            waiting.waitsForThirdPartyAuth = true
+            // What the provider is given up after begins when the third party takes our credential.
+            waiting.firstAttemptAt = nil
+            let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/partner"
+            return UnitRetry(due: due, id: id, unit: waiting)
+        }
+        let retries =
+            thirdPartyAuth
+            + update.retries.map { due, indices in
+                var again = unit
+                again.recipients = plan.table.recipients(indices)
+                again.attempt = unit.attempt + 1
+                again.waitsForThirdPartyAuth = false
+                again.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt ?? due
+                return UnitRetry(
+                    due: due,
+                    // Entries of different streams may have the same id, and one command may go out on several routes.
+                    id: "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)",
+                    unit: again,
+                )
+            }
+        guard let other = plan.other, !update.elsewhere.isEmpty else { return retries }
+        var elsewhere = unit
+        elsewhere.route = other.number
+        elsewhere.homeEnvironment = plan.context.route.environment
+        elsewhere.recipients = plan.table.recipients(update.elsewhere)
+        elsewhere.attempt = unit.attempt + 1
+        elsewhere.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt
+        let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/elsewhere"
+        return retries + [UnitRetry(due: UnixMilliseconds(0), id: id, unit: elsewhere)]
+    }
+}

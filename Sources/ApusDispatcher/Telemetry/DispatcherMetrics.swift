@@ -1,0 +1,168 @@
+package import ApusCore
+package import ApusMetrics
+package import ApusProviders
+
+/// The metrics of the dispatcher.
+package struct DispatcherMetrics: MetricSet {
+    package let commands = CounterBy<CommandResult>(
+        "apus_dispatcher_commands_total",
+        "Send commands taken from the mailboxes."
+    )
+    package let deliveries = CounterBy2<Provider, Outcome>(
+        "apus_dispatcher_deliveries_total",
+        "Recipients that reached a final outcome.",
+        by: .all,
+        .only(Outcome.final)
+    )
+    package let reasons = CounterBy2<Provider, Reason>(
+        "apus_dispatcher_delivery_reasons_total",
+        "Recipients that reached a final outcome other than accepted, by reason."
+    )
+    package let deliveryLatency = HistogramBy<Provider>(
+        "apus_dispatcher_delivery_latency_seconds",
+        "Time from publication to acceptance by the provider.",
+        buckets: .endToEnd,
+        keepsExemplars: true
+    )
+    package let queueWait = Histogram(
+        "apus_dispatcher_queue_wait_seconds",
+        "Time from publication to reading from the mailbox.",
+        buckets: .queueWait
+    )
+    package let stageDuration = HistogramBy<DispatchStage>(
+        "apus_dispatcher_stage_duration_seconds",
+        "Time that direct sends and work units spend in each stage, once for each of them and not for each recipient.",
+        buckets: .short
+    )
+    package let connectDuration = HistogramBy<Provider>(
+        "apus_provider_connect_duration_seconds",
+        "Time from an attempt to connect to its finished TLS handshake.",
+        buckets: .roundTrip
+    )
+    package let handshakeDuration = HistogramBy<Provider>(
+        "apus_provider_tls_handshake_seconds",
+        "Time that TLS handshakes took, of the connections that were made.",
+        buckets: .roundTrip
+    )
+    package let pingDuration = HistogramBy<Provider>(
+        "apus_provider_ping_seconds",
+        "Time from an HTTP/2 PING to its answer: one on every new connection, more on silent ones.",
+        buckets: .roundTrip
+    )
+    package let inFlight = GaugeBy<Provider>(
+        "apus_dispatcher_inflight_deliveries",
+        "Recipients on the wire, or answered and not yet written down: what a crash would repeat."
+    )
+    package let retries = CounterBy2<Provider, Reason>(
+        "apus_dispatcher_retries_total",
+        "Recipients that are tried again."
+    )
+    package let clockSkew = Counter(
+        "apus_dispatcher_clock_skew_total",
+        "Latencies that came out negative, because publisher and dispatcher disagree on the time."
+    )
+    package let fanOut = Histogram(
+        "apus_dispatcher_fanout_devices",
+        "Recipients of sends that were planned.",
+        buckets: .fanOut
+    )
+    package let requestDuration = HistogramBy<Provider>(
+        "apus_provider_request_duration_seconds",
+        "Time from a request to its answer.",
+        buckets: .roundTrip,
+        keepsExemplars: true
+    )
+    package let requests = CounterBy2<Provider, AnswerCode>("apus_provider_requests_total", "Requests by answer.")
+    package let appDeliveries: CounterBy2<LabelSlot, ProviderOutcome>
+    /// The apps: slots of `appDeliveries`.
+    package let apps = ConfiguredLabel("app", valuesMax: Self.appsMax)
+    package let payloadBytes = HistogramBy<Provider>(
+        "apus_dispatcher_payload_bytes",
+        "Bytes of a request's body, token not counted: once for each send, route and variant, not for each recipient.",
+        buckets: .payloadBytes
+    )
+    package let payloadTotal = CounterBy<Provider>(
+        "apus_provider_payload_bytes_total",
+        "Bytes of the bodies of requests, tokens not counted."
+    )
+    package let bytes = CounterBy2<Provider, ByteDirection>(
+        "apus_provider_bytes_total",
+        "Bytes of HTTP/2 to and from the provider, before TLS."
+    )
+    package let tokenMints = CounterBy2<Provider, TokenMint>(
+        "apus_provider_token_mints_total",
+        "Tokens made to send with: signed here, or asked for at the provider."
+    )
+    package let connections = GaugeBy2<Provider, ConnectionState>("apus_provider_connections", "Connections by state.")
+    package let connectionAttempts = CounterBy2<Provider, ConnectionAttempt>(
+        "apus_provider_connection_attempts_total",
+        "Attempts to connect that ended, by how."
+    )
+    package let goAways = CounterBy2<Provider, GoAwayCode>(
+        "apus_provider_goaway_total",
+        "Connections that the provider ended, by the code of its GOAWAY."
+    )
+    package let throttled = CounterBy2<Provider, ThrottleCause>(
+        "apus_dispatcher_throttled_seconds_total",
+        "Time in which a route sent nothing though something waited, by cause, over all event loops.",
+        scale: .billionths
+    )
+    package let circuits = GaugeBy2<Provider, CircuitLabel>(
+        "apus_provider_circuit_state",
+        "Circuits of routes in each state, one for each route and event loop."
+    )
+    package let streamsInFlight = GaugeBy<Provider>(
+        "apus_provider_streams_inflight",
+        "Requests that await their answer, over all connections."
+    )
+    package let streamsLimit = GaugeBy<Provider>(
+        "apus_provider_streams_limit",
+        "Requests that the providers allow at once, over all connections."
+    )
+    /// In thousandths.
+    package let rateLevels = GaugeBy<Provider>(
+        "apus_provider_rate_levels",
+        "What refusals have left of the rates of routes: 1 for each route and event loop that may go at its full rate.",
+        scale: .thousandths
+    )
+    package let credentialReloads = CounterBy2<Provider, ReloadLabel>(
+        "apus_provider_credential_reloads_total",
+        "Credentials that changed while the service ran, by what they came to."
+    )
+    /// In milliseconds.
+    package let credentialExpiry = GaugeBy2<Provider, CredentialKind>(
+        "apus_provider_credential_expiry_timestamp_seconds",
+        "When the first of the credentials in use expires.",
+        scale: .thousandths,
+        startsAbsent: true
+    )
+    package let groupsLost = Counter(
+        "apus_dispatcher_groups_lost_total",
+        "Streams or consumer groups that vanished and were made again."
+    )
+    package let entriesVanished = Counter(
+        "apus_dispatcher_entries_vanished_total",
+        "Stream entries that vanished before they were acknowledged."
+    )
+    package let callsReplayed = Counter(
+        "apus_dispatcher_replayed_calls_total",
+        "Calls written to Redis again because another server answered than before."
+    )
+    package let replayCallsDropped = Counter(
+        "apus_dispatcher_replay_calls_dropped_total",
+        "Calls forgotten for want of room before a failover could no longer undo them."
+    )
+
+    /// Apps with series of their own.
+    package static let appsMax = 50
+
+    /// Declares all of them.
+    package init() {
+        self.appDeliveries = CounterBy2(
+            "apus_dispatcher_app_deliveries_total",
+            "Recipients that reached a final outcome, by app; apps beyond the first fifty count as other.",
+            by: .configured(self.apps),
+            .only(ProviderOutcome.final)
+        )
+    }
+}

@@ -1,0 +1,123 @@
+internal import ApusAPNs
+package import ApusCore
+internal import ApusProviders
+
+extension FCMAnswer {
+    /// What it means: FcmError's code first, then Google's general word, then the HTTP status.
+    ///
+    /// - Parameter retryAfterMilliseconds: of the header, read by `RetryAfter`.
+    package func outcome(retryAfterMilliseconds: Int64? = nil) -> DeliveryOutcome {
+        if self.status == 200 { return .accepted }
+        if let code = self.errorCode.flatMap({ FCMErrorCode(rawValue: $0) }) {
+            return self.outcome(of: code, retryAfterMilliseconds)
+        }
+        if let apnsError { return self.outcome(of: apnsError, retryAfterMilliseconds) }
+        switch self.generalStatus {
+        case "INVALID_ARGUMENT": return self.invalidArgument(retryAfterMilliseconds)
+        case "UNAUTHENTICATED": return .misconfigured(.staleCredential)
+        case "PERMISSION_DENIED": return .misconfigured(.credential)
+        case "RESOURCE_EXHAUSTED": return self.quotaExceeded(retryAfterMilliseconds)
+        case "UNAVAILABLE": return Self.unavailable(.route, retryAfterMilliseconds)
+        case "INTERNAL": return Self.unavailable(.message, retryAfterMilliseconds)
+        default: return self.outcomeOfStatus(retryAfterMilliseconds)
+        }
+    }
+
+    /// Whether the token can be tested by sending it a minimal message with `validate_only`: FCM called something invalid
+    /// and did not say what.
+    package var wantsTokenProbe: Bool {
+        let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
+        return isInvalid && self.invalidArgument(nil) == .rejected(.other)
+    }
+
+    /// The field of the message that FCM calls wrong, whomever it is for; nil: it says no such thing, or speaks of the token, or it is
+    /// Apple who speaks.
+    package var rejectedField: String? {
+        let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
+        guard isInvalid, self.apnsError == nil, self.invalidArgument(nil) == .rejected(.payload) else { return nil }
+        return self.badFields?.first.map { ProviderText.cleaned($0) }
+    }
+
+    private func outcome(of code: FCMErrorCode, _ retryAfter: Int64?) -> DeliveryOutcome {
+        switch code {
+        case .unregistered: .unregistered(.unregistered, asOf: nil)
+        case .senderIDMismatch: .suspect(.wrongSender)
+        case .thirdPartyAuthError, .apnsAuthError: .misconfigured(.thirdPartyAuth)
+        case .quotaExceeded: self.quotaExceeded(retryAfter)
+        case .unavailable: Self.unavailable(.route, retryAfter)
+        case .internalError: Self.unavailable(.message, retryAfter)
+        case .invalidArgument: self.invalidArgument(retryAfter)
+        case .unspecified: .rejected(.other)
+        }
+    }
+
+    /// INVALID_ARGUMENT is a bad payload or a bad token: only details tell which. "Delete only if you are certain the payload
+    /// is valid" (https://firebase.google.com/docs/cloud-messaging/manage-tokens), so what only speaks of the token makes it
+    /// suspect, and what Apple calls dead is dead.
+    private func invalidArgument(_ retryAfter: Int64?) -> DeliveryOutcome {
+        if let apnsError { return self.outcome(of: apnsError, retryAfter) }
+        if let badFields, badFields.contains(where: { $0 == "message.token" || $0 == "message.fid" }) {
+            return .suspect(.badToken)
+        }
+        if let badFields, !badFields.isEmpty { return .rejected(.payload) }
+        if self.badFields == nil, self.errorCode != nil, self.message.contains("not a valid FCM registration token") {
+            return .suspect(.badToken)
+        }
+        return .rejected(.other)
+    }
+
+    /// Apple's answer to FCM, in FCM's place: Apple's trouble with the credentials is one of the iOS part only.
+    private func outcome(of apnsError: APNsError, _ retryAfter: Int64?) -> DeliveryOutcome {
+        guard let reason = APNsReason(word: apnsError.reason) else {
+            return self.outcomeOfUnknown(apnsError, retryAfter)
+        }
+        switch reason.outcome(asOf: nil, retryAfterMilliseconds: retryAfter) {
+        case .misconfigured: return .misconfigured(.thirdPartyAuth)
+        case .rejected: return .rejected(.payload)
+        // The connection that Apple is shutting down is FCM's, not ours.
+        case .deferred(let deferral):
+            return .deferred(Deferral(deferral.reason, scope: deferral.scope, retryAfterMilliseconds: retryAfter))
+        case let outcome: return outcome
+        }
+    }
+
+    private func outcomeOfUnknown(_ apnsError: APNsError, _ retryAfter: Int64?) -> DeliveryOutcome {
+        switch apnsError.statusCode {
+        case 403: .misconfigured(.thirdPartyAuth)
+        case 429: .deferred(Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: retryAfter))
+        case 500...599: Self.unavailable(.message, retryAfter)
+        default: .rejected(.payload)
+        }
+    }
+
+    /// QuotaFailure says whose quota it is; nothing said, it is the project's.
+    private func quotaExceeded(_ retryAfter: Int64?) -> DeliveryOutcome {
+        let scope: Deferral.Scope =
+            if self.exceededQuotas.contains(where: { $0.contains("device") }) {
+                .device
+            } else if self.exceededQuotas.contains(where: { $0.contains("topic") }) {
+                .message
+            } else {
+                .route
+            }
+        return .deferred(Deferral(.rateLimited, scope: scope, retryAfterMilliseconds: retryAfter))
+    }
+
+    private static func unavailable(_ scope: Deferral.Scope, _ retryAfter: Int64?) -> DeliveryOutcome {
+        .deferred(Deferral(.providerUnavailable, scope: scope, retryAfterMilliseconds: retryAfter))
+    }
+
+    private func outcomeOfStatus(_ retryAfter: Int64?) -> DeliveryOutcome {
+        switch self.status {
+        case 401: .misconfigured(.staleCredential)
+        // A wrong project, or a front end's answer: no word on the token. A route pauses when it goes on.
+        case 403, 404: .misconfigured(.unclear)
+        case 408: .deferred(Deferral(.timeout, retryAfterMilliseconds: retryAfter))
+        case 413: .rejected(.payload)
+        case 429: self.quotaExceeded(retryAfter)
+        case 500: Self.unavailable(.message, retryAfter)
+        case 501...599: Self.unavailable(.route, retryAfter)
+        default: .rejected(.other)
+        }
+    }
+}

@@ -1,0 +1,159 @@
+internal import ApusAPNs
+package import ApusCore
+package import ApusMessages
+package import ApusProviders
+package import ApusService
+
+/// Firebase Cloud Messaging, HTTP v1.
+package struct FCMProvider: PushProvider {
+    /// The provider.
+    package init() {}
+
+    package var traits: ProviderTraits { Provider.fcm.traits }
+
+    package var retryRules: RetryRules { .fcm }
+
+    package func readSettings(_ reader: SettingsReader, at key: String) -> any ProviderSettings {
+        FCMSettings(reader, at: key)
+    }
+
+    package func routes(of apps: [AppID: AppSettings]) throws -> [any ProviderRoute] {
+        let shares = ProjectShare.perMinute(ProjectShare.all(in: apps))
+        return try apps.compactMap { app, settings in
+            guard let fcm = settings.fcm else { return nil }
+            return try FCMRoute(
+                Route(app: app, provider: .fcm, environment: .production),
+                fcm,
+                rate: shares[app].map { .perMinute($0) } ?? .unlimited,
+            )
+        }
+    }
+
+    package func credentialSource(
+        of route: Route,
+        _ settings: any ProviderSettings,
+    ) throws(SettingsError) -> (any CredentialSource)? {
+        guard let fcm = settings as? FCMSettings, route.environment == .production else { return nil }
+        return try FCMCredentialSource(fcm, route)
+    }
+
+    package func check(_ target: Target) throws(Problem) { _ = try FCMTarget(target) }
+
+    /// Projects of several apps whose own rates together are above what Google lets one: apps without a rate stay within it.
+    package func advice(on apps: [AppID: AppSettings]) -> [String] {
+        ProjectShare.advice(on: ProjectShare.all(in: apps))
+    }
+
+    // MARK: Advice on a notification
+
+    /// Seconds before and after each quarter of an hour in which Google asks not to begin: everybody does.
+    static let busySeconds: Int64 = 120
+
+    /// Recipients from which on a send that begins at once is told of the busy minutes: fewer are gone within a second, at the 10,000 a second
+    /// that Google lets a project send.
+    static let busyRecipientsMin: UInt64 = 10_000
+
+    package func advice(
+        on command: SendCommand,
+        _ renderings: [RouteRendering],
+        recipients: UInt64,
+        now: UnixMilliseconds,
+    ) -> [Problem] {
+        let notification = command.notification
+        var advice: [Problem] = []
+        // FCM wakes an iOS app as Apple lets it.
+        if notification.kind == .background {
+            advice.append(APNsProvider.backgroundAdvice("notification.kind"))
+        } else if notification.kind == .alert, notification.fcmAPNsStyle == .data {
+            advice.append(APNsProvider.backgroundAdvice("notification.fcm_apns_style"))
+        }
+        // https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas and
+        // https://firebase.google.com/docs/cloud-messaging/customize-messages/collapsible-message-types
+        if !notification.collapseKey.isEmpty {
+            advice.append(
+                Problem(
+                    code: "collapse",
+                    field: "notification.collapse_key",
+                    detail:
+                        "FCM keeps four keys for a device, and delivers twenty at once, then one in three minutes: it delays the rest",
+                )
+            )
+        }
+        return advice + Self.holderAdvice(command.target) + Self.scheduleAdvice(command, recipients, now: now)
+    }
+
+    /// Source: https://firebase.google.com/docs/cloud-messaging/topic-messaging
+    private static func holderAdvice(_ target: Target) -> [Problem] {
+        let field: String
+        switch target {
+        case .fcmTopic: field = "target.fcm_topic"
+        case .fcmCondition: field = "target.fcm_condition"
+        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone, .apnsChannel: return []
+        }
+        return [
+            Problem(
+                code: "held_by_fcm",
+                field: field,
+                detail:
+                    "is one message, with no outcome per device; send one at a time, for all of a project share some 10,000 deliveries a second",
+            )
+        ]
+    }
+
+    /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
+    private static func scheduleAdvice(_ command: SendCommand, _ recipients: UInt64, now: UnixMilliseconds) -> [Problem]
+    {
+        // Whom FCM's own audience reaches nobody knows.
+        let isLarge = recipients >= Self.busyRecipientsMin || command.target.holder == .fcm
+        guard command.notBefore != nil || isLarge else { return [] }
+        let quarter: Int64 = 15 * 60
+        let second = max(command.notBefore ?? now, now).seconds % quarter
+        guard min(second, quarter - second) <= Self.busySeconds else { return [] }
+        let what = command.notBefore == nil ? "left out, it begins" : "is"
+        return [
+            Problem(
+                code: "busy_minutes",
+                field: "not_before_ms",
+                detail:
+                    "\(what) within two minutes of a quarter of an hour: FCM asks to leave them out, for everybody sends then",
+            )
+        ]
+    }
+}
+
+extension RetryRules {
+    /// How FCM wants to be tried again: never before ten seconds, with jitter, no longer than an hour
+    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
+    package static let fcm = RetryRules(
+        unavailable: Self.unavailable,
+        // Quotas: exponential from a minute on.
+        rateLimited: RetryPolicy(
+            baseMilliseconds: 60_000,
+            floorMilliseconds: 10_000,
+            capMilliseconds: 900_000,
+            attemptsMax: 16,
+        ),
+        connection: Self.unavailable,
+        budgetMilliseconds: 3_600_000,
+        // A 429 that says nothing about it asks for a minute.
+        quotaWaitMilliseconds: 60_000,
+    )
+
+    private static let unavailable = RetryPolicy(
+        baseMilliseconds: 20_000,
+        floorMilliseconds: 10_000,
+        capMilliseconds: 900_000,
+        attemptsMax: 16,
+    )
+}
+
+extension RetryPolicy {
+    /// Changes of FCM's topics, of which a project may make 3,000 a second: exponential from Google's shortest wait on
+    /// (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
+    package static let fcmTopics = RetryPolicy(
+        baseMilliseconds: 20_000,
+        floorMilliseconds: 10_000,
+        capMilliseconds: 120_000,
+        attemptsMax: 6,
+    )
+}

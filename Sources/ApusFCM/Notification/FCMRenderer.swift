@@ -1,0 +1,170 @@
+internal import ApusAPNs
+internal import ApusCore
+package import ApusMessages
+package import ApusProviders
+
+/// Writes a notification out for FCM, once per language.
+///
+/// One message serves a token of any platform: FCM picks the part that the app instance understands.
+package enum FCMRenderer {
+    /// Checks every rule and writes every language.
+    ///
+    /// `android_json`, `apns_json` and `webpush_json` are merged last (RFC 7396) into `android`, into the payload of `apns`,
+    /// and into `webpush`; `fcm_apns_json` into `apns` after that. Sizes are checked on the finished message.
+    ///
+    /// - Parameter validateOnly: FCM checks everything and delivers nothing.
+    package static func render(
+        _ notification: Notification,
+        target: FCMTarget,
+        context: RenderContext,
+        validateOnly: Bool = false,
+    ) throws(Problem) -> RenderedNotification<RenderedFCMMessage> {
+        try NotificationRules.check(notification, isAccepted: context.isAccepted)
+        try FCMRules.check(notification, target: target)
+        let overrides = try Overrides(notification)
+        let base = try Self.message(
+            notification,
+            target: target,
+            overrides: overrides,
+            context: context,
+            validateOnly: validateOnly,
+            field: "notification",
+        )
+        var others: [(locale: String, message: RenderedFCMMessage)] = []
+        for (index, variant) in notification.variants.enumerated() {
+            let message = try Self.message(
+                notification.replacingWords(by: variant),
+                target: target,
+                overrides: overrides,
+                context: context,
+                validateOnly: validateOnly,
+                field: "notification.variants[\(index)]",
+            )
+            others.append((variant.locale, message))
+        }
+        return RenderedNotification(base: base, others: others)
+    }
+
+    private struct Overrides {
+        let android: JSONObject?
+        let apns: JSONObject?
+        let webpush: JSONObject?
+        let apnsBlock: JSONObject?
+
+        init(_ notification: Notification) throws(Problem) {
+            self.android = try FieldRules.jsonObject(notification.androidJSON, "notification.android_json")
+            self.apns = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
+            self.webpush = try FieldRules.jsonObject(notification.webpushJSON, "notification.webpush_json")
+            self.apnsBlock = try FieldRules.jsonObject(notification.fcmAPNsJSON, "notification.fcm_apns_json")
+            if let block = self.apnsBlock { try FCMAPNsRules.checkNames(block) }
+        }
+    }
+
+    private static func message(
+        _ notification: Notification,
+        target: FCMTarget,
+        overrides: Overrides,
+        context: RenderContext,
+        validateOnly: Bool,
+        field: String,
+    ) throws(Problem) -> RenderedFCMMessage {
+        let platforms = FCMPlatforms(notification, context: context)
+        let android = Self.withSend(Self.merged(platforms.android, overrides.android), context)
+        let webpush = Self.withSend(Self.merged(platforms.webpush, overrides.webpush), context)
+        try FCMRules.checkFinished(android: android, webpush: webpush)
+        let apns = try platforms.apns(override: overrides.apns, block: overrides.apnsBlock)
+
+        var message: JSONObject = [target.memberName: Self.value(of: target)]
+        message["data"] = .object(platforms.data)
+        if let shared = platforms.shared { message["notification"] = .object(shared) }
+        if let android { message["android"] = .object(android) }
+        if let apns { message["apns"] = .object(apns) }
+        if let webpush { message["webpush"] = .object(webpush) }
+        if !notification.analyticsLabel.isEmpty {
+            message["fcm_options"] = ["analytics_label": .string(notification.analyticsLabel)]
+        }
+        let payloadBytes = try Self.checkSize(message, apns: apns, target: target, field: field)
+
+        var root: JSONObject = ["message": .object(message)]
+        if validateOnly { root["validate_only"] = true }
+        let places = Self.places(notification, target: target, overrides: overrides, message: message)
+        return RenderedFCMMessage(
+            target: target,
+            body: RenderedBody(root, places: places),
+            payloadBytes: payloadBytes,
+        )
+    }
+
+    private static func value(of target: FCMTarget) -> JSONValue {
+        switch target {
+        case .token, .installation: ""
+        case .topic(let name): .string(name.text)
+        case .condition(let condition): .string(condition.text)
+        }
+    }
+
+    private static func merged(_ object: JSONObject?, _ override: JSONObject?) -> JSONObject? {
+        guard let override else { return object }
+        var merged = JSONValue.object(object ?? [:])
+        merged.merge(.object(override))
+        return merged.object
+    }
+
+    /// A platform's own data takes the place of everybody's: it must carry the send's id too.
+    private static func withSend(_ platform: JSONObject?, _ context: RenderContext) -> JSONObject? {
+        guard var platform, var data = platform["data"]?.object else { return platform }
+        data[RenderContext.sendDataKey] = .string(context.send.text)
+        platform["data"] = .object(data)
+        return platform
+    }
+
+    private static func checkSize(
+        _ message: JSONObject,
+        apns: JSONObject?,
+        target: FCMTarget,
+        field: String,
+    ) throws(Problem) -> Int {
+        let payloadBytes = FCMPayloadSize.count(message)
+        guard payloadBytes <= target.payloadBytesMax else {
+            throw Problem(
+                .payloadTooLarge,
+                field,
+                "makes an FCM payload of \(payloadBytes) bytes; \(target.payloadBytesMax) are allowed",
+            )
+        }
+        let apnsBytes = apns?["payload"]?.bytes.count ?? 0
+        let apnsBytesMax = APNsPushType.alert.payloadBytesMax
+        guard apnsBytes <= apnsBytesMax else {
+            throw Problem(
+                .payloadTooLarge,
+                field,
+                "makes an APNs payload of \(apnsBytes) bytes; \(apnsBytesMax) are allowed",
+            )
+        }
+        return payloadBytes
+    }
+
+    private static func places(
+        _ notification: Notification,
+        target: FCMTarget,
+        overrides: Overrides,
+        message: JSONObject,
+    ) -> [RenderedBody.Place] {
+        var places: [RenderedBody.Place] = []
+        switch target {
+        case .token, .installation: places.append(RenderedBody.Place(["message", target.memberName], .token))
+        case .topic, .condition: break
+        }
+        guard case .increment = notification.badge else { return places }
+        let isOwn =
+            overrides.apns?["aps"]?["badge"] != nil || overrides.apnsBlock?["payload"]?["aps"]?["badge"] != nil
+        if !isOwn, message["apns"]?["payload"]?["aps"]?["badge"] != nil {
+            places.append(RenderedBody.Place(["message", "apns", "payload", "aps", "badge"], .badge))
+        }
+        let isCounted = message["android"]?["notification"]?["notification_count"] != nil
+        if isCounted, overrides.android?["notification"]?["notification_count"] == nil {
+            places.append(RenderedBody.Place(["message", "android", "notification", "notification_count"], .badge))
+        }
+        return places
+    }
+}

@@ -1,0 +1,156 @@
+internal import ApusAPNs
+internal import ApusCore
+package import ApusMessages
+internal import ApusProviders
+
+/// FCM's own rules for a notification, beside `NotificationRules`.
+///
+/// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
+package enum FCMRules {
+    /// Milliseconds that FCM stores a message at most: four weeks.
+    package static let timeToLiveMillisecondsMax: Int64 = 2_419_200_000
+    /// Data keys that FCM keeps for itself. The reference, the error page and the discovery text name different ones: all.
+    package static let reservedDataKeys: Set<String> = ["from", "message_type"]
+    /// What no data key may begin with.
+    package static let reservedDataKeyPrefixes = ["google", "gcm"]
+
+    /// Checks them. Sizes, and what raw JSON does to the message, are checked when it is rendered.
+    package static func check(_ notification: Notification, target: FCMTarget) throws(Problem) {
+        if case .increment = notification.badge, target.isAudience {
+            throw Problem(
+                .unsupported,
+                "notification.badge_increment",
+                "is counted per device; FCM holds this audience"
+            )
+        }
+        guard notification.variants.isEmpty || !target.isAudience else {
+            throw Problem(.unsupported, "notification.variants", "are chosen per device; FCM holds this audience")
+        }
+        switch notification.kind {
+        case .alert, .background, .voip: break
+        case .complication, .fileProvider, .mdm, .location, .liveActivity, .pushToTalk, .widgets, .controls:
+            throw Problem(.unsupported, "notification.kind", "goes to Apple only; FCM takes alert, background and voip")
+        }
+        guard notification.kind != .voip || notification.fcmAPNsJSON.isEmpty else {
+            throw Problem(
+                .contradiction,
+                "notification.fcm_apns_json",
+                "goes with no call: Apple takes one at a PushKit token only, which FCM does not have",
+            )
+        }
+        for key in notification.data.keys.sorted() {
+            try Self.checkDataKey(key, FieldRules.path("notification.data", key))
+        }
+        if case .ttl(let milliseconds) = notification.expiry {
+            guard milliseconds <= Self.timeToLiveMillisecondsMax else {
+                throw Problem(.invalid, "notification.ttl_ms", "must be at most \(Self.timeToLiveMillisecondsMax)")
+            }
+        }
+        if !notification.analyticsLabel.isEmpty {
+            try FieldRules.analyticsLabel(notification.analyticsLabel, "notification.analytics_label")
+        }
+    }
+
+    /// A key that FCM does not keep for itself.
+    static func checkDataKey(_ key: String, _ field: String) throws(Problem) {
+        let isReserved =
+            Self.reservedDataKeys.contains(key) || Self.reservedDataKeyPrefixes.contains { key.hasPrefix($0) }
+        guard !isReserved else { throw Problem(.reserved, field, "is FCM's own") }
+    }
+
+    /// What must hold of `android` and `webpush` after the publisher's own JSON has been merged in.
+    static func checkFinished(android: JSONObject?, webpush: JSONObject?) throws(Problem) {
+        if let android { try Self.checkAndroid(android) }
+        if let webpush {
+            let field = "notification.webpush_json"
+            try Self.checkData(webpush["data"], "\(field).data")
+            for header in webpush["headers"]?.object?.members ?? [] where header.value.string == nil {
+                throw Problem(.invalid, FieldRules.path("\(field).headers", header.name), "must be a string")
+            }
+            if let link = webpush["fcm_options"]?["link"] {
+                guard let text = link.string else {
+                    throw Problem(.invalid, "\(field).fcm_options.link", "must be a string")
+                }
+                try FieldRules.link(text, "\(field).fcm_options.link")
+            }
+            try Self.checkLabel(webpush["fcm_options"]?["analytics_label"], "\(field).fcm_options.analytics_label")
+        }
+    }
+
+    /// A label in the publisher's own JSON.
+    static func checkLabel(_ label: JSONValue?, _ field: @autoclosure () -> String) throws(Problem) {
+        guard let label else { return }
+        try FieldRules.analyticsLabel(label.string ?? "", field())
+    }
+
+    private static func checkAndroid(_ android: JSONObject) throws(Problem) {
+        let field = "notification.android_json"
+        try Self.checkLabel(android["fcm_options"]?["analytics_label"], "\(field).fcm_options.analytics_label")
+        try Self.checkData(android["data"], "\(field).data")
+        if let ttl = android["ttl"] { try Self.checkDuration(ttl, "\(field).ttl") }
+        if let priority = android["priority"] {
+            guard ["NORMAL", "HIGH"].contains(priority.string?.uppercased()) else {
+                throw Problem(.invalid, "\(field).priority", "must be NORMAL or HIGH")
+            }
+        }
+        guard let shown = android["notification"] else { return }
+        guard let shown = shown.object else {
+            throw Problem(.invalid, "\(field).notification", "must be a JSON object")
+        }
+        if let color = shown["color"] { try FieldRules.color(color.string ?? "", "\(field).notification.color") }
+        for name in ["title", "body"] where shown["\(name)_loc_args"] != nil && shown["\(name)_loc_key"] == nil {
+            throw Problem(
+                .missing,
+                "\(field).notification.\(name)_loc_key",
+                "is required with \(name)_loc_args",
+            )
+        }
+    }
+
+    /// FCM takes strings as values and nothing else.
+    private static func checkData(_ data: JSONValue?, _ field: String) throws(Problem) {
+        guard let data else { return }
+        guard let entries = data.object else { throw Problem(.invalid, field, "must be a JSON object") }
+        for entry in entries.members {
+            guard entry.value.string != nil else {
+                throw Problem(.invalid, FieldRules.path(field, entry.name), "must be a string")
+            }
+            try Self.checkDataKey(entry.name, FieldRules.path(field, entry.name))
+        }
+    }
+
+    /// Seconds with at most nine decimals and an `s`: "3.5s".
+    private static func checkDuration(_ value: JSONValue, _ field: String) throws(Problem) {
+        let parts = (value.string ?? "").dropLast().split(separator: ".", omittingEmptySubsequences: false)
+        let areDigits = parts.allSatisfy { part in
+            (1...9).contains(part.utf8.count) && part.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        }
+        guard value.string?.utf8.last == 0x73, (1...2).contains(parts.count), areDigits, let seconds = Int64(parts[0])
+        else { throw Problem(.invalid, field, "must be a duration such as 3.5s") }
+        let hasFraction = parts.count == 2 && parts[1].contains { $0 != "0" }
+        let secondsMax = Self.timeToLiveMillisecondsMax / 1_000
+        guard seconds < secondsMax || seconds == secondsMax && !hasFraction else {
+            throw Problem(.invalid, field, "must be at most \(secondsMax)s")
+        }
+    }
+}
+
+extension FieldRules {
+    /// Bytes of FCM's analytics label.
+    package static let analyticsLabelBytesMax = 50
+
+    /// FCM's label: `[a-zA-Z0-9-_.~%]{1,50}`.
+    package static func analyticsLabel(_ label: String, _ field: String) throws(Problem) {
+        let known: Set<UInt8> = Set("-_.~%".utf8)
+        let valid = label.utf8.allSatisfy { byte in
+            (0x61...0x7a).contains(byte | 0x20) || (0x30...0x39).contains(byte) || known.contains(byte)
+        }
+        guard valid, (1...Self.analyticsLabelBytesMax).contains(label.utf8.count) else {
+            throw Problem(
+                .invalid,
+                field,
+                "must be 1 to \(Self.analyticsLabelBytesMax) of the characters a-z, A-Z, 0-9, '-', '_', '.', '~' and '%'",
+            )
+        }
+    }
+}

@@ -1,0 +1,162 @@
+internal import ApusConsole
+package import ApusCore
+
+/// Measures one promised figure in a cluster of real processes.
+package struct Benchmark: Sendable {
+    /// The name that `--bench` takes.
+    package let name: String
+    /// One sentence about what is measured.
+    package let abstract: String
+    /// The figure that decides whether it passes.
+    let figure: String
+    /// The most that the figure may be; the least with `isMinimum`.
+    let bar: Double
+    /// Whether the figure must not be below the bar, instead of above.
+    let isMinimum: Bool
+    /// Whether the worst run decides instead of the median: for what may never happen.
+    let usesWorstRun: Bool
+    private let perform: @Sendable (BenchmarkRun) async throws -> [String: Double]
+
+    init(
+        _ name: String,
+        _ abstract: String,
+        figure: String,
+        bar: Double,
+        isMinimum: Bool = false,
+        usesWorstRun: Bool = false,
+        _ perform: @escaping @Sendable (BenchmarkRun) async throws -> [String: Double],
+    ) {
+        self.name = name
+        self.abstract = abstract
+        self.figure = figure
+        self.bar = bar
+        self.isMinimum = isMinimum
+        self.usesWorstRun = usesWorstRun
+        self.perform = perform
+    }
+
+    /// All of them.
+    package static let all: [Benchmark] = [
+        .fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills, .registration,
+    ]
+
+    /// The benchmark of that name.
+    package static func named(_ name: String) -> Benchmark? { Self.all.first { $0.name == name } }
+
+    /// Runs it a number of times, each in a cluster of its own, and takes the medians.
+    ///
+    /// - Parameters:
+    ///   - runs: an odd number has one in the middle.
+    ///   - devices: of the audience; nil: as many as it is meant for.
+    ///   - say: told what happens.
+    package func run(
+        _ runs: Int,
+        devices: Int? = nil,
+        say: @escaping @Sendable (String) -> Void = { _ in },
+    ) async throws -> BenchmarkReport {
+        precondition(runs > 0, "something is measured")
+        var figures: [[String: Double]] = []
+        for number in 1...runs {
+            say("run \(number) of \(runs)")
+            let found = try await self.perform(BenchmarkRun(seed: UInt64(number), devices: devices, say: say))
+            say("\(found.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "))")
+            figures.append(found)
+        }
+        return BenchmarkReport(self, figures)
+    }
+}
+
+/// One run of a benchmark.
+struct BenchmarkRun: Sendable {
+    let seed: UInt64
+    let devices: Int?
+    let say: @Sendable (String) -> Void
+}
+
+/// The result of a benchmark: each figure's median over the runs, with the least and the most.
+package struct BenchmarkReport: Hashable, Sendable {
+    /// The least, the middle and the most of a figure.
+    package struct Spread: Hashable, Sendable {
+        /// The least.
+        package var least: Double
+        /// The one in the middle; of an even number the mean of two.
+        package var median: Double
+        /// The most.
+        package var most: Double
+
+        /// Of those numbers; at least one.
+        package init(_ numbers: [Double]) {
+            precondition(!numbers.isEmpty, "there is a figure")
+            let sorted = numbers.sorted()
+            let upper = sorted.count / 2
+            self.least = sorted[0]
+            self.most = sorted[sorted.count - 1]
+            self.median = sorted.count.isMultiple(of: 2) ? (sorted[upper - 1] + sorted[upper]) / 2 : sorted[upper]
+        }
+    }
+
+    /// The benchmark's name.
+    package var name: String
+    /// The figure that decides whether it passes.
+    package var figure: String
+    /// The limit that the figure must keep.
+    package var bar: Double
+    /// Whether the figure must not be below the bar, instead of above.
+    package var isMinimum: Bool
+    /// Whether the worst run decides instead of the median.
+    package var usesWorstRun: Bool
+    /// Runs.
+    package var runs: Int
+    /// All figures.
+    package var figures: [String: Spread]
+
+    init(_ benchmark: Benchmark, _ runs: [[String: Double]]) {
+        self.name = benchmark.name
+        self.figure = benchmark.figure
+        self.bar = benchmark.bar
+        self.isMinimum = benchmark.isMinimum
+        self.usesWorstRun = benchmark.usesWorstRun
+        self.runs = runs.count
+        self.figures = [:]
+        for name in Set(runs.flatMap(\.keys)) { self.figures[name] = Spread(runs.compactMap { $0[name] }) }
+    }
+
+    /// Whether the median, or the worst run, keeps to the bar, and nobody was lost on the way.
+    package var passed: Bool {
+        guard let spread = self.figures[self.figure], self.figures["lost"]?.most ?? 0 == 0 else { return false }
+        if self.isMinimum { return (self.usesWorstRun ? spread.least : spread.median) >= self.bar }
+        return (self.usesWorstRun ? spread.most : spread.median) <= self.bar
+    }
+
+    /// As JSON, with where it was measured.
+    package func json(revision: String) -> JSONObject {
+        var figures = JSONObject()
+        for (name, spread) in self.figures.sorted(by: { $0.key < $1.key }) {
+            figures[name] = [
+                "median": NumberText.json(spread.median, 3), "least": NumberText.json(spread.least, 3),
+                "most": NumberText.json(spread.most, 3),
+            ]
+        }
+        return [
+            "name": .string(self.name), "passed": .bool(self.passed), "figure": .string(self.figure),
+            "bar": NumberText.json(self.bar, 3), "runs": .integer(self.runs), "figures": .object(figures),
+            "machine": .object(Machine.current.json), "revision": .string(revision),
+        ]
+    }
+
+    /// For the screen.
+    package var lines: [String] {
+        let width = (self.figures.keys.map(\.count).max() ?? 0) + 2
+        func text(_ value: Double) -> String { NumberText.json(value, 2).text }
+        var lines = self.figures.sorted { $0.key < $1.key }.map { name, spread in
+            "\(name)\(String(repeating: " ", count: width - name.count))\(text(spread.median))"
+                + "   (\(text(spread.least)) to \(text(spread.most)) in \(self.runs) runs)"
+        }
+        let relation = self.isMinimum ? "at least" : "at most"
+        let when = self.usesWorstRun ? " in every run" : ""
+        lines.append(
+            "\(self.passed ? "passed" : "FAILED")  \(self.figure) is to be \(relation) \(text(self.bar))\(when)"
+        )
+        return lines
+    }
+}

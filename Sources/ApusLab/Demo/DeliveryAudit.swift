@@ -1,0 +1,83 @@
+internal import ApusCore
+internal import ApusSimulator
+
+/// Compares whom sends were for with what the providers saw, as sets of (send, token).
+///
+/// A token that is alive must have been accepted for each of its sends, once; a dead one must have been tried, once.
+package struct DeliveryAudit: Sendable {
+    /// The result of the comparison.
+    package struct Finding: Hashable, Sendable {
+        /// Pairs that no provider got, or that were never accepted although the token is alive.
+        package var lost = 0
+        /// Requests beyond the one that settled a pair.
+        package var repeated = 0
+        /// Pairs that nobody asked for.
+        package var unexpected = 0
+        /// Requests that the provider refused for another reason than a dead token, or never answered.
+        package var refused = 0
+
+        /// Nothing found.
+        package init() {}
+    }
+
+    private struct Audience {
+        /// Positions of those it is for.
+        var members: Set<Int32>
+        /// Requests that settled a member's pair, by position.
+        var settled: [Int32: Int32] = [:]
+        var unexpected = 0
+        var refused = 0
+    }
+
+    private let devices: [DemoDevice]
+    private let positions: [TokenDigest: Int32]
+    private var audiences: [String: Audience] = [:]
+    private var strangers = 0
+
+    /// An audit of sends to those devices.
+    package init(_ population: DemoPopulation) {
+        self.devices = population.devices
+        var positions: [TokenDigest: Int32] = [:]
+        positions.reserveCapacity(population.devices.count)
+        for (index, device) in population.devices.enumerated() { positions[device.digest] = Int32(index) }
+        self.positions = positions
+    }
+
+    /// Notes whom a send is for.
+    package mutating func expect(_ send: String, to members: some Sequence<Int>) {
+        self.audiences[send] = Audience(members: Set(members.map(Int32.init)))
+    }
+
+    /// Notes a request.
+    package mutating func note(_ request: LedgerLine) {
+        guard let send = request.send, self.audiences[send] != nil else {
+            self.strangers += 1
+            return
+        }
+        guard let position = self.positions[request.digest], self.audiences[send]?.members.contains(position) == true
+        else {
+            self.audiences[send]?.unexpected += 1
+            return
+        }
+        let isSettled =
+            self.devices[Int(position)].isDead ? request.status == 410 || request.status == 404 : request.status == 200
+        if isSettled {
+            self.audiences[send]?.settled[position, default: 0] += 1
+        } else {
+            self.audiences[send]?.refused += 1
+        }
+    }
+
+    /// The result over all sends.
+    package var finding: Finding {
+        var finding = Finding()
+        finding.unexpected = self.strangers
+        for audience in self.audiences.values {
+            finding.lost += audience.members.count - audience.settled.count
+            finding.repeated += audience.settled.values.reduce(0) { $0 + Int($1) - 1 }
+            finding.unexpected += audience.unexpected
+            finding.refused += audience.refused
+        }
+        return finding
+    }
+}

@@ -1,0 +1,66 @@
+internal import ApusConsole
+internal import ApusPublisher
+internal import ApusTestKit
+internal import NIOPosix
+
+/// The whole of Apus on one machine: devices register, sends go out, dead tokens are pruned, and a report adds it up.
+package struct Demo: Sendable {
+    private let options: DemoOptions
+
+    /// A demo.
+    package init(_ options: DemoOptions) { self.options = options }
+
+    /// Runs it, hands out the report, and with `isKept` waits until it is cancelled. Nothing is left afterwards.
+    package func run(_ report: @Sendable (DemoReport) throws -> Void) async throws {
+        Self.step("Starting Redis, a simulated Apple and Google, and the three services")
+        let environment = try await DemoEnvironment.start(self.options)
+        do {
+            try report(try await self.perform(on: environment))
+            if self.options.isKept { try await self.keep(environment) }
+        } catch {
+            await environment.stop()
+            throw error
+        }
+        await environment.stop()
+    }
+
+    private func perform(on environment: DemoEnvironment) async throws -> DemoReport {
+        let publisher = try await Publisher(
+            redis: environment.cluster.redis.url,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+        )
+        do {
+            var performance = try DemoRunner(environment, publisher, self.options)
+            let report = try await performance.run()
+            await publisher.close()
+            return report
+        } catch {
+            await publisher.close()
+            throw error
+        }
+    }
+
+    private func keep(_ environment: DemoEnvironment) async throws {
+        Console.message("")
+        Console.message("All of it goes on running. To look at:")
+        for service in LocalCluster.services {
+            guard let port = environment.services[service.name]?.adminPort else { continue }
+            let name = service.name + String(repeating: " ", count: 14 - service.name.count)
+            Console.message("  \(name)http://127.0.0.1:\(port)/metrics   /healthz   /readyz")
+        }
+        Console.message(
+            "  devices       http://127.0.0.1:\(environment.registrationPort)/v1/apps/demo/devices/phone-0000000"
+        )
+        Console.message("                with the header  authorization: Bearer \(environment.key)")
+        Console.message("  simulator     http://127.0.0.1:\(environment.controlPort)/summary   /sends   /ledger")
+        Console.message("  the command   export \(RedisAccess.variable)=\(environment.cluster.redis.url)")
+        Console.message("                apus lag; apus send --app demo --topic sport --title Goal --wait")
+        Console.message("Ctrl-C ends it.")
+        while true {
+            try environment.checkIsRunning()
+            try await Task.sleep(for: .milliseconds(500))
+        }
+    }
+
+    static func step(_ text: String) { Console.message(Console.bold("== \(text)")) }
+}

@@ -1,0 +1,79 @@
+internal import ApusCore
+internal import ApusRedis
+internal import ApusSimulator
+internal import ApusTLS
+internal import NIOCore
+internal import NIOPosix
+
+/// The cluster of a demo: an installation of the default sizes and one of each service.
+struct DemoEnvironment: Sendable {
+    /// The options that it was started with.
+    let options: DemoOptions
+    /// All of it.
+    let cluster: LocalCluster
+    /// The API key of registration.
+    let key: String
+    /// The port of registration's API.
+    let registrationPort: Int
+    /// The services, by name.
+    let services: [String: ServiceProcess]
+
+    /// Starts everything and waits until it is ready; on failure nothing is left.
+    static func start(_ options: DemoOptions) async throws -> DemoEnvironment {
+        let key = "apus_demo_" + Hexadecimal.encode(SecureRandom.bytes(16))
+        var configuration = LocalClusterConfiguration()
+        configuration.keyspace = Keyspace()
+        configuration.eventLoops = 0
+        configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(key.utf8)))
+        configuration.usesDefaultPorts = await Self.areDefaultPortsFree()
+        configuration.simulator.isFast = options.isFast
+        configuration.simulator.deadShare = DeadShare(options.deadShare, seed: options.seed)
+        let cluster = try await LocalCluster.start(configuration)
+        do {
+            let registration = try await cluster.startRegistration()
+            let services = [
+                "registration": registration.service,
+                "dispatcher": try await cluster.startDispatcher(),
+                "feedback": try await cluster.startFeedback(),
+            ]
+            return DemoEnvironment(
+                options: options,
+                cluster: cluster,
+                key: key,
+                registrationPort: registration.port,
+                services: services,
+            )
+        } catch {
+            await cluster.stop()
+            throw error
+        }
+    }
+
+    /// The dispatcher's process id.
+    var dispatcherID: Int32 { self.services["dispatcher"]?.processID ?? 0 }
+
+    /// The port of the simulator's control listener.
+    var controlPort: Int { self.cluster.simulator.addresses.controlPort ?? 0 }
+
+    /// Ends everything: services in order, so that they finish what they have in hand.
+    func stop() async {
+        // One that does not end in order is killed.
+        try? await self.cluster.terminate()
+        await self.cluster.stop()
+    }
+
+    /// Complains when a service has ended by itself.
+    func checkIsRunning() throws { for service in self.services.values { try service.checkIsRunning() } }
+
+    /// Whether dashboards and scrapers find the services where the examples look for them.
+    private static func areDefaultPortsFree() async -> Bool {
+        for service in LocalCluster.services {
+            let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            guard let channel = try? await bootstrap.bind(host: "127.0.0.1", port: service.port).get() else {
+                return false
+            }
+            try? await channel.close().get()
+        }
+        return true
+    }
+}

@@ -1,0 +1,81 @@
+package import ApusCore
+package import ApusSimulator
+
+/// One device of the demo.
+package struct DemoDevice: Hashable, Sendable {
+    /// `phone-000041`.
+    package var id: String
+    /// Even ones are iOS, odd ones Android.
+    package var provider: Provider
+    /// Of the form that the provider's have.
+    package var token: String
+    /// Two devices each.
+    package var user: String
+    /// The topics it subscribes.
+    package var topics: [String]
+    /// The token's digest, as simulator and audit know it.
+    package var digest: TokenDigest
+    /// Whether the simulator holds the token for dead.
+    package var isDead: Bool
+
+    /// The body of its registration.
+    package var registration: [UInt8] {
+        let object: JSONObject = [
+            "provider": .string(self.provider.name), "token": .string(self.token), "user": .string(self.user),
+            "topics": .array(self.topics.map { .string($0) }),
+            "attributes": ["locale": .string(self.provider == .apns ? "en" : "de"), "app_version": "1.0"],
+        ]
+        return JSONValue.object(object).bytes
+    }
+}
+
+/// The devices of a demo, all of them determined by a seed.
+package struct DemoPopulation: Sendable {
+    /// Topics, and the share of the devices that subscribe each.
+    package static let topics: [(name: String, share: Double)] = [("news", 0.5), ("sport", 0.1), ("chess", 0.005)]
+
+    /// The devices.
+    package let devices: [DemoDevice]
+
+    /// So many devices.
+    package init(count: Int, seed: UInt64, dead: DeadShare) {
+        self.devices = (0..<count).map { Self.device($0, seed: seed, dead: dead) }
+    }
+
+    /// Positions of those who subscribe a topic.
+    package func subscribers(of topic: String) -> [Int] {
+        self.devices.indices.filter { self.devices[$0].topics.contains(topic) }
+    }
+
+    /// Positions of those whose tokens are dead.
+    package var dead: [Int] { self.devices.indices.filter { self.devices[$0].isDead } }
+
+    /// The first user none of whose devices is dead; nil: there is none.
+    package var livingUser: (name: String, devices: [Int])? {
+        for index in stride(from: 0, to: self.devices.count, by: 2) {
+            let own = Array(index..<min(index + 2, self.devices.count))
+            if own.allSatisfy({ !self.devices[$0].isDead }) { return (self.devices[index].user, own) }
+        }
+        return nil
+    }
+
+    private static func device(_ index: Int, seed: UInt64, dead: DeadShare) -> DemoDevice {
+        var generator = SeededGenerator(seed: seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
+        let provider: Provider = index.isMultiple(of: 2) ? .apns : .fcm
+        let token = provider == .apns ? SampleToken.apple(&generator) : SampleToken.google(&generator)
+        let topics = Self.topics.filter { topic in
+            Double(generator.next() >> 11) / 0x1p53 < topic.share
+        }
+        let digits = String(index)
+        let digest = TokenDigest(token, provider: provider)
+        return DemoDevice(
+            id: "phone-" + String(repeating: "0", count: max(0, 7 - digits.utf8.count)) + digits,
+            provider: provider,
+            token: token,
+            user: "user-\(index / 2)",
+            topics: topics.map(\.name),
+            digest: digest,
+            isDead: dead.contains(digest),
+        )
+    }
+}

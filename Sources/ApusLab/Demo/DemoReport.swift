@@ -1,0 +1,183 @@
+internal import ApusConsole
+package import ApusCore
+internal import ApusMessages
+package import ApusStreams
+
+/// The result of a demo.
+package struct DemoReport: Hashable, Sendable {
+    /// One send.
+    package struct SendRow: Hashable, Sendable {
+        /// Its name in the report.
+        package var name: String
+        /// Its id.
+        package var send: String
+        /// Recipients that were found.
+        package var recipients: UInt64
+        /// Taken by the provider.
+        package var accepted: UInt64
+        /// Said to be dead.
+        package var unregistered: UInt64
+        /// All other ends.
+        package var failed: UInt64
+        /// From publication to the last outcome.
+        package var elapsedSeconds: Double
+        /// The reason why it was refused; nil: it was not.
+        package var refusal: String?
+
+        /// Recipients per second.
+        package var ratePerSecond: Double {
+            self.elapsedSeconds > 0 ? Double(self.recipients) / self.elapsedSeconds : 0
+        }
+
+        /// A row of a send's last status.
+        ///
+        /// - Parameter publishedAtNanoseconds: since 1970.
+        package init(name: String, status: SendStatus, publishedAtNanoseconds: Int64) {
+            self.name = name
+            self.send = status.send
+            self.recipients = status.planned
+            self.accepted = status.total(.accepted)
+            self.unregistered = status.total(.unregistered)
+            self.failed = status.planned - min(status.planned, self.accepted + self.unregistered)
+            // The ledger's times are whole milliseconds, rounded down.
+            let last = status.lastAt.map { $0.value * 1_000_000 + 999_999 } ?? publishedAtNanoseconds
+            self.elapsedSeconds = Double(max(0, last - publishedAtNanoseconds)) / 1e9
+            if case .refused(let problem) = status.phase { self.refusal = "\(problem.code): \(problem)" }
+        }
+
+        var json: JSONObject {
+            var object: JSONObject = [
+                "name": .string(self.name), "send": .string(self.send), "recipients": .integer(self.recipients),
+                "accepted": .integer(self.accepted), "unregistered": .integer(self.unregistered),
+                "failed": .integer(self.failed),
+                "elapsed_seconds": NumberText.json(self.elapsedSeconds, 3),
+                "rate_per_second": NumberText.json(self.ratePerSecond, 1),
+            ]
+            if let refusal { object["refused"] = .string(refusal) }
+            return object
+        }
+    }
+
+    /// Devices that were registered.
+    package var devices = 0
+    /// Of them, those whose tokens are dead.
+    package var dead = 0
+    /// Seconds that registering took.
+    package var registrationSeconds = 0.0
+    /// The sends.
+    package var sends: [SendRow] = []
+    /// Devices that are gone from the store.
+    package var pruned = 0
+    /// Of them, those whose tokens were alive.
+    package var prunedAlive = 0
+    /// The comparison of the audience with the simulator's ledger.
+    package var audit = DeliveryAudit.Finding()
+    /// Entries left in any stream but the dead letters.
+    package var leftInStreams: Int64 = 0
+    /// Of the dispatcher, during the send to everyone, for each million accepted.
+    package var dispatcherSecondsPerMillion = 0.0
+    /// Publication to acceptance of single sends, in nanoseconds, ascending.
+    package var latencies: [Int64] = []
+    /// Where it ran.
+    package var machine = Machine.current
+    /// Whether the simulator checked every request.
+    package var isStrict = true
+    /// Of the build.
+    package var isOptimised = true
+
+    /// Nothing found yet.
+    package init() {}
+
+    /// Whether everything adds up; else what does not, in sentences.
+    package var complaints: [String] {
+        var complaints: [String] = []
+        if self.audit.lost > 0 { complaints.append("\(NumberText.grouped(self.audit.lost)) notifications were lost") }
+        if self.audit.repeated > 0 {
+            complaints.append("\(NumberText.grouped(self.audit.repeated)) requests were repeated")
+        }
+        if self.audit.unexpected > 0 {
+            complaints.append("\(NumberText.grouped(self.audit.unexpected)) requests were for nobody's send")
+        }
+        if self.pruned != self.dead || self.prunedAlive > 0 {
+            complaints.append(
+                "\(NumberText.grouped(self.pruned)) devices were pruned, \(NumberText.grouped(self.prunedAlive)) of them "
+                    + "alive; \(NumberText.grouped(self.dead)) tokens are dead"
+            )
+        }
+        if self.leftInStreams > 0 {
+            complaints.append("\(NumberText.grouped(self.leftInStreams)) stream entries were left unfinishedEntries")
+        }
+        return complaints
+    }
+
+    /// Percentile of the latencies, in milliseconds: the smallest that so many are not above; nil without any.
+    package func latency(percentile: Double) -> Double? {
+        guard !self.latencies.isEmpty else { return nil }
+        let rank = (percentile / 100 * Double(self.latencies.count)).rounded(.up)
+        return Double(self.latencies[max(0, min(self.latencies.count - 1, Int(rank) - 1))]) / 1e6
+    }
+
+    /// As JSON.
+    package var json: JSONObject {
+        var latency: JSONObject = ["sends": .integer(self.latencies.count)]
+        for (name, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
+            latency[name] = self.latency(percentile: percentile).map { NumberText.json($0, 3) } ?? JSONValue.null
+        }
+        return [
+            "devices": .integer(self.devices),
+            "dead_tokens": .integer(self.dead),
+            "registration_seconds": NumberText.json(self.registrationSeconds, 3),
+            "sends": .array(self.sends.map { .object($0.json) }),
+            "pruned": .integer(self.pruned),
+            "lost": .integer(self.audit.lost),
+            "repeated": .integer(self.audit.repeated),
+            "unexpected": .integer(self.audit.unexpected),
+            "left_in_streams": .integer(self.leftInStreams),
+            "dispatcher_cpu_seconds_per_million": NumberText.json(self.dispatcherSecondsPerMillion, 2),
+            "latency_ms": .object(latency),
+            "simulator": .string(self.isStrict ? "strict" : "fast"),
+            "build": .string(self.isOptimised ? "release" : "debug"),
+            "machine": .object(self.machine.json),
+            "complaints": .array(self.complaints.map { .string($0) }),
+        ]
+    }
+
+    /// For the screen.
+    package var lines: [String] {
+        var table = TextTable([
+            "SEND", ">RECIPIENTS", ">ACCEPTED", ">UNREGISTERED", ">FAILED", ">SECONDS", ">PER SECOND",
+        ])
+        for row in self.sends where row.refusal == nil {
+            table.add([
+                row.name, NumberText.grouped(row.recipients), NumberText.grouped(row.accepted),
+                NumberText.grouped(row.unregistered), NumberText.grouped(row.failed),
+                NumberText.decimal(row.elapsedSeconds, 3), NumberText.rate(row.ratePerSecond),
+            ])
+        }
+        var lines = table.lines
+        for row in self.sends {
+            if let refusal = row.refusal { lines.append("\(row.name)  refused as it should be: \(refusal)") }
+        }
+        let rate = NumberText.rate(Double(self.devices) / max(self.registrationSeconds, 0.001))
+        lines += [
+            "",
+            "devices     \(NumberText.grouped(self.devices)) registered over HTTP, \(rate)/s",
+            "pruned      \(NumberText.grouped(self.pruned)) of \(NumberText.grouped(self.dead)) dead tokens",
+            "lost        \(NumberText.grouped(self.audit.lost))    by (send, token), audience against the simulator's ledger",
+            "repeated    \(NumberText.grouped(self.audit.repeated))",
+        ]
+        if let p50 = self.latency(percentile: 50), let p99 = self.latency(percentile: 99) {
+            lines.append(
+                "latency     p50 \(NumberText.decimal(p50, 2)) ms, p99 \(NumberText.decimal(p99, 2)) ms from publication "
+                    + "to acceptance, \(NumberText.grouped(self.latencies.count)) single sends"
+            )
+        }
+        lines.append(
+            "processor   \(NumberText.decimal(self.dispatcherSecondsPerMillion, 1)) s of the dispatcher for a million "
+                + "accepted (\(self.isStrict ? "strict" : "fast") simulator, \(self.isOptimised ? "release" : "debug") build)"
+        )
+        let memory = NumberText.decimal(Double(self.machine.memoryBytes) / 1e9, 0)
+        lines.append("machine     \(self.machine.processor), \(self.machine.cores) cores, \(memory) GB")
+        return lines
+    }
+}

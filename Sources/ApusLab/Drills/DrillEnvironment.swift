@@ -1,0 +1,278 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+internal import ApusSimulator
+internal import ApusStreams
+internal import ApusTestKit
+internal import FoundationEssentials
+
+/// How the cluster of a drill is set up.
+struct DrillSettings: Sendable {
+    /// Devices of the audience, Apple's and Google's in turn.
+    var devices: Int
+    /// Dispatchers at the start.
+    var dispatchers = 1
+    /// How long every provider takes to answer, in milliseconds: so that a fault finds the send under way.
+    var delayMilliseconds: Int64 = 50
+    /// Recipients that may be unwritten at once, per route and event loop.
+    var window = 100
+    /// How often progress is written, in milliseconds.
+    var flushMilliseconds: Int64 = 10
+    /// How long an owner may be silent, in milliseconds.
+    var leaseMilliseconds: Int64 = 1_000
+    /// Whether dispatchers show Apple a client certificate instead of signing tokens.
+    var showsCertificate = false
+    /// Share of dead tokens.
+    var deadShare = 0.0
+    /// Whether Redis keeps an append-only file.
+    var isAppendOnly = false
+    /// What else goes wrong from the start.
+    var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
+
+    /// Providers of the devices: each is one route, and has a window of its own.
+    static let routes = 2
+
+    var dispatcherSettings: ServiceSettingsText {
+        [
+            "lease": "\(self.leaseMilliseconds)ms", "flush_interval": "\(self.flushMilliseconds)ms",
+            "window": "\(self.window)",
+        ]
+    }
+
+    /// The plan of faults that this begins with.
+    func plan(seed: UInt64) -> FaultPlan {
+        var plan = FaultPlan(seed: seed)
+        plan.apns.delayMilliseconds = self.delayMilliseconds
+        plan.fcm.delayMilliseconds = self.delayMilliseconds
+        self.faults(&plan)
+        return plan
+    }
+}
+
+/// A cluster with a topic's subscribers, feedback and dispatchers, and the report of the drill that runs in it.
+///
+/// Confined to the task that performs the drill.
+final class DrillEnvironment {
+    /// The usual send.
+    static let send = "drill"
+    private static let topic = "news"
+    /// The longest that a send may take.
+    private var patience: Duration { .seconds(self.run.sized(120, 600)) }
+
+    let run: DrillRun
+    let terms: DrillSettings
+    let cluster: LocalCluster
+    let devices: [SampleDevice]
+    var report: DrillReport
+    private(set) var dispatchers: [ServiceProcess] = []
+    private(set) var feedback: ServiceProcess
+    private var publishedAt: Int64 = 0
+
+    private init(
+        _ run: DrillRun,
+        _ terms: DrillSettings,
+        _ cluster: LocalCluster,
+        _ devices: [SampleDevice],
+        _ feedback: ServiceProcess,
+    ) {
+        self.run = run
+        self.terms = terms
+        self.cluster = cluster
+        self.devices = devices
+        self.feedback = feedback
+        self.report = DrillReport(name: run.drill.name, size: run.size, seed: run.seed)
+        self.report.devices = devices.count
+        self.report.window = terms.window
+        self.report.flushMilliseconds = terms.flushMilliseconds
+    }
+
+    /// Sets a cluster up, runs `body` in it, and ends everything.
+    static func with(
+        _ run: DrillRun,
+        _ terms: DrillSettings,
+        _ body: (DrillEnvironment) async throws -> Void,
+    ) async throws -> DrillReport {
+        var configuration = LocalClusterConfiguration()
+        configuration.redis.isAppendOnly = terms.isAppendOnly
+        configuration.simulator.deadShare = DeadShare(terms.deadShare, seed: run.seed)
+        configuration.simulator.faults = terms.plan(seed: run.seed)
+        return try await LocalCluster.with(configuration) { cluster in
+            run.say("registering \(terms.devices) devices")
+            let devices = try await cluster.register(terms.devices, topics: { _ in [Self.topic] })
+            let feedback = try await cluster.startFeedback(["lease": "\(terms.leaseMilliseconds)ms"])
+            let environment = DrillEnvironment(run, terms, cluster, devices, feedback)
+            for _ in 0..<terms.dispatchers { try await environment.startDispatcher() }
+            try await body(environment)
+            return environment.report
+        }
+    }
+
+    // MARK: Services
+
+    /// Starts another dispatcher.
+    @discardableResult
+    func startDispatcher() async throws -> ServiceProcess {
+        let certificate = self.terms.showsCertificate ? try self.writeCertificate() : nil
+        let dispatcher = try await self.cluster.start(
+            "dispatcher",
+            self.terms.dispatcherSettings,
+            certificate: certificate,
+        )
+        self.dispatchers.append(dispatcher)
+        return dispatcher
+    }
+
+    /// Puts a new certificate in the place of the one before, and has the dispatchers take it into use.
+    func renewCertificate() async throws {
+        _ = try self.writeCertificate()
+        for dispatcher in self.dispatchers {
+            dispatcher.reload()
+            try await eventually("\(dispatcher.name) shows the new certificate", timeout: self.patience) {
+                try await dispatcher.metric("apus_provider_credential_reloads_total") >= 1
+            }
+        }
+    }
+
+    /// Writes a certificate that serves the app; the file's name is always the same.
+    private func writeCertificate() throws -> String {
+        let file = "\(self.cluster.folder)/apple-certificate.pem"
+        let topic = SimulatedApp.demo.bundleID ?? ""
+        let pem = try self.cluster.simulator.clientCertificatePEM(topics: [topic])
+        try Data(pem.utf8).write(to: URL(filePath: file), options: .atomic)
+        return file
+    }
+
+    /// Starts feedback anew, after the first one ended.
+    func restartFeedback() async throws {
+        self.feedback = try await self.cluster.startFeedback(["lease": "\(self.terms.leaseMilliseconds)ms"])
+    }
+
+    /// Kills a dispatcher; afterwards so much more may have been repeated.
+    func kill(_ dispatcher: ServiceProcess) async {
+        self.report.bound += self.boundOfOneKill
+        self.dispatchers.removeAll { $0 === dispatcher }
+        await dispatcher.kill()
+    }
+
+    /// Ends a dispatcher in order.
+    func terminate(_ dispatcher: ServiceProcess) async throws {
+        self.dispatchers.removeAll { $0 === dispatcher }
+        try await dispatcher.terminate()
+    }
+
+    /// What one dispatcher that ends without a word may repeat: its windows, and what it sends while progress is written.
+    var boundOfOneKill: Int {
+        self.terms.window * DrillSettings.routes + Int(self.rateNow * Double(self.terms.flushMilliseconds) / 1_000)
+    }
+
+    /// Waits until a process that is gone, or asleep, owns nothing any more; the time since `start` is noted.
+    func waitForTakeover(of dispatcher: ServiceProcess, since start: ContinuousClock.Instant) async throws {
+        try await eventually("others take over what \(dispatcher.name) had in hand", timeout: self.patience) {
+            try await self.cluster.pendingEntries(of: dispatcher.processID) == 0
+        }
+        self.report.takeoverSeconds.append((ContinuousClock.now - start) / .seconds(1))
+    }
+
+    // MARK: Sending
+
+    /// Publishes the send to all devices.
+    func publish(_ send: String = DrillEnvironment.send) async throws {
+        self.publishedAt = self.cluster.clock.nanosecondsSince1970()
+        self.run.say("sending to \(self.devices.count) devices")
+        try await self.cluster.send(.topic(Self.topic), id: send)
+    }
+
+    /// Acceptances so far.
+    var acceptedCount: Int { self.cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) }
+
+    /// Acceptances per second at the moment: the most of any tenth of the last second.
+    var rateNow: Double {
+        let timeline = self.cluster.simulator.ledger.snapshot.timeline
+        let now = self.cluster.clock.nanosecondsSince1970()
+        let tenth: Int64 = 100_000_000
+        return (1...10).map { back in
+            let from = now - Int64(back) * tenth
+            return Double(timeline.accepted(from: from, to: from + tenth)) * 10
+        }.max() ?? 0
+    }
+
+    /// Waits until so many were accepted.
+    ///
+    /// - Throws: when the send is over before.
+    func waitForAccepted(_ count: Int, _ provider: Provider? = nil) async throws {
+        try await eventually("\(count) are accepted", timeout: self.patience) {
+            self.cluster.simulator.ledger.snapshot.timeline.accepted(provider, from: 0) >= count
+        }
+    }
+
+    /// Waits until a share of the devices was accepted.
+    func waitForShare(_ share: Double) async throws {
+        try await self.waitForAccepted(Int(Double(self.devices.count) * share))
+        self.run.say("\(self.acceptedCount) accepted")
+    }
+
+    // MARK: Faults
+
+    /// Changes what goes wrong from now on.
+    func setFaults(_ change: (inout FaultPlan) -> Void) {
+        var plan = self.terms.plan(seed: self.run.seed)
+        change(&plan)
+        self.cluster.simulator.setFaults(plan)
+    }
+
+    // MARK: Judging
+
+    /// Waits until the send is complete, compares, sees that nothing is left, and ends the services in order.
+    ///
+    /// - Parameters:
+    ///   - sends: all planned sends to all devices.
+    ///   - meanwhile: done again and again while one is not complete.
+    func conclude(_ sends: [String] = [DrillEnvironment.send], meanwhile: () async throws -> Void = {}) async throws {
+        self.run.say("waiting until all is done")
+        for send in sends {
+            let ledger = try await self.cluster.completion(of: send, timeout: self.patience, meanwhile: meanwhile)
+            self.report.add(ledger, of: send)
+            let living = self.devices.filter { !self.cluster.simulator.isDead($0.token, provider: $0.provider) }
+            let audit = self.cluster.audit(send, living)
+            self.report.add(audit)
+            self.report.require(
+                ledger.total(.accepted) == living.count
+                    && ledger.total(.unregistered) == self.devices.count - living.count,
+                "\(send): \(living.count) of \(self.devices.count) devices are alive, but the ledger counts "
+                    + "\(ledger.total(.accepted)) accepted and \(ledger.total(.unregistered)) unregistered",
+            )
+        }
+        self.noteRate()
+        try await self.waitUntilIdle()
+        let living = self.devices.filter { !self.cluster.simulator.isDead($0.token, provider: $0.provider) }
+        self.report.wronglyDeleted += try await self.cluster.deleted(living)
+        for dispatcher in self.dispatchers { try await dispatcher.terminate() }
+        try await self.feedback.terminate()
+        self.report.checkCommonRequirements()
+    }
+
+    /// Waits until nothing is left in Redis.
+    private func waitUntilIdle() async throws {
+        var left: [String: Int64] = [:]
+        let deadline = ContinuousClock.now + .seconds(20)
+        repeat {
+            left = try await self.cluster.remainingEntries()
+            if left.isEmpty { return }
+            try await Task.sleep(for: .milliseconds(20))
+        } while ContinuousClock.now < deadline
+        self.report.complaints.append("left in Redis: \(left.sorted { $0.key < $1.key }.prefix(5))")
+    }
+
+    private func noteRate() {
+        let timeline = self.cluster.simulator.ledger.snapshot.timeline
+        let seconds = Double(timeline.buckets.count) * Double(AcceptanceTimeline.bucketNanoseconds) / 1e9
+        if seconds > 0 { self.report.ratePerSecond = Double(timeline.accepted(from: 0)) / seconds }
+    }
+
+    /// Entries that the living dispatchers took over from others.
+    func claims() async throws -> Int {
+        var count = 0.0
+        for dispatcher in self.dispatchers { count += try await dispatcher.metric("apus_stream_entries_claimed_total") }
+        return Int(count)
+    }
+}

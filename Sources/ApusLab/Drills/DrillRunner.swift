@@ -1,0 +1,40 @@
+package import ApusConsole
+internal import ApusCore
+
+/// `apus-lab loadtest --drill`: runs one drill after the other, with progress on standard error.
+package struct DrillRunner: Sendable {
+    private let drills: [Drill]
+    private let size: Drill.Size
+    private let seed: UInt64
+
+    /// The drill of that name, or `all`.
+    ///
+    /// - Throws: which names there are.
+    package init(_ name: String, size: Drill.Size, seed: UInt64) throws(CommandFailure) {
+        if name == "all" {
+            self.drills = Drill.all
+        } else if let drill = Drill.named(name) {
+            self.drills = [drill]
+        } else {
+            let names = Drill.all.map(\.name).joined(separator: ", ")
+            throw CommandFailure("there is no drill \"\(name)\"; there are: \(names), and all")
+        }
+        self.size = size
+        self.seed = seed
+    }
+
+    /// Runs them; each report is handed out as soon as it is there.
+    ///
+    /// - Returns: the names of those that did not pass.
+    package func run(_ report: (DrillReport) -> Void) async throws -> [String] {
+        var failed: [String] = []
+        for drill in self.drills {
+            Console.message(Console.bold("== \(drill.name): \(drill.abstract)"))
+            let result = try await drill.run(self.size, seed: self.seed) { Console.message("   \($0)") }
+            for complaint in result.complaints { Console.message("   \(complaint)") }
+            if !result.passed { failed.append(drill.name) }
+            report(result)
+        }
+        return failed
+    }
+}

@@ -1,0 +1,62 @@
+package import ApusCore
+internal import ApusInstallation
+internal import ApusMessages
+package import ApusSimulator
+internal import ApusStore
+
+/// A device of a cluster.
+package struct SampleDevice: Hashable, Sendable {
+    /// Its id.
+    package var id: String
+    /// Even ones are Apple's, odd ones Google's.
+    package var provider: Provider
+    /// Of the form that the provider's have.
+    package var token: String
+
+    /// The token's digest, as the simulator knows it.
+    package var digest: TokenDigest { TokenDigest(self.token, provider: self.provider) }
+
+    /// The device of that position: the same in every cluster.
+    package init(app: String, index: Int, providers: [Provider] = [.apns, .fcm]) {
+        let salt = app.utf8.reduce(UInt64(index)) { $0 &* 31 &+ UInt64($1) }
+        var generator = SeededGenerator(seed: salt)
+        self.id = "\(app)-\(index)"
+        self.provider = providers[index % providers.count]
+        self.token = self.provider == .apns ? SampleToken.apple(&generator) : SampleToken.google(&generator)
+    }
+}
+
+extension LocalCluster {
+    /// The app of most sends.
+    package static let app = "demo"
+
+    /// Fills the empty store of an app with devices, each in the topics of `topics(index)`.
+    ///
+    /// - Parameter providers: dealt out in turn.
+    package func register(
+        _ count: Int,
+        app: String = LocalCluster.app,
+        providers: [Provider] = [.apns, .fcm],
+        topics: @Sendable (Int) -> [String] = { _ in [] },
+        user: @Sendable (Int) -> String = { _ in "" },
+        tokenKind: TokenKind = .device,
+    ) async throws -> [SampleDevice] {
+        let devices = (0..<count).map { SampleDevice(app: app, index: $0, providers: providers) }
+        try await self.installation.store.load(try AppID(app), count: count) { index in
+            let device = devices[index]
+            var registration = DeviceRegistration(device: device.id, provider: device.provider, token: device.token)
+            registration.topics = topics(index)
+            registration.user = user(index)
+            registration.tokenKind = tokenKind
+            return registration
+        }
+        return devices
+    }
+
+    /// Counts the devices that are not in the store any more.
+    package func deleted(_ devices: [SampleDevice], app: String = LocalCluster.app) async throws -> Int {
+        let (store, app) = (self.installation.store, try AppID(app))
+        let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) != nil }
+        return found.count { !$0 }
+    }
+}

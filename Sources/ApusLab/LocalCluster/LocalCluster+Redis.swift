@@ -1,0 +1,119 @@
+internal import ApusCore
+internal import ApusInstallation
+internal import ApusRedis
+internal import ApusStreams
+
+extension LocalCluster {
+    /// Keys of a queue shard that need not be empty: told to publishers and operators, not read by anybody yet, or kept for
+    /// a time.
+    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events"]
+    private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"]
+    private static let workPrefixes = ["plan:", "work:", "held:"]
+    private static let keptPrefixes = [
+        "send:", "idem:", "send_rate:", "paced:", "route:", "answers:", "event_counts:", "event_sends:", "swept",
+        "channels",
+    ]
+    private static let lastingPrefixes = ["route:", "channels"]
+
+    private func keys(of tag: HashTag) async throws -> [(key: String, name: String, type: String)] {
+        let pattern = RedisCommand("KEYS", .text("\(tag)*"))
+        var keys: [(String, String, String)] = []
+        for key in try await self.client.send(pattern, on: tag).root.children.compactMap(\.string) {
+            let type = try await self.client.send(RedisCommand("TYPE", .text(key)), on: tag).root.string ?? ""
+            keys.append((key, String(key.dropFirst(tag.description.utf8.count)), type))
+        }
+        return keys
+    }
+
+    /// Counts the entries that are left in the queue shards, by key; none when all work is done. Of streams the entries, of other keys the members;
+    /// of keys that are kept for a time: 1 when nothing says until when.
+    package func remainingEntries() async throws -> [String: Int64] {
+        try await self.contents { name in !Self.keptNames.contains(name) }
+    }
+
+    /// Counts unfinished work by key: entries that wait or are pending, journals, retries, and what paused sends hold.
+    package func unfinishedEntries() async throws -> [String: Int64] {
+        try await self.contents { name in
+            Self.workNames.contains(name) || Self.workPrefixes.contains { name.hasPrefix($0) }
+        }
+    }
+
+    private func contents(_ isWanted: (String) -> Bool) async throws -> [String: Int64] {
+        var contents: [String: Int64] = [:]
+        for shard in 0..<self.installation.keyspace.queueShards {
+            let tag = self.installation.keyspace.tag(shard: shard)
+            for (key, name, type) in try await self.keys(of: tag) where isWanted(name) {
+                if Self.keptPrefixes.contains(where: { name.hasPrefix($0) }) {
+                    let lifetime = try await self.client.send(RedisCommand("PTTL", .text(key)), on: tag).root.integer
+                    if lifetime == -1, !Self.lastingPrefixes.contains(where: { name.hasPrefix($0) }) {
+                        contents[key] = 1
+                    }
+                    continue
+                }
+                let command: String
+                switch type {
+                case "stream": command = "XLEN"
+                case "zset": command = "ZCARD"
+                case "hash": command = "HLEN"
+                case "list": command = "LLEN"
+                case "set": command = "SCARD"
+                case "string": command = "STRLEN"
+                // It went meanwhile.
+                default: continue
+                }
+                contents[key] = try await self.client.send(RedisCommand(command, .text(key)), on: tag).root.integer
+            }
+        }
+        return contents.filter { $0.value != 0 }
+    }
+
+    /// Counts stream entries that a process has read and not acknowledged.
+    package func pendingEntries(of process: Int32) async throws -> Int {
+        var count: Int64 = 0
+        for shard in 0..<self.installation.keyspace.queueShards {
+            let tag = self.installation.keyspace.tag(shard: shard)
+            for (key, name, type) in try await self.keys(of: tag) where type == "stream" {
+                let group = name == "outcomes" || name == "events" ? StreamGroup.feedback : StreamGroup.dispatcher
+                let command = RedisCommand("XINFO", "CONSUMERS", .text(key), .text(group))
+                // A stream without the group has nobody's entries.
+                guard let reply = try? await self.client.send(command, on: tag) else { continue }
+                for consumer in reply.root.children {
+                    var name = ""
+                    var pending: Int64 = 0
+                    for index in stride(from: 0, to: consumer.count - 1, by: 2) {
+                        switch consumer[index].string {
+                        case "name": name = consumer[index + 1].string ?? ""
+                        case "pending": pending = consumer[index + 1].integer ?? 0
+                        default: break
+                        }
+                    }
+                    if name.contains("-\(process)-") { count += pending }
+                }
+            }
+        }
+        return Int(count)
+    }
+
+    /// Counts retries and scheduled sends that are not due yet.
+    package func waitingForTheirTime() async throws -> Int {
+        var count: Int64 = 0
+        for shard in 0..<self.installation.keyspace.queueShards {
+            let keys = self.installation.streams.keys(shard: shard)
+            count += try await self.client.send(RedisCommand("ZCARD", .text(keys.due)), on: keys.tag).root.integer ?? 0
+        }
+        return Int(count)
+    }
+
+    /// Makes everything due now that waits for its time: providers want minutes between tries, a drill has seconds. Only the
+    /// time is changed: the entries are moved by whoever moves them otherwise.
+    package func makeRetriesDue() async throws {
+        for shard in 0..<self.installation.keyspace.queueShards {
+            let keys = self.installation.streams.keys(shard: shard)
+            let waiting = RedisCommand("ZRANGEBYSCORE", .text(keys.due), .text("(\(self.clock.now().value)"), "+inf")
+            for id in try await self.client.send(waiting, on: keys.tag).root.children.compactMap(\.string) {
+                let now = RedisCommand("ZADD", .text(keys.due), "XX", .integer(self.clock.now().value), .text(id))
+                _ = try await self.client.send(now, on: keys.tag)
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+internal import FoundationEssentials
+internal import Glibc
+
+/// Reads processor time and memory of a process from /proc; see proc(5).
+package enum ProcessStatistics {
+    /// Processor seconds of all its threads, in user and kernel mode; nil: there is no such process.
+    package static func processorSeconds(of process: Int32) -> Double? {
+        guard let data = FileManager.default.contents(atPath: "/proc/\(process)/stat") else { return nil }
+        return Self.processorSeconds(
+            stat: String(decoding: data, as: UTF8.self),
+            ticksPerSecond: sysconf(Int32(_SC_CLK_TCK))
+        )
+    }
+
+    /// The same, from the text: fields 14 and 15, counted behind the name, which may hold spaces and brackets.
+    package static func processorSeconds(stat: String, ticksPerSecond: Int) -> Double? {
+        guard let end = stat.lastIndex(of: ")"), ticksPerSecond > 0 else { return nil }
+        let fields = stat[stat.index(after: end)...].split(separator: " ")
+        guard fields.count > 12, let user = Double(fields[11]), let kernel = Double(fields[12]) else { return nil }
+        return (user + kernel) / Double(ticksPerSecond)
+    }
+
+    /// Bytes of memory that it occupies now; nil: there is no such process.
+    package static func residentBytes(of process: Int32) -> Int64? {
+        guard let data = FileManager.default.contents(atPath: "/proc/\(process)/statm") else { return nil }
+        return Self.residentBytes(statm: String(decoding: data, as: UTF8.self), page: sysconf(Int32(_SC_PAGESIZE)))
+    }
+
+    /// The same, from the text: the second field, in pages.
+    package static func residentBytes(statm: String, page: Int) -> Int64? {
+        let fields = statm.split(separator: " ")
+        guard fields.count > 1, let pages = Int64(fields[1]) else { return nil }
+        return pages * Int64(page)
+    }
+
+    /// Seconds that the calling thread has run, and that it was ready and waited for a processor; nil: the kernel does not tell.
+    package static func threadSeconds() -> (ran: Double, waited: Double)? {
+        guard let data = FileManager.default.contents(atPath: "/proc/thread-self/schedstat") else { return nil }
+        return Self.threadSeconds(schedstat: String(decoding: data, as: UTF8.self))
+    }
+
+    /// The same, from the text: the first two fields, in nanoseconds.
+    package static func threadSeconds(schedstat: String) -> (ran: Double, waited: Double)? {
+        let fields = schedstat.split { $0.isWhitespace }
+        guard fields.count > 1, let ran = Double(fields[0]), let waited = Double(fields[1]) else { return nil }
+        return (ran / 1e9, waited / 1e9)
+    }
+}

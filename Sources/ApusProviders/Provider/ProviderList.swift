@@ -1,0 +1,55 @@
+package import ApusCore
+package import ApusMessages
+package import ApusService
+internal import Synchronization
+
+/// The providers that a process knows, in order.
+package struct ProviderList: Sendable {
+    /// All of them.
+    package let all: [any PushProvider]
+
+    /// Those providers.
+    package init(_ all: [any PushProvider]) { self.all = all }
+
+    private static let table = Mutex<[any PushProvider]>([])
+
+    /// Those that were installed.
+    package static var installed: ProviderList { ProviderList(Self.table.withLock { $0 }) }
+
+    /// Makes providers known to this process: to the store and its keys, to configurations, to whatever sends. A program does so first of
+    /// all; again changes nothing.
+    package static func install(_ providers: [any PushProvider]) {
+        for provider in providers {
+            ProviderTraits.install(provider.traits)
+            ProviderSection.install(
+                ProviderSection(provider.provider, name: provider.traits.name) { provider.readSettings($0, at: $1) }
+            )
+        }
+        Self.table.withLock { table in
+            table += providers.filter { provider in !table.contains { $0.provider == provider.provider } }
+        }
+    }
+
+    /// The provider of a code; nil: this process sends nothing there.
+    package subscript(_ provider: Provider) -> (any PushProvider)? { self.all.first { $0.provider == provider } }
+
+    /// Checks a target whose audience a provider holds.
+    package func check(_ target: Target) throws(Problem) {
+        guard let holder = target.holder else { return }
+        guard let provider = self[holder] else {
+            throw Problem(.unsupported, "target", "names an audience of \(holder.name), which is not known here")
+        }
+        try provider.check(target)
+    }
+
+    /// Reads the files of a route.
+    ///
+    /// - Returns: nil for a route that the settings do not configure.
+    package func credentialSource(
+        of route: Route,
+        _ settings: AppSettings,
+    ) throws(SettingsError) -> (any CredentialSource)? {
+        guard let section = settings[route.provider], let provider = self[route.provider] else { return nil }
+        return try provider.credentialSource(of: route, section)
+    }
+}

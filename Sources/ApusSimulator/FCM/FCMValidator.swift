@@ -1,0 +1,177 @@
+package import ApusCore
+
+/// Validates requests as FCM's HTTP v1 API does, and more strictly where its SDKs are.
+///
+/// Pure: the time and the behaviors of tokens are arguments.
+package struct FCMValidator: Sendable {
+    /// The most bytes of a message to a device; keys and values count.
+    package static let messageBytesMax = 4_096
+    /// The most bytes of a message to a topic.
+    package static let topicMessageBytesMax = 2_048
+
+    /// The accounts that may send, with their projects.
+    package var accounts: [ServiceAccount]
+    /// The projects that exist.
+    package var projectIDs: Set<String>
+    private let tokens: AccessTokens
+
+    /// Creates a validator that accepts `tokens`.
+    package init(accounts: [ServiceAccount], projectIDs: Set<String>, tokens: AccessTokens) {
+        self.accounts = accounts
+        self.projectIDs = projectIDs
+        self.tokens = tokens
+    }
+
+    /// The answer to a request, and the request as far as it could be read.
+    package struct Outcome: Sendable {
+        /// The answer.
+        package var answer: ProviderAnswer
+        /// Token, installation id, "/topics/…" or condition; empty when there is none.
+        package var address = ""
+        /// Whether the request asks for nothing to be delivered.
+        package var isValidation = false
+    }
+
+    /// Answers a request. `messageID` becomes part of the name of an accepted message.
+    package func validate(
+        _ request: ProviderRequest,
+        behaviors: TokenBehaviors,
+        now: UnixMilliseconds,
+        messageID: String,
+    ) -> Outcome {
+        var outcome = Outcome(answer: ProviderAnswer(status: 200))
+        do throws(FCMRefusal) {
+            let project = try self.project(of: request)
+            try self.authorize(request, project: project, now: now)
+            let body = try Self.body(of: request)
+            outcome.isValidation = FCMSchema.member("validate_only", of: body)?.bool ?? false
+            let message = FCMSchema.member("message", of: body)
+            outcome.address = Self.address(of: message)
+            try FCMMessageRules.check(body, message)
+            try Self.checkBehavior(of: message, behaviors: behaviors, now: now)
+            let name = "projects/\(project)/messages/\(outcome.isValidation ? "fake_message_id" : messageID)"
+            outcome.answer = Self.accepted(name: name)
+        } catch {
+            outcome.answer = error.answer
+        }
+        return outcome
+    }
+
+    /// Whether a body asks for nothing to be delivered, as far as it can be read.
+    static func isValidation(_ body: [UInt8]) -> Bool {
+        let order = try? JSONValue(
+            parsing: body,
+            bytesMax: SimulatorLimits.requestBodyBytesMax,
+            depthMax: SimulatorLimits.payloadDepthMax,
+        )
+        return FCMSchema.member("validate_only", of: order)?.bool ?? false
+    }
+
+    /// The answer to an accepted message of that name.
+    package static func accepted(name: String) -> ProviderAnswer {
+        ProviderAnswer(
+            status: 200,
+            json: ["name": .string(name)],
+            contentType: "application/json; charset=UTF-8",
+        )
+    }
+
+    private func project(of request: ProviderRequest) throws(FCMRefusal) -> String {
+        let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
+        guard request.method == "POST", parts.count == 5, parts[0].isEmpty, parts[1] == "v1", parts[2] == "projects",
+            parts[4] == "messages:send"
+        else { throw FCMRefusal(404, "Requested entity was not found.") }
+        let project = String(parts[3])
+        guard self.projectIDs.contains(project) else { throw FCMRefusal(404, "Requested entity was not found.") }
+        return project
+    }
+
+    /// Finds the account of a request's access token.
+    func account(of request: ProviderRequest, now: UnixMilliseconds) throws(FCMRefusal) -> ServiceAccount {
+        let sentence = "Expected OAuth 2 access token, login cookie or other valid authentication credential."
+        guard let header = request.first("authorization") else {
+            throw FCMRefusal(401, "Request is missing required authentication credential. \(sentence)")
+        }
+        let parts = header.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2, parts[0].lowercased() == "bearer", let grant = self.tokens.grant(parts[1]),
+            now < grant.expiresAt, Int(grant.account) < self.accounts.count
+        else { throw FCMRefusal(401, "Request had invalid authentication credentials. \(sentence)") }
+        return self.accounts[Int(grant.account)]
+    }
+
+    func authorize(
+        _ request: ProviderRequest,
+        project: String,
+        now: UnixMilliseconds,
+    ) throws(FCMRefusal) {
+        guard try self.account(of: request, now: now).projectIDs.contains(project) else {
+            throw FCMRefusal(
+                403,
+                "Permission 'cloudmessaging.messages.create' denied on resource "
+                    + "'//cloudresourcemanager.googleapis.com/projects/\(project)' (or it may not exist).",
+            )
+        }
+    }
+
+    private static func body(of request: ProviderRequest) throws(FCMRefusal) -> JSONValue {
+        let type = request.first("content-type")?.lowercased() ?? ""
+        guard type == "application/json" || type.hasPrefix("application/json;") else {
+            throw FCMRefusal(400, "Invalid JSON payload received. The content type must be application/json.")
+        }
+        do throws(JSONError) {
+            return try JSONValue(
+                parsing: request.body,
+                bytesMax: SimulatorLimits.requestBodyBytesMax,
+                depthMax: SimulatorLimits.payloadDepthMax,
+            )
+        } catch {
+            throw FCMRefusal(400, "Invalid JSON payload received. \(error)")
+        }
+    }
+
+    private static func address(of message: JSONValue?) -> String {
+        for name in ["token", "fid", "condition"] {
+            if let text = FCMSchema.member(name, of: message)?.string { return text }
+        }
+        guard let topic = FCMSchema.member("topic", of: message)?.string else { return "" }
+        return topic.hasPrefix("/topics/") ? topic : "/topics/\(topic)"
+    }
+
+    private static func checkBehavior(
+        of message: JSONValue?,
+        behaviors: TokenBehaviors,
+        now: UnixMilliseconds,
+    ) throws(FCMRefusal) {
+        for name in ["token", "fid"] {
+            guard let token = FCMSchema.member(name, of: message)?.string else { continue }
+            let digest = TokenDigest(token, provider: .fcm)
+            guard let behavior = behaviors.behavior(of: digest, now: now) else { continue }
+            if let refusal = Self.refusal(for: behavior, field: "message.\(name)", hasField: digest.low & 1 == 0) {
+                throw refusal
+            }
+        }
+    }
+
+    private static func refusal(for behavior: TokenBehavior, field: String, hasField: Bool) -> FCMRefusal? {
+        switch behavior {
+        case .alive: nil
+        case .dead, .expired: FCMRefusal(.unregistered, "Requested entity was not found.")
+        case .bad: Self.invalidToken(field: field, hasField: hasField)
+        case .foreign: FCMRefusal(.senderIDMismatch, "SenderId mismatch")
+        }
+    }
+
+    /// The answer to a message to a token of that behavior; nil: it is alive.
+    static func refusal(for behavior: TokenBehavior) -> ProviderAnswer? {
+        Self.refusal(for: behavior, field: "message.token", hasField: true)?.answer
+    }
+
+    /// Google's page shows a bad token with FcmError alone; with BadRequest beside it, in either order, it has been seen as
+    /// well. Half of the tokens get one form, half the other.
+    private static func invalidToken(field: String, hasField: Bool) -> FCMRefusal {
+        let sentence = "The registration token is not a valid FCM registration token"
+        var refusal = FCMRefusal(.invalidArgument, sentence)
+        if hasField { refusal.violations = [FCMViolation(field: field, description: sentence)] }
+        return refusal
+    }
+}

@@ -1,0 +1,36 @@
+internal import NIOCore
+
+/// Detects by a client's first bytes whether it speaks HTTP/2 or HTTP/1.1, and replaces itself by the handlers for that.
+///
+/// ALPN does not tell: providers take HTTP/2 with prior knowledge too, and a listener without TLS has no ALPN.
+/// (The client's preface is RFC 9113 §3.4; no method of HTTP/1.1 begins like it.)
+final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    /// Adds handlers at the end of a channel's pipeline, behind this one; `true`: for HTTP/2.
+    typealias Assemble = (any Channel, Bool) throws -> Void
+
+    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+    private let assemble: Assemble
+    private var first = ByteBuffer()
+
+    init(_ assemble: @escaping Assemble) { self.assemble = assemble }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = self.unwrapInboundIn(data)
+        self.first.writeBuffer(&bytes)
+        let seen = self.first.readableBytesView.prefix(Self.preface.count)
+        let isHTTP2 = seen.elementsEqual(Self.preface.prefix(seen.count))
+        // It may still be either: more bytes must come.
+        guard !isHTTP2 || seen.count == Self.preface.count else { return }
+        do {
+            try self.assemble(context.channel, isHTTP2)
+        } catch {
+            return context.close(promise: nil)
+        }
+        context.fireChannelRead(self.wrapInboundOut(self.first))
+        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+    }
+}

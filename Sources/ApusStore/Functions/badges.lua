@@ -1,0 +1,119 @@
+-- What badge increments have counted to, laid out as the records are: the hash `badge:<k>` of a place, ordinal mod 64 → count
+-- (4 bytes, big endian) and digests of the last sends counted (5 each, the newest last). Only devices that were counted have an
+-- entry; it goes with the record (`store.evict`), so it is always of the device that is there.
+local badges = {
+    -- FCM's notification_count is an int32.
+    count_max = 2147483647,
+    digest_bytes = 5,
+    -- A send is asked for again after a crash, seconds later; its retries say that it was counted.
+    sends_max = 8,
+    none = 4294967295,
+    no_header = '\0\0\0\0\0\0\0\0\0\0\0\0',
+}
+
+-- The count of an entry and its digests.
+function badges.read(entry)
+    if not entry then return 0, '' end
+    local count = struct.unpack('>I4', entry)
+    return count, string.sub(entry, 5)
+end
+
+-- An entry with that count; `send` is one more that was counted.
+function badges.entry(count, sends, send)
+    if send then sends = string.sub(sends, -(badges.sends_max - 1) * badges.digest_bytes) .. send end
+    return struct.pack('>I4', count) .. sends
+end
+
+function badges.has(sends, send)
+    for i = 1, #sends, badges.digest_bytes do
+        if string.sub(sends, i, i + badges.digest_bytes - 1) == send then return true end
+    end
+    return false
+end
+
+-- Counts a send for devices of one place: once per device and send, whoever asks again. Runs at a full Redis too: what is
+-- being sent must come to its end, and a device takes at most some fifty bytes.
+-- KEYS: 1 meta of the place
+-- Returns: the counts, 4 bytes each, big endian, in their order; 0xffffffff where there is no such device
+register_function{
+    name = 'apus2_count_badges',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        send, -- digest of the send, 5 bytes
+        increment, -- what the send adds
+        devices, -- ordinal and generation of each, 4 bytes each, big endian; at most 512 devices
+        is_repeated -- these devices were counted before, for this send: then only those that have no count at all are counted
+    )
+        local meta = keys[1]
+        if #send ~= badges.digest_bytes or increment < 0 or #devices % 8 ~= 0 or #devices > 4096 then
+            return redis.error_reply('ERR apus2_count_badges: malformed arguments')
+        end
+        local counts = {}
+        local position = 1
+        while position <= #devices do
+            -- The devices of one slab together: one read of the records, one of the counts, one write.
+            local records, ordinal, fields, generations = nil, nil, {}, {}
+            while position <= #devices and #fields < store.slab do
+                local next, generation = struct.unpack('>I4I4', devices, position)
+                local slab, field = store.record_place(meta, next)
+                if records and slab ~= records then break end
+                records, ordinal = slab, next
+                fields[#fields + 1], generations[#fields + 1] = field, generation
+                position = position + 8
+            end
+            local held = redis.call('HMGET', records, unpack(fields))
+            local place = store.badge_key(meta, ordinal)
+            local entries = redis.call('HMGET', place, unpack(fields))
+            local changed = {}
+            for i, field in ipairs(fields) do
+                local count = badges.none
+                local _, generation = struct.unpack('>I8I4', held[i] or badges.no_header)
+                if held[i] and generation == generations[i] then
+                    local sends
+                    count, sends = badges.read(entries[i])
+                    if not (entries[i] and (is_repeated or badges.has(sends, send))) then
+                        count = math.min(count + increment, badges.count_max)
+                        local n = #changed
+                        changed[n + 1], changed[n + 2] = field, badges.entry(count, sends, send)
+                    end
+                end
+                counts[#counts + 1] = struct.pack('>I4', count)
+            end
+            if #changed > 0 then redis.call('HSET', place, unpack(changed)) end
+        end
+        return table.concat(counts)
+    end,
+}
+
+-- Sets what a device's badge has come to: the app says it. The sends counted stay counted.
+-- KEYS: 1 meta of its place
+-- Returns: 1; 0 when there is no such device
+register_function{
+    name = 'apus2_set_badge',
+    required = 3,
+    run = function(
+        keys,
+        ordinal, -- of the device
+        generation,
+        count
+    )
+        local meta = keys[1]
+        if count < 0 or count > badges.count_max then
+            return redis.error_reply('ERR apus2_set_badge: malformed arguments')
+        end
+        local slab, field = store.record_place(meta, ordinal)
+        local record = redis.call('HGET', slab, field)
+        local _, held = struct.unpack('>I8I4', record or badges.no_header)
+        if not record or held ~= generation then return 0 end
+        local place = store.badge_key(meta, ordinal)
+        local _, sends = badges.read(redis.call('HGET', place, field))
+        if count == 0 and sends == '' then
+            redis.call('HDEL', place, field)
+        else
+            redis.call('HSET', place, field, badges.entry(count, sends))
+        end
+        return 1
+    end,
+}

@@ -1,0 +1,248 @@
+-- Devices of a place.
+
+-- Writes a device: creates it, replaces it, or moves it here from another realm.
+-- KEYS: 1 meta of the place where the device is to be
+--       2… metas of the app's other realms in the same partition: looked at when the device is not in KEYS[1], so that
+--          it is never in two
+-- Returns: {1, ordinal, header of 12 bytes}; {0} when something else is stored, and nothing is written;
+--          {-1} when the place is full
+local put = function(
+    keys,
+    digest, -- of the device id, 8 bytes
+    record, -- the new one, without header
+    registered_at, -- "now", "keep", or a time in milliseconds (one to come counts as now)
+    expected, -- header and record that the writer believes to be stored, all bytes; empty: nothing
+    entered, -- topics, 4 bytes each, big endian. In a move: all
+    left, -- topics. In a move: all of the old place
+    event -- for the device's history, if it has one; empty: none
+)
+    expected = expected or ''
+    entered = entered or ''
+    left = left or ''
+    event = event or ''
+    entered, left = store.topics(entered), store.topics(left)
+    if #digest ~= 8 or #record == 0 or not entered or not left then
+        return redis.error_reply('ERR apus2_put_device: malformed arguments')
+    end
+    local ordinal, current, from
+    for _, meta in ipairs(keys) do
+        ordinal, current = store.find(meta, digest)
+        if current then
+            from = meta
+            break
+        end
+    end
+    if (current or '') ~= expected then return { 0 } end
+
+    local now = store.now()
+    local registered
+    if registered_at == 'now' then
+        registered = now
+    elseif registered_at == 'keep' then
+        if not current then return redis.error_reply('ERR apus2_put_device: nothing to keep') end
+        registered = struct.unpack('>I8', current)
+    else
+        registered = tonumber(registered_at)
+        if not registered or registered < 0 then return redis.error_reply('ERR apus2_put_device: malformed time') end
+        if registered > now then registered = now end
+    end
+
+    local to = keys[1]
+    local generation
+    if from == to then
+        local _, kept = struct.unpack('>I8I4', current)
+        generation = kept
+    else
+        local place
+        place, generation = store.allot(to, now)
+        if not place then return { -1 } end
+        local badge
+        if from then
+            local _, old = store.record_place(from, ordinal)
+            badge = redis.call('HGET', store.badge_key(from, ordinal), old)
+            store.evict(from, digest, ordinal, left, now)
+            left = {}
+        end
+        ordinal = place
+        if badge then
+            local _, new = store.record_place(to, ordinal)
+            redis.call('HSET', store.badge_key(to, ordinal), new, badge)
+        end
+        redis.call('HSET', store.bucket(to, 'id', store.digest_hash(digest)), digest, ordinal)
+        store.field_added(to, 'id', store.digest_hash)
+        store.posting_add(to, 0, ordinal)
+    end
+    local header = struct.pack('>I8I4', registered, generation)
+    local slab, field = store.record_place(to, ordinal)
+    redis.call('HSET', slab, field, header .. record)
+    for _, topic in ipairs(left) do store.posting_remove(to, topic, ordinal) end
+    for _, topic in ipairs(entered) do store.posting_add(to, topic, ordinal) end
+    if event ~= '' then history.go_on(to, digest, event) end
+    return { 1, ordinal, header }
+end
+
+register_function{name = 'apus2_put_device', required = 3, run = put}
+-- The same for a provider's verdict on a device that is there. Runs at a full Redis too: outcomes drain by it.
+register_function{name = 'apus2_put_verdict', flags = {'allow-oom'}, required = 3, run = put}
+
+-- Removes a device and frees its ordinal. Runs at a full Redis too: it drains.
+-- KEYS: 1 meta of its place
+-- Returns: 1; 0 when something else is stored, and nothing is written
+register_function{
+    name = 'apus2_remove_device',
+    flags = {'allow-oom'},
+    required = 2,
+    run = function(
+        keys,
+        digest, -- of the device id, 8 bytes
+        expected, -- header and record that the writer believes to be stored, all bytes
+        topics, -- of the device, 4 bytes each, big endian
+        forgets_history -- its history goes, too
+    )
+        topics = topics or ''
+        topics = store.topics(topics)
+        if #digest ~= 8 or #expected == 0 or not topics then
+            return redis.error_reply('ERR apus2_remove_device: malformed arguments')
+        end
+        local ordinal, current = store.find(keys[1], digest)
+        if not current or current ~= expected then return 0 end
+        store.evict(keys[1], digest, ordinal, topics, store.now())
+        if forgets_history then history.forget(keys[1], digest) end
+        return 1
+    end,
+}
+
+-- Reads devices by the digests of their ids, over all realms of an app.
+-- KEYS: metas of the places to look in, all of one app and partition
+-- Returns: four elements for each device found: index of the digest and of the place, both from 0; ordinal; header and record
+register_function{
+    name = 'apus2_find_devices',
+    flags = {'no-writes'},
+    required = 1,
+    run = function(
+        keys,
+        digests -- of device ids, 8 bytes each, at most 256
+    )
+        if #digests > 256 then return redis.error_reply('ERR apus2_find_devices: too many digests') end
+        local found = {}
+        for i, digest in ipairs(digests) do
+            if #digest ~= 8 then return redis.error_reply('ERR apus2_find_devices: malformed digest') end
+            for k, meta in ipairs(keys) do
+                local ordinal, record = store.find(meta, digest)
+                if record then
+                    local n = #found
+                    found[n + 1], found[n + 2], found[n + 3], found[n + 4] = i - 1, k - 1, ordinal, record
+                    break
+                end
+            end
+        end
+        return found
+    end,
+}
+
+-- Puts right what hangs by one ordinal of a place, by its record: whether its id leads to it, and whether it is among everyone
+-- and in topics. For the janitor; changes nothing where all is right.
+-- KEYS: 1 meta of the place
+-- Returns: 1; 0 when something else is stored, and nothing is written
+register_function{
+    name = 'apus2_repair_device',
+    required = 1,
+    run = function(
+        keys,
+        ordinal,
+        expected, -- header and record that the caller read there, all bytes; empty: nothing
+        digest, -- of its device id, 8 bytes; empty: nothing is there
+        entered, -- topics that the record has, 4 bytes each, big endian
+        left -- topics that it may be found in and has not
+    )
+        expected = expected or ''
+        digest = digest or ''
+        entered = entered or ''
+        left = left or ''
+        local meta = keys[1]
+        entered, left = store.topics(entered), store.topics(left)
+        if #digest ~= (#expected > 0 and 8 or 0) or not entered or not left then
+            return redis.error_reply('ERR apus2_repair_device: malformed arguments')
+        end
+        local slab, field = store.record_place(meta, ordinal)
+        if (redis.call('HGET', slab, field) or '') ~= expected then return 0 end
+        for _, topic in ipairs(left) do store.posting_remove(meta, topic, ordinal) end
+        if #expected == 0 then
+            store.posting_remove(meta, 0, ordinal)
+            return 1
+        end
+        store.posting_add(meta, 0, ordinal)
+        for _, topic in ipairs(entered) do store.posting_add(meta, topic, ordinal) end
+        if redis.call('HSETNX', store.bucket(meta, 'id', store.digest_hash(digest)), digest, ordinal) == 1 then
+            store.field_added(meta, 'id', store.digest_hash)
+        end
+        return 1
+    end,
+}
+
+-- Whether nobody has looked after an app's part of a partition within that time: then it is the caller's to do. Runs at a full Redis too:
+-- the janitor makes room.
+-- KEYS: 1 what remembers it
+-- Returns: 1; 0 when somebody has
+register_function{
+    name = 'apus2_begin_upkeep',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, seconds)
+        return redis.call('SET', keys[1], '1', 'NX', 'EX', seconds) and 1 or 0
+    end,
+}
+
+-- Reads what a place holds.
+-- KEYS: 1 meta of the place
+-- Returns: {next ordinal, live devices, generation, freed ordinals at rest, buckets of ids, buckets of small postings}
+register_function{
+    name = 'apus2_place_meta',
+    flags = {'no-writes'},
+    run = function(keys)
+        local values = redis.call('HMGET', keys[1], 'next', 'id_count', 'generation', 'id', 'few')
+        local function number(text, otherwise) return tonumber(text or otherwise) end
+        return {
+            number(values[1], 0), number(values[2], 0), number(values[3], 0),
+            redis.call('LLEN', store.prefix(keys[1]) .. 'freed'),
+            number(values[4], 1), number(values[5], 1),
+        }
+    end,
+}
+
+-- Reads the postings of topics in a range of chunks of one place.
+-- KEYS: 1 meta of the place
+-- Returns: one string for each chunk and topic, chunk by chunk: nothing, packed ordinals (two bytes each, big endian,
+--          ascending, within the chunk), or 512 bytes of bitmap (the first ordinal in the highest bit of the first byte).
+--          At most 512 strings.
+register_function{
+    name = 'apus2_read_postings',
+    flags = {'no-writes'},
+    required = 3,
+    run = function(
+        keys,
+        first, -- chunk
+        count, -- chunks
+        topics -- numbers; 0 is everyone
+    )
+        if count * #topics > 512 then
+            return redis.error_reply('ERR apus2_read_postings: malformed range')
+        end
+        if count < 1 or #topics == 0 then return {} end
+        local meta = keys[1]
+        local names = {}
+        for chunk = first, first + count - 1 do
+            for _, topic in ipairs(topics) do names[#names + 1] = store.posting_key(meta, topic, chunk) end
+        end
+        local found = redis.call('MGET', unpack(names))
+        local buckets = store.buckets(meta, 'few')
+        for i = 1, #names do
+            if not found[i] then
+                local chunk = first + math.floor((i - 1) / #topics)
+                local field, bucket = store.few_place(meta, topics[(i - 1) % #topics + 1], chunk, buckets)
+                found[i] = redis.call('HGET', bucket, field) or ''
+            end
+        end
+        return found
+    end,
+}

@@ -1,0 +1,89 @@
+-- Which devices a user may have: the bucketed hash `user` of `{t}<app>:meta`, digest of the user → devices, ten bytes each:
+-- partition (2) and digest of the device id (8). A hint: the records decide. The field is the digest's first four bytes;
+-- users that share them share an entry.
+local users = { field_bytes = 4, device_bytes = 10 }
+
+-- The bucket of a user's digest, and the field there.
+function users.place(meta, digest)
+    return store.bucket(meta, 'user', store.digest_hash(digest)), string.sub(digest, 1, users.field_bytes)
+end
+
+-- Notes that a user may have a device: before the record says so, and once more after it.
+-- KEYS: 1 `{t}<app>:meta`, t from the user
+-- Returns: 1 noted, 0 it was, -1 the user has as many as may be
+register_function{
+    name = 'apus2_add_user',
+    required = 3,
+    run = function(
+        keys,
+        digest, -- of the user, 8 bytes
+        device, -- partition (2 bytes) and digest (8)
+        devices_max -- that a user may have
+    )
+        local meta = keys[1]
+        if #digest ~= 8 or #device ~= users.device_bytes then
+            return redis.error_reply('ERR apus2_add_user: malformed arguments')
+        end
+        local bucket, field = users.place(meta, digest)
+        local devices = redis.call('HGET', bucket, field)
+        for i = 1, #(devices or ''), users.device_bytes do
+            if string.sub(devices, i, i + users.device_bytes - 1) == device then return 0 end
+        end
+        if #(devices or '') / users.device_bytes >= devices_max then return -1 end
+        redis.call('HSET', bucket, field, (devices or '') .. device)
+        if not devices then store.field_added(meta, 'user', store.digest_hash) end
+        return 1
+    end,
+}
+
+-- Forgets that a user may have a device, after the record no longer says so. Runs at a full Redis too: it drains.
+-- KEYS: 1 `{t}<app>:meta`, t from the user
+-- Returns: 1 when it was noted, else 0
+register_function{
+    name = 'apus2_remove_user',
+    flags = {'allow-oom'},
+    required = 2,
+    run = function(
+        keys,
+        digest, -- of the user, 8 bytes
+        device -- partition (2 bytes) and digest (8)
+    )
+        local meta = keys[1]
+        if #digest ~= 8 or #device ~= users.device_bytes then return redis.error_reply('ERR apus2_remove_user: malformed arguments') end
+        local bucket, field = users.place(meta, digest)
+        local devices = redis.call('HGET', bucket, field)
+        for i = 1, #(devices or ''), users.device_bytes do
+            if string.sub(devices, i, i + users.device_bytes - 1) == device then
+                if #devices == users.device_bytes then
+                    redis.call('HDEL', bucket, field)
+                    store.field_removed(meta, 'user')
+                else
+                    redis.call('HSET', bucket, field, string.sub(devices, 1, i - 1) .. string.sub(devices, i + users.device_bytes))
+                end
+                return 1
+            end
+        end
+        return 0
+    end,
+}
+
+-- Reads which devices users may have; the records decide.
+-- KEYS: 1 `{t}<app>:meta`, t from the users
+-- Returns: one string for each: its devices, 10 bytes each (partition 2, digest 8)
+register_function{
+    name = 'apus2_user_devices',
+    flags = {'no-writes'},
+    required = 1,
+    run = function(
+        keys,
+        digests -- of users, 8 bytes each, at most 256
+    )
+        if #digests > 256 then return redis.error_reply('ERR apus2_user_devices: too many digests') end
+        local answer = {}
+        for i, digest in ipairs(digests) do
+            if #digest ~= 8 then return redis.error_reply('ERR apus2_user_devices: malformed digest') end
+            answer[i] = redis.call('HGET', users.place(keys[1], digest)) or ''
+        end
+        return answer
+    end,
+}

@@ -1,0 +1,279 @@
+// The calls of the store's functions, with the fields that each declares in Lua.
+internal import ApusRedis
+
+struct PutDeviceCall: FunctionCall {
+    static let function = "apus2_put_device"
+    var keys: [String]
+    var digest: [UInt8]
+    var writing: StoreCalls.Writing
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("expected", CallBytes(self.writing.expected), default: [])
+        fields.set("record", CallBytes(self.writing.record))
+        fields.set("registered_at", self.writing.stamp.text)
+        fields.set("entered", CallBytes(packed(self.writing.entered)), default: [])
+        fields.set("left", CallBytes(packed(self.writing.left)), default: [])
+        fields.set("event", CallBytes(self.writing.event), default: [])
+    }
+}
+
+struct PutVerdictCall: FunctionCall {
+    static let function = "apus2_put_verdict"
+    var put: PutDeviceCall
+    var keys: [String] { self.put.keys }
+
+    func set(_ fields: inout CallFields) { self.put.set(&fields) }
+}
+
+struct RemoveDeviceCall: FunctionCall {
+    static let function = "apus2_remove_device"
+    var keys: [String]
+    var digest: [UInt8]
+    var expected: [UInt8]
+    var topics: [UInt8]
+    var forgetsHistory: Bool
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("expected", CallBytes(self.expected))
+        fields.set("topics", CallBytes(self.topics), default: [])
+        fields.set("forgets_history", self.forgetsHistory, default: false)
+    }
+}
+
+struct FindDevicesCall: FunctionCall {
+    static let function = "apus2_find_devices"
+    static let isReadOnly = true
+    var keys: [String]
+    var digests: [[UInt8]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digests", self.digests.map { CallBytes($0) })
+    }
+}
+
+struct RepairDeviceCall: FunctionCall {
+    static let function = "apus2_repair_device"
+    var keys: [String]
+    var ordinal: UInt32
+    var expected: [UInt8]
+    var digest: [UInt8]
+    var entered: [UInt8]
+    var left: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("ordinal", self.ordinal)
+        fields.set("expected", CallBytes(self.expected), default: [])
+        fields.set("digest", CallBytes(self.digest), default: [])
+        fields.set("entered", CallBytes(self.entered), default: [])
+        fields.set("left", CallBytes(self.left), default: [])
+    }
+}
+
+struct BeginUpkeepCall: FunctionCall {
+    static let function = "apus2_begin_upkeep"
+    var keys: [String]
+    var seconds: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("seconds", self.seconds)
+    }
+}
+
+struct PlaceMetaCall: FunctionCall {
+    static let function = "apus2_place_meta"
+    static let isReadOnly = true
+    var keys: [String]
+}
+
+struct ReadPostingsCall: FunctionCall {
+    static let function = "apus2_read_postings"
+    static let isReadOnly = true
+    var keys: [String]
+    var first: Int
+    var count: Int
+    var topics: [UInt32]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("first", self.first)
+        fields.set("count", self.count)
+        fields.set("topics", self.topics)
+    }
+}
+
+struct AddHistoryCall: FunctionCall {
+    static let function = "apus2_add_history"
+    var keys: [String]
+    var digest: [UInt8]
+    var keepMilliseconds: Int64
+    var historiesMax: Int
+    var isTrouble: Bool
+    var ordinal: UInt32?
+    var generation: UInt32?
+    var events: [[UInt8]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("keep_ms", self.keepMilliseconds)
+        fields.set("histories_max", self.historiesMax)
+        fields.set("is_trouble", self.isTrouble, default: false)
+        fields.set("ordinal", optional: self.ordinal)
+        fields.set("generation", optional: self.generation)
+        fields.set("events", self.events.map { CallBytes($0) })
+    }
+}
+
+struct ClaimTokenCall: FunctionCall {
+    static let function = "apus2_claim_token"
+    var keys: [String]
+    var digest: [UInt8]
+    var claimer: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("claimer", CallBytes(self.claimer))
+    }
+}
+
+struct ConfirmTokenCall: FunctionCall {
+    static let function = "apus2_confirm_token"
+    var keys: [String]
+    var digest: [UInt8]
+    var claimer: [UInt8]
+    var cleared: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("claimer", CallBytes(self.claimer))
+        fields.set("cleared", CallBytes(self.cleared), default: [])
+    }
+}
+
+struct ReleaseTokenCall: FunctionCall {
+    static let function = "apus2_release_token"
+    var keys: [String]
+    var digest: [UInt8]
+    var owner: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("owner", CallBytes(self.owner))
+    }
+}
+
+struct TokenOwnersCall: FunctionCall {
+    static let function = "apus2_token_owners"
+    static let isReadOnly = true
+    var keys: [String]
+    var digest: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+    }
+}
+
+struct AddUserCall: FunctionCall {
+    static let function = "apus2_add_user"
+    var keys: [String]
+    var digest: [UInt8]
+    var device: [UInt8]
+    var devicesMax: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("device", CallBytes(self.device))
+        fields.set("devices_max", self.devicesMax)
+    }
+}
+
+struct RemoveUserCall: FunctionCall {
+    static let function = "apus2_remove_user"
+    var keys: [String]
+    var digest: [UInt8]
+    var device: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("device", CallBytes(self.device))
+    }
+}
+
+struct UserDevicesCall: FunctionCall {
+    static let function = "apus2_user_devices"
+    static let isReadOnly = true
+    var keys: [String]
+    var digests: [[UInt8]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digests", self.digests.map { CallBytes($0) })
+    }
+}
+
+struct FindTopicCall: FunctionCall {
+    static let function = "apus2_find_topic"
+    static let isReadOnly = true
+    var keys: [String]
+    var digest: [UInt8]
+    var name: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("name", self.name)
+    }
+}
+
+struct NumberTopicCall: FunctionCall {
+    static let function = "apus2_number_topic"
+    var keys: [String]
+    var digest: [UInt8]
+    var name: String
+    var counterMax: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("name", self.name)
+        fields.set("counter_max", self.counterMax)
+    }
+}
+
+struct TopicNamesCall: FunctionCall {
+    static let function = "apus2_topic_names"
+    static let isReadOnly = true
+    var keys: [String]
+    var counters: [Int]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("counters", self.counters)
+    }
+}
+
+struct CountBadgesCall: FunctionCall {
+    static let function = "apus2_count_badges"
+    var keys: [String]
+    var send: [UInt8]
+    var increment: Int
+    var isRepeated: Bool
+    var devices: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("send", CallBytes(self.send))
+        fields.set("increment", self.increment)
+        fields.set("is_repeated", self.isRepeated, default: false)
+        fields.set("devices", CallBytes(self.devices))
+    }
+}
+
+struct SetBadgeCall: FunctionCall {
+    static let function = "apus2_set_badge"
+    var keys: [String]
+    var ordinal: UInt32
+    var generation: UInt32
+    var count: UInt32
+
+    func set(_ fields: inout CallFields) {
+        fields.set("ordinal", self.ordinal)
+        fields.set("generation", self.generation)
+        fields.set("count", self.count)
+    }
+}

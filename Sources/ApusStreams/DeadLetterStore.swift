@@ -1,0 +1,255 @@
+internal import ApusCore
+package import ApusMessages
+package import ApusRedis
+
+/// The name of a dead letter: the shard it lies in, and its entry there.
+package struct DeadLetterID: Hashable, Sendable, CustomStringConvertible {
+    /// The shard's number.
+    package let shard: Int
+    /// The entry in the shard's dead letters.
+    package let entry: String
+
+    /// A name.
+    package init(shard: Int, entry: String) {
+        self.shard = shard
+        self.entry = entry
+    }
+
+    /// From its text; nil when it is none.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, let shard = Int(parts[0]), shard >= 0 else { return nil }
+        let numbers = parts[1].split(separator: "-", omittingEmptySubsequences: false)
+        guard numbers.count == 2, numbers.allSatisfy({ UInt64($0) != nil }) else { return nil }
+        self.init(shard: shard, entry: String(parts[1]))
+    }
+
+    /// `<shard>/<entry>`.
+    package var description: String { "\(self.shard)/\(self.entry)" }
+}
+
+/// A dead letter where it lies.
+package struct StoredDeadLetter: Hashable, Sendable {
+    /// Its name.
+    package let id: DeadLetterID
+    /// What it says.
+    package let letter: DeadLetter
+
+    /// A letter of that name.
+    package init(id: DeadLetterID, letter: DeadLetter) {
+        self.id = id
+        self.letter = letter
+    }
+
+    /// What the bytes are, by the stream that they came from.
+    package var message: DeadMessage { DeadMessage(self.letter) }
+
+    /// Whether the original was larger than any message, and only its beginning was kept.
+    package var isTruncated: Bool {
+        guard self.letter.payload.count >= Limits.deadLetterPayloadBytesMax else { return false }
+        guard case .unreadable = self.message else { return false }
+        return true
+    }
+}
+
+/// The message of a dead letter, as far as it can be read.
+package enum DeadMessage: Hashable, Sendable {
+    /// From a mailbox.
+    case command(SendCommand)
+    /// From the work of a route.
+    case unit(WorkUnit)
+    /// From the plans of a route: the send.
+    case plan(send: String)
+    /// From the outcomes.
+    case outcomes(OutcomeBatch)
+    /// From the registrations.
+    case registration(RegistrationCommand)
+    /// From the client events.
+    case event(ClientEvent)
+    /// Not what its stream carries, or of a stream that this version does not know.
+    case unreadable(String)
+
+    init(_ letter: DeadLetter) {
+        let name = String(letter.stream.drop { $0 != "}" }.dropFirst())
+        do throws(MessageError) {
+            switch name.prefix(while: { $0 != ":" }) {
+            case "in": self = .command(try SendCommand.decode(letter.payload))
+            case "work": self = .unit(try WorkUnit.decode(letter.payload))
+            case "outcomes": self = .outcomes(try OutcomeBatch.decode(letter.payload))
+            case "register": self = .registration(try RegistrationCommand.decode(letter.payload))
+            case "events": self = .event(try ClientEvent.decode(letter.payload))
+            case "plan":
+                let send = String(decoding: letter.payload, as: UTF8.self)
+                self = (try? SendID(send)) == nil ? .unreadable("no id of a send") : .plan(send: send)
+            default: self = .unreadable("of an unknown stream")
+            }
+        } catch {
+            self = .unreadable("\(error)")
+        }
+    }
+}
+
+/// Entries that could not be handled.
+package struct DeadLetterStore: Sendable {
+    let access: StreamAccess
+
+    /// Acknowledges an entry that could not be handled and writes what is said of it, together. False: another owns the entry now.
+    ///
+    /// - Parameters:
+    ///   - letter: for an operator; nil: none.
+    ///   - receipt: for the publisher; nil: none.
+    ///   - outcomes: of the entry's recipients; nil: none.
+    package func write(
+        _ entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        letter: DeadLetter?,
+        receipt: SendReceipt?,
+        outcomes: OutcomeBatch? = nil,
+    ) async throws -> Bool {
+        let call = DeadLetterCall(
+            keys: [entry.stream],
+            consumer: consumer,
+            entry: entry.id,
+            letter: try letter?.encode() ?? [],
+            receipt: try receipt?.encode() ?? [],
+            outcomes: try outcomes?.encode() ?? [],
+        )
+        let answer = try await self.access.call(call, on: tag, about: entry.name) { $0.number == 1 ? call : nil }
+        guard answer.number == 1 else { return false }
+        self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+        if let letter { self.access.observer?.deadLetterWritten(letter.cause, stream: entry.stream) }
+        return true
+    }
+
+    /// Dead letters of a shard before that entry, newest first; `+` begins with the newest.
+    ///
+    /// Letters that this version cannot read are left out.
+    ///
+    /// - Returns: the letters, and the entry to go on before; nil: there are no more.
+    package func page(
+        shard: Int,
+        before entry: String,
+        count: Int = StreamLimits.deadLettersPerReadMax,
+    ) async throws -> (letters: [StoredDeadLetter], next: String?) {
+        let keys = self.access.keys(shard: shard)
+        let end = entry == "+" ? entry : "(\(entry)"
+        let command = RedisCommand("XREVRANGE", .text(keys.dead), .text(end), "-", "COUNT", .integer(count))
+        let entries = Array(try await self.access.send(command, on: keys.tag).children)
+        let letters = entries.compactMap { Self.letter($0, shard) }
+        return (letters, entries.count < count ? nil : entries.last?[0].text)
+    }
+
+    /// One dead letter; nil when there is none of that name that can be read.
+    package func find(_ id: DeadLetterID) async throws -> StoredDeadLetter? {
+        guard id.shard < self.access.keyspace.queueShards else { return nil }
+        let keys = self.access.keys(shard: id.shard)
+        let command = RedisCommand("XRANGE", .text(keys.dead), .text(id.entry), .text(id.entry))
+        let entries = Array(try await self.access.send(command, on: keys.tag).children)
+        return entries.first.flatMap { Self.letter($0, id.shard) }
+    }
+
+    private static func letter(_ entry: RESPNode, _ shard: Int) -> StoredDeadLetter? {
+        guard let letter = try? DeadLetter.decode(entry[1][1].blob) else { return nil }
+        return StoredDeadLetter(id: DeadLetterID(shard: shard, entry: entry[0].text), letter: letter)
+    }
+
+    /// What became of replaying a letter.
+    package enum ReplayResult: Hashable, Sendable {
+        /// The message stands in its stream again; of a unit, so many recipients were planned again.
+        case replayed(entry: String, plannedAgain: Int)
+        /// There is no such letter, or no longer.
+        case gone
+        /// It was a part of a send that is over, or forgotten.
+        case ended(state: String)
+        /// Only the beginning of the message was kept.
+        case truncated
+        /// Its stream is none of this shard.
+        case misplaced
+    }
+
+    /// Brings a dead letter's message back to its stream: the very bytes. The letter goes in the same step.
+    ///
+    /// A command is taken as if it had just been written; where its first writing holds its idempotency key, that is
+    /// forgotten first. A send that took the key since then makes it a duplicate, or a conflict again. Units and plans come
+    /// back only to a send that runs: their recipients, closed as failed when they became dead letters, are planned anew, so the
+    /// ledger's planned grows by them.
+    package func replay(_ stored: StoredDeadLetter) async throws -> ReplayResult {
+        let (letter, keys) = (stored.letter, self.access.keys(shard: stored.id.shard))
+        guard !stored.isTruncated else { return .truncated }
+        guard letter.stream.hasPrefix(keys.tag.description) else { return .misplaced }
+        var (send, recipients) = ("", 0)
+        switch stored.message {
+        case .command(let command):
+            // Before, not with it: the key may live in another shard. A crash in between forgets a key of a send that never was.
+            let mailboxes = Mailboxes(access: self.access)
+            try await mailboxes.forgetKey(of: command, origin: "\(letter.stream)/\(letter.entry)")
+        case .unit(let unit): (send, recipients) = (unit.send, unit.recipients.count)
+        case .plan(let planned): send = planned
+        case .outcomes, .registration, .event, .unreadable: break
+        }
+        let call = ReplayDeadLetterCall(
+            keys: [keys.dead, letter.stream],
+            entry: stored.id.entry,
+            message: letter.payload,
+            send: send,
+            recipients: recipients,
+        )
+        let answer = try await self.access.call(call, on: keys.tag)
+        switch answer[0].text {
+        case "replayed": return .replayed(entry: answer[1].text, plannedAgain: recipients)
+        case "gone": return .gone
+        case "ended": return .ended(state: answer[1].text)
+        default: throw StreamError.unexpected(function: ReplayDeadLetterCall.function, answer: answer[0].text)
+        }
+    }
+
+    /// Removes dead letters for good; how many of them were there.
+    package func remove(_ ids: [DeadLetterID]) async throws -> Int {
+        var count = 0
+        let shards = Dictionary(grouping: ids.filter { $0.shard < self.access.keyspace.queueShards }, by: \.shard)
+        for (shard, ids) in shards.sorted(by: { $0.key < $1.key }) {
+            let keys = self.access.keys(shard: shard)
+            for first in stride(from: 0, to: ids.count, by: StreamLimits.deadLettersPerReadMax) {
+                let part = ids[first..<min(first + StreamLimits.deadLettersPerReadMax, ids.count)]
+                let command = RedisCommand("XDEL", [.text(keys.dead)] + part.map { .text($0.entry) })
+                count += Int(try await self.access.send(command, on: keys.tag).number)
+            }
+        }
+        return count
+    }
+}
+
+struct DeadLetterCall: OwnerCall {
+    static let function = "apus2_dead_letter"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var entry: String
+    var letter: [UInt8]
+    var receipt: [UInt8]
+    var outcomes: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("entry", self.entry)
+        fields.set("letter", CallBytes(self.letter), default: [])
+        fields.set("receipt", CallBytes(self.receipt), default: [])
+        fields.set("outcomes", CallBytes(self.outcomes), default: [])
+    }
+}
+
+struct ReplayDeadLetterCall: FunctionCall {
+    static let function = "apus2_replay_dead_letter"
+    var keys: [String]
+    var entry: String
+    var message: [UInt8]
+    var send: String
+    var recipients: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("entry", self.entry)
+        fields.set("message", CallBytes(self.message))
+        fields.set("send", self.send, default: "")
+        fields.set("recipients", self.recipients, default: 0)
+    }
+}

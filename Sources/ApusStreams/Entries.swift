@@ -1,0 +1,258 @@
+package import ApusRedis
+
+/// Which consumer owns which entries of the streams: acknowledgement, leases, take-over.
+package struct Entries: Sendable {
+    let access: StreamAccess
+
+    /// Acknowledges entries of one stream; the number that still were this consumer's.
+    package func acknowledge(
+        _ entries: [String],
+        of stream: String,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+    ) async throws -> Int {
+        let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries)
+        let entry = entries.first.map { EntryName(stream: stream, id: $0) }
+        let answer = try await self.access.call(call, on: tag, about: entry) { $0.number > 0 ? call : nil }
+        let count = Int(answer.number)
+        if count > 0 { self.access.observer?.entriesAcknowledged(count, stream: stream) }
+        return count
+    }
+
+    /// Where a take-over looks, and for how much there is room.
+    package struct ClaimRequest: Sendable {
+        /// The stream.
+        package var stream: String
+        /// Entries at most.
+        package var count: Int
+        /// Where to go on; "0-0": from the beginning.
+        package var cursor: String
+
+        /// A look at a stream.
+        package init(_ stream: String, count: Int = StreamLimits.claimBatchMax, cursor: String = "0-0") {
+            self.stream = stream
+            self.count = count
+            self.cursor = cursor
+        }
+    }
+
+    /// What a take-over brought from one stream.
+    package struct Claim: Sendable {
+        /// Where the next one goes on; nil: there is no such stream or group.
+        package var cursor: String?
+        /// The entries that are the consumer's now.
+        package var entries: [StreamEntry]
+        /// Entries that were pending but no longer exist: lost, which never happens unless somebody trimmed the stream.
+        package var vanished: [String]
+    }
+
+    /// Takes over entries whose owner has been silent for a lease; one answer per stream, in their order.
+    package func claim(
+        _ requests: [ClaimRequest],
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        leaseMilliseconds: Int64,
+    ) async throws -> [Claim] {
+        precondition(!requests.isEmpty && requests.count <= StreamLimits.streamsPerReadMax)
+        let call = ClaimEntriesCall(
+            keys: requests.map(\.stream),
+            consumer: consumer,
+            leaseMilliseconds: leaseMilliseconds,
+            counts: requests.map { min($0.count, StreamLimits.claimBatchMax) },
+            cursors: requests.map(\.cursor),
+        )
+        let answer = try await self.access.call(call, on: tag, repeated: { _ in nil })
+        let answers = Array(try answer.elements())
+        // An entry that is none would be handled as one: this answer is read strictly.
+        guard answers.count == requests.count else { throw answer.reply.unexpected("an answer for each stream") }
+        return try zip(requests, answers).map { request, answer in
+            let cursor = try answer.at(0).text()
+            return Claim(
+                cursor: cursor.isEmpty ? nil : cursor,
+                entries: try answer.at(1).elements().map { entry in
+                    StreamEntry(
+                        stream: request.stream,
+                        id: try entry.at(0).text(),
+                        message: try entry.at(1).blob(),
+                        deliveries: UInt32(clamping: try entry.at(2).number()),
+                        journal: UnitJournal(encoded: try entry.at(3).blob()),
+                    )
+                },
+                vanished: try answer.at(2).elements().map { try $0.text() },
+            )
+        }
+    }
+
+    /// An entry that is kept or given back.
+    package struct Owned: Hashable, Sendable {
+        /// Its stream.
+        package var stream: String
+        /// Its id.
+        package var id: String
+        /// Deliveries that it may count from now on, at most; nil: as many as it does.
+        package var deliveriesMax: UInt32?
+
+        /// An entry.
+        package init(stream: String, id: String, deliveriesMax: UInt32? = nil) {
+            self.stream = stream
+            self.id = id
+            self.deliveriesMax = deliveriesMax
+        }
+    }
+
+    /// Keeps entries for another lease; the number that still were this consumer's.
+    @discardableResult
+    package func renew(_ entries: [Owned], by consumer: StreamConsumer, tag: HashTag) async throws -> Int {
+        try await self.renew(entries, by: consumer, tag: tag, idleMilliseconds: 0)
+    }
+
+    /// Begins a poison entry: from now on this delivery counts.
+    package func begin(_ entry: StreamEntry, by consumer: StreamConsumer, tag: HashTag) async throws {
+        let owned = Owned(stream: entry.stream, id: entry.id, deliveriesMax: entry.deliveries)
+        try await self.renew([owned], by: consumer, tag: tag, idleMilliseconds: 0, isExact: true)
+    }
+
+    /// Gives entries back, so that any other takes them at its next look.
+    package func handBack(_ entries: [Owned], by consumer: StreamConsumer, tag: HashTag) async throws {
+        try await self.renew(entries, by: consumer, tag: tag, idleMilliseconds: 3_600_000)
+    }
+
+    /// Gives back entries that this process was at work on and survived: none of their deliveries counts.
+    package func handBack(stream: String, entries: [String], by consumer: StreamConsumer, tag: HashTag) async throws {
+        let entries = entries.map { Owned(stream: stream, id: $0, deliveriesMax: 0) }
+        try await self.handBack(entries, by: consumer, tag: tag)
+    }
+
+    @discardableResult
+    private func renew(
+        _ entries: [Owned],
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        idleMilliseconds: Int64,
+        isExact: Bool = false,
+    ) async throws -> Int {
+        var count = 0
+        for first in stride(from: 0, to: entries.count, by: StreamLimits.renewEntriesMax) {
+            let part = entries[first..<min(first + StreamLimits.renewEntriesMax, entries.count)]
+            let byStream = Dictionary(grouping: part, by: \.stream)
+            let call = RenewLeasesCall(
+                keys: Array(byStream.keys),
+                consumer: consumer,
+                idleMilliseconds: idleMilliseconds,
+                isExact: isExact,
+                entries: byStream.values.map { $0.map(\.id) },
+                deliveries: byStream.values.map { $0.map { $0.deliveriesMax.map { Int64($0) } ?? -1 } },
+            )
+            count += Int(try await self.access.call(call, on: tag, repeated: { _ in nil }).number)
+        }
+        return count
+    }
+
+    /// Takes the consumer off the stream if it owns nothing there.
+    @discardableResult
+    package func remove(_ consumer: StreamConsumer, from stream: String, tag: HashTag) async throws -> Bool {
+        let call = RemoveConsumerCall(keys: [stream], consumer: consumer)
+        return try await self.access.call(call, on: tag).number == 1
+    }
+
+    /// Consumers of a group that have not asked for anything for so long.
+    package func silentConsumers(
+        of stream: String,
+        group: String,
+        idleMilliseconds: Int64,
+        tag: HashTag,
+    ) async throws -> [StreamConsumer] {
+        let reply = try await self.access.client.send(
+            RedisCommand("XINFO", "CONSUMERS", .text(stream), .text(group)),
+            on: tag
+        )
+        return reply.root.children.compactMap { consumer in
+            let fields = Array(consumer.children)
+            func field(_ name: String) -> RESPNode? {
+                stride(from: 0, to: fields.count - 1, by: 2).first { fields[$0].text == name }.map { fields[$0 + 1] }
+            }
+            guard let idle = field("idle"), idle.number > idleMilliseconds, let name = field("name") else { return nil }
+            return StreamConsumer(group: group, name: name.text)
+        }
+    }
+}
+
+struct AcknowledgeCall: OwnerCall {
+    static let function = "apus2_acknowledge"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var entries: [String]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("entries", self.entries)
+    }
+}
+
+struct ClaimEntriesCall: FunctionCall {
+    static let function = "apus2_claim_entries"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var leaseMilliseconds: Int64
+    var counts: [Int]
+    var cursors: [String]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("lease_ms", self.leaseMilliseconds)
+        fields.set("counts", self.counts)
+        fields.set("cursors", self.cursors)
+    }
+}
+
+struct RenewLeasesCall: FunctionCall {
+    static let function = "apus2_renew_leases"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var idleMilliseconds: Int64
+    var isExact: Bool
+    var entries: [[String]]
+    var deliveries: [[Int64]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("idle_ms", self.idleMilliseconds, default: 0)
+        fields.set("is_exact", self.isExact, default: false)
+        fields.set("entries", self.entries)
+        fields.set("deliveries", self.deliveries)
+    }
+}
+
+struct ReclaimEntriesCall: FunctionCall {
+    static let function = "apus2_reclaim_entries"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var leaseMilliseconds: Int64
+    var entries: [String]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("lease_ms", self.leaseMilliseconds)
+        fields.set("entries", self.entries)
+    }
+}
+
+struct RemoveConsumerCall: FunctionCall {
+    static let function = "apus2_remove_consumer"
+    var keys: [String]
+    var consumer: StreamConsumer
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+    }
+}
+
+struct CreateGroupsCall: FunctionCall {
+    static let function = "apus2_create_groups"
+    var keys: [String]
+    var group: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("group", self.group)
+    }
+}

@@ -1,0 +1,72 @@
+-- Control of sends by operators.
+
+-- Sets what an operator wants of a send. Asking for what is so already changes nothing.
+-- KEYS: 1 {q}send:<id>
+-- Returns: {'ok', state} · {'none'} (there is no such send) · {'over', state} (cancelled or done: too late for that)
+register_function{
+    name = 'apus2_control_send',
+    flags = {'allow-oom'},
+    required = 2,
+    run = function(
+        keys,
+        app,
+        command, -- 'pause' · 'resume' · 'cancel' · 'rate'
+        rate_per_second -- recipients, for 'rate'; 0: any
+    )
+        rate_per_second = rate_per_second or 0
+        local state = keys[1]
+        local known = redis.call('HMGET', state, 'app', 'state')
+        if not known[2] or known[1] ~= app then
+            return {'none'}
+        end
+        if known[2] == 'done' or (known[2] == 'cancelled' and command ~= 'cancel') then
+            return {'over', known[2]}
+        end
+        if command == 'rate' then
+            redis.call('HSET', state, 'rate', rate_per_second)
+            return {'ok', known[2]}
+        end
+        local wanted = ({pause = 'paused', resume = 'running', cancel = 'cancelled'})[command]
+        redis.call('HSET', state, 'state', wanted)
+        return {'ok', wanted}
+    end,
+}
+
+-- Moves held entries back to the ends of their streams, journals and all, unless the send is still paused.
+-- KEYS: 1 {q}send:<id>
+-- Returns: how many are still held · -1 (the send is paused; nothing was moved)
+register_function{
+    name = 'apus2_release_held',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, limit)
+        local tag, send = tag_of(keys[1]), send_of(keys[1])
+        if is_paused(tag, send) then
+            return -1
+        end
+        return release_held(tag, send, limit)
+    end,
+}
+
+-- Moves what a send has waiting for its time (retries, scheduled plans) to its streams now, a page of all that waits at a time.
+-- KEYS: 1 {q}due
+-- Returns: {cursor to go on from ('0': that was all), moved}
+register_function{
+    name = 'apus2_move_send_due',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        send,
+        cursor, -- '0' to begin
+        limit -- entries to look at, roughly
+    )
+        local due = keys[1]
+        local found = redis.call('ZSCAN', due, cursor, 'MATCH', send .. '/*', 'COUNT', limit)
+        local moved = 0
+        for index = 1, #found[2], 2 do
+            moved = moved + (move_due(due, found[2][index], '') and 1 or 0)
+        end
+        return {found[1], moved}
+    end,
+}

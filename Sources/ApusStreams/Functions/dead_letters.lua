@@ -1,0 +1,105 @@
+-- Entries that could not be handled.
+
+-- Acknowledges an entry and writes what is said of it: a dead letter for an operator, a receipt for its publisher, outcomes that close its
+-- recipients in the ledger. A send does not wait for a plan that is a dead letter, but counts it: nobody knows whom it would have found.
+-- KEYS: 1 stream
+-- Returns: 1 · 0 (another owns the entry; nothing was written)
+register_function{
+    name = 'apus2_dead_letter',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        group,
+        consumer,
+        entry,
+        letter, -- DeadLetter
+        receipt, -- SendReceipt
+        outcomes -- OutcomeBatch
+    )
+        letter = letter or ''
+        receipt = receipt or ''
+        outcomes = outcomes or ''
+        local stream = keys[1]
+        local tag = tag_of(stream)
+        if not owns(stream, group, consumer, entry) then
+            return 0
+        end
+        if string.match(name_of(stream), '^plan:') then
+            local state = tag .. 'send:' .. redis.call('XRANGE', stream, entry, entry)[1][2][2]
+            if redis.call('EXISTS', state) == 1 then
+                redis.call('HINCRBY', state, 'planning', -1)
+                redis.call('HINCRBY', state, 'unplanned', 1)
+            end
+        end
+        if letter ~= '' then
+            redis.call('XADD', tag .. 'dead', 'MAXLEN', '~', DEAD_LETTERS_MAX, '*', 'm', letter)
+        end
+        if receipt ~= '' then
+            add_receipt(tag, receipt)
+        end
+        if outcomes ~= '' then
+            redis.call('XADD', tag .. 'outcomes', '*', 'm', outcomes)
+        end
+        redis.call('HDEL', tag .. 'journal', name_of(stream) .. '/' .. entry)
+        acknowledge(stream, group, entry)
+        return 1
+    end,
+}
+
+-- Opens a send again that has ended without all its plans; returns whether it could. Not between its last outcome and the receipt of that:
+-- the outcome would count twice.
+local function reopen(tag, send)
+    local state, command = tag .. 'send:' .. send, tag .. 'command:' .. send
+    local known = redis.call('HMGET', state, 'state', 'unplanned', 'completed_by')
+    if known[1] ~= 'done' or tonumber(known[2] or '0') <= 0 or redis.call('EXISTS', command) == 0
+        or #redis.call('XRANGE', tag .. 'outcomes', known[3], known[3]) > 0 then
+        return false
+    end
+    redis.call('HSET', state, 'state', 'running')
+    redis.call('HINCRBY', state, 'reopened', 1)
+    redis.call('PERSIST', state)
+    redis.call('PERSIST', command)
+    redis.call('SADD', tag .. 'open_sends', send)
+    return true
+end
+
+-- Brings the message of a dead letter back to its stream, and removes the letter. A part of a send is planned again, as long as the send
+-- runs: its recipients were closed as failed when it became a dead letter, and are counted anew. A plan goes on where it was, also of a send
+-- that has ended without it.
+-- KEYS: 1 {q}dead, 2 the stream
+-- Returns: {'replayed', entry} · {'gone'} (no such letter, or no longer) · {'ended', state} (the send is over or gone; the letter stays)
+register_function{
+    name = 'apus2_replay_dead_letter',
+    required = 2,
+    run = function(
+        keys,
+        entry, -- of the letter
+        message,
+        send, -- that the message is a part of
+        recipients -- to plan again
+    )
+        send = send or ''
+        recipients = recipients or 0
+        local dead, stream = keys[1], keys[2]
+        if #redis.call('XRANGE', dead, entry, entry) == 0 then
+            return {'gone'}
+        end
+        if send ~= '' then
+            local state = tag_of(dead) .. 'send:' .. send
+            local known = redis.call('HGET', state, 'state')
+            local is_plan = string.match(name_of(stream), '^plan:')
+            if known ~= 'running' and known ~= 'paused' and not (is_plan and reopen(tag_of(dead), send)) then
+                return {'ended', known or 'forgotten'}
+            end
+            redis.call('HINCRBY', state, 'planned', recipients)
+            if is_plan then
+                redis.call('HINCRBY', state, 'planning', 1)
+                redis.call('HINCRBY', state, 'unplanned', -1)
+            end
+        end
+        local replayed = redis.call('XADD', stream, '*', 'm', message)
+        redis.call('XDEL', dead, entry)
+        return {'replayed', replayed}
+    end,
+}

@@ -1,0 +1,205 @@
+-- Which consumer owns which entries of a stream: acknowledgement, leases, take-over.
+
+-- Acknowledges entries and takes them out of their stream, those that are still this consumer's.
+-- KEYS: 1 stream
+-- Returns: how many
+register_function{
+    name = 'apus2_acknowledge',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(keys, group, consumer, entries)
+        local stream, count = keys[1], 0
+        for _, entry in ipairs(entries) do
+            if owns(stream, group, consumer, entry) then
+                count = count + acknowledge(stream, group, entry)
+            end
+        end
+        return count
+    end,
+}
+
+-- Keeps entries that are still this consumer's for another lease, or hands them back; and says how many deliveries they count: fewer for
+-- what is handed back in good order or must not answer for a neighbour's end, one more for a poison entry that begins.
+-- KEYS: streams of one shard
+-- Returns: how many still were this consumer's
+register_function{
+    name = 'apus2_renew_leases',
+    flags = {'allow-oom'},
+    required = 4,
+    run = function(
+        keys,
+        group,
+        consumer,
+        entries, -- ids, a list of each stream
+        deliveries, -- a list of each stream; -1: as they are
+        idle_ms, -- to pretend: 0 keeps the entries; more than a lease gives them to any consumer that asks
+        is_exact -- `deliveries` are meant exactly, else at most
+    )
+        idle_ms = idle_ms or 0
+        local count = 0
+        for number, stream in ipairs(keys) do
+            for index, entry in ipairs(entries[number]) do
+                local wanted = deliveries[number][index]
+                local pending = redis.pcall('XPENDING', stream, group, entry, entry, 1, consumer)
+                if not pending.err and #pending == 1 then
+                    if wanted >= 0 and (is_exact or pending[1][4] > wanted) then
+                        redis.call('XCLAIM', stream, group, consumer, 0, entry, 'IDLE', idle_ms, 'RETRYCOUNT', wanted, 'JUSTID')
+                    else
+                        redis.call('XCLAIM', stream, group, consumer, 0, entry, 'IDLE', idle_ms, 'JUSTID')
+                    end
+                    count = count + 1
+                end
+            end
+        end
+        return count
+    end,
+}
+
+-- Takes over entries whose owner is silent, from all the streams that a consumer has room for. When nobody has asked for a while
+-- (Redis was frozen, the clock jumped, everybody was cut off), the owners first get the time of a lease to renew. A poison entry waits to
+-- run alone, so its delivery counts when it begins (apus2_renew_leases).
+-- KEYS: streams of one shard
+-- Returns: per stream {cursor ('' there is no such stream or group), entries: {id, message, deliveries, journal ('' none)} …,
+--          ids that no longer exist}
+register_function{
+    name = 'apus2_claim_entries',
+    flags = {'allow-oom'},
+    required = 5,
+    run = function(
+        keys,
+        group,
+        consumer,
+        lease_ms,
+        counts, -- how many at most, of each stream
+        cursors -- of each stream; '0-0' to begin
+    )
+        local tag, now = tag_of(keys[1]), now_ms()
+        local stamps = tag .. 'claims'
+        local asked = tonumber(redis.call('HGET', stamps, group .. '/asked') or digits(now))
+        local amnesty = tonumber(redis.call('HGET', stamps, group .. '/amnesty') or '0')
+        if now < asked or now - asked > lease_ms / 2 then
+            amnesty = now + lease_ms
+            redis.call('HSET', stamps, group .. '/amnesty', digits(amnesty))
+        end
+        redis.call('HSET', stamps, group .. '/asked', digits(now))
+        local left = CLAIM_ENTRIES_MAX
+        if now < amnesty and amnesty - now <= lease_ms then
+            left = 0
+        end
+        local answer = {}
+        for index, stream in ipairs(keys) do
+            local count, cursor = math.min(counts[index], left), cursors[index]
+            local entries, vanished = {}, {}
+            if count > 0 then
+                local reply = redis.pcall('XAUTOCLAIM', stream, group, consumer, lease_ms, cursor, 'COUNT', count)
+                if reply.err then
+                    cursor = ''
+                else
+                    cursor, vanished = reply[1], reply[3]
+                    for _, entry in ipairs(reply[2]) do
+                        local pending = redis.call('XPENDING', stream, group, entry[1], entry[1], 1)
+                        local deliveries = pending[1][4]
+                        if deliveries > DELIVERIES_TOGETHER_MAX and deliveries < DELIVERIES_MAX then
+                            redis.call('XCLAIM', stream, group, consumer, 0, entry[1], 'RETRYCOUNT', deliveries - 1, 'JUSTID')
+                        end
+                        local journal = redis.call('HGET', tag .. 'journal', name_of(stream) .. '/' .. entry[1])
+                        entries[#entries + 1] = {entry[1], entry[2][2], deliveries, journal or ''}
+                    end
+                    left = left - #entries
+                end
+            end
+            answer[index] = {cursor, entries, vanished}
+        end
+        return answer
+    end,
+}
+
+local READ_AGAIN_MAX = 500 -- entries that one call marks as read
+
+-- Marks entries behind the group's last read one as read, as long as they are pending without a gap.
+local function mark_read(stream, group)
+    local last
+    for _, fields in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+        local known = {}
+        for index = 1, #fields, 2 do
+            known[fields[index]] = fields[index + 1]
+        end
+        if known['name'] == group then
+            last = known['last-delivered-id']
+        end
+    end
+    local read = last
+    for _, entry in ipairs(redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', READ_AGAIN_MAX)) do
+        if #redis.call('XPENDING', stream, group, entry[1], entry[1], 1) == 0 then
+            break
+        end
+        read = entry[1]
+    end
+    if read ~= last then
+        redis.call('XGROUP', 'SETID', stream, group, read)
+    end
+end
+
+-- Makes entries this consumer's, even if nobody has read them: after a failover the server may have forgotten who did. What another
+-- has renewed within a lease stays the other's: that one is alive. A server that has forgotten that they were read would give them to the
+-- next reader, owned or not; so they are marked as read.
+-- KEYS: 1 stream
+-- Returns: ids of those that exist and are this consumer's now
+register_function{
+    name = 'apus2_reclaim_entries',
+    flags = {'allow-oom'},
+    required = 4,
+    run = function(keys, group, consumer, lease_ms, entries)
+        local stream = keys[1]
+        local claimed = {}
+        for _, entry in ipairs(entries) do
+            local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
+            if not pending or pending[2] == consumer or pending[3] >= lease_ms then
+                local ids = redis.call('XCLAIM', stream, group, consumer, 0, entry, 'FORCE', 'JUSTID')
+                claimed[#claimed + 1] = ids[1]
+            end
+        end
+        if #claimed > 0 then
+            mark_read(stream, group)
+        end
+        return claimed
+    end,
+}
+
+-- Removes a consumer that owns nothing: XGROUP DELCONSUMER by itself would drop what it owns.
+-- KEYS: 1 stream
+-- Returns: 1 removed · 0 it still owns entries
+register_function{
+    name = 'apus2_remove_consumer',
+    flags = {'allow-oom'},
+    required = 2,
+    run = function(keys, group, consumer)
+        if #redis.call('XPENDING', keys[1], group, '-', '+', 1, consumer) > 0 then
+            return 0
+        end
+        redis.call('XGROUP', 'DELCONSUMER', keys[1], group, consumer)
+        return 1
+    end,
+}
+
+-- Creates a group on each of the streams, from their beginnings, and the streams, where they are missing. One that cannot have it keeps no
+-- other from it. Runs at a full Redis too: a missing group keeps the streams from being read that are read with it.
+-- KEYS: streams of one shard
+-- Returns: how many were missing; else the last error
+register_function{
+    name = 'apus2_create_groups',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, group)
+        local made, failure = 0, nil
+        for _, stream in ipairs(keys) do
+            local answer = redis.pcall('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
+            if not answer.err then
+                made = made + 1
+            elseif not string.find(answer.err, 'BUSYGROUP', 1, true) then
+                failure = answer
+            end
+        end
+        return failure or made
+    end,
+}

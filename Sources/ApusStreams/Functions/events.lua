@@ -1,0 +1,83 @@
+-- Events that apps report of their notifications.
+
+-- Appends events, unless too many wait. After a lost answer they may stand there twice: the reader counts an event's id once.
+-- KEYS: 1 {q}events
+-- Returns: {'new', how many} · {'full', how many wait}
+register_function{
+    name = 'apus2_report_events',
+    required = 1,
+    has_bulk = true,
+    run = function(
+        keys,
+        events, -- ClientEvents
+        entries_max -- that may wait
+    )
+        local length = redis.call('XLEN', keys[1])
+        if length + #events > entries_max then
+            return {'full', length}
+        end
+        for _, event in ipairs(events) do
+            redis.call('XADD', keys[1], '*', 'm', event)
+        end
+        return {'new', #events}
+    end,
+}
+
+local UNKNOWN_SENDS_MAX = 5000 -- of an app in a shard in an hour
+local HOUR_MS = 3600 * 1000
+
+-- Returns whether events of a send may be counted. Apps name the send themselves: of those that are not known here (direct sends, or
+-- inventions) only so many of each app are begun to be counted in an hour.
+local function may_count(counts)
+    local tag = tag_of(counts)
+    local app, send = string.match(counts, '^%b{}event_counts:([^:]*):(.*)$')
+    if redis.call('EXISTS', counts) == 1 or redis.call('EXISTS', tag .. 'send:' .. send) == 1 then
+        return true
+    end
+    local begun = tag .. 'event_sends:' .. app .. ':' .. digits(math.floor(now_ms() / HOUR_MS))
+    if tonumber(redis.call('GET', begun) or '0') >= UNKNOWN_SENDS_MAX then
+        return false
+    end
+    redis.call('INCR', begun)
+    redis.call('PEXPIRE', begun, 2 * HOUR_MS)
+    return true
+end
+
+-- Counts an event, once for each id, and acknowledges it: both or neither.
+-- KEYS: 1 {q}events, 2 {q}event_counts:<app>:<send>
+-- Returns: {'counted'} · {'known'} (that id was counted) · {'full'} (not counted; acknowledged) · {'lost'} (another owns the entry)
+register_function{
+    name = 'apus2_count_event',
+    flags = {'allow-oom'},
+    required = 8,
+    run = function(
+        keys,
+        group,
+        consumer,
+        entry,
+        name, -- of the count: '<provider>/<kind>'
+        id_digest, -- a whole number in digits, so that few of them are an intset: 8 bytes each
+        bucket, -- which of the sets of ids
+        ids_max, -- that one set may hold
+        retention_ms -- of what was counted, after the last event
+    )
+        local events, counts = keys[1], keys[2]
+        if not owns(events, group, consumer, entry) then
+            return {'lost'}
+        end
+        -- No send's id has a slash: no set of ids is another send's counts.
+        local ids, answer = counts .. '/' .. bucket, 'counted'
+        if redis.call('SISMEMBER', ids, id_digest) == 1 then
+            answer = 'known'
+        elseif redis.call('SCARD', ids) >= ids_max or not may_count(counts) then
+            answer = 'full'
+        else
+            redis.call('SADD', ids, id_digest)
+            redis.call('PEXPIRE', ids, retention_ms)
+            redis.call('HINCRBY', counts, name, 1)
+            redis.call('PEXPIRE', counts, retention_ms)
+        end
+        acknowledge(events, group, entry)
+        return {answer}
+    end,
+}

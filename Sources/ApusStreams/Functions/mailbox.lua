@@ -1,0 +1,309 @@
+-- Commands of publishers: publishing, deduplication by idempotency key, intake, and the end of direct sends.
+local RATE_MEASURED_MS = 1000 -- over which the rate of a mailbox is measured, at least
+local RATE_FORGOTTEN_MS = 60000 -- an older measurement says nothing about now
+local COME_BACK_MIN_MS = 100
+local COME_BACK_UNKNOWN_MS = 1000
+local COME_BACK_MAX_MS = 30000
+
+-- Returns in how many ms a tenth of the mailbox will be free, at the rate at which entries were taken of late: many publishers come back
+-- at once, so one free place is not enough.
+local function come_back_ms(mailbox, length, most, now)
+    local information, added = redis.call('XINFO', 'STREAM', mailbox), length
+    for index = 1, #information, 2 do
+        if information[index] == 'entries-added' then
+            added = information[index + 1]
+        end
+    end
+    local taken, place, name = added - length, tag_of(mailbox) .. 'mailbox_rates', name_of(mailbox)
+    local known = redis.call('HMGET', place, name .. '/at', name .. '/taken', name .. '/per_second')
+    local at, before, rate = tonumber(known[1] or ''), tonumber(known[2] or ''), tonumber(known[3] or '')
+    if not at or now < at or now - at > RATE_FORGOTTEN_MS or taken < before then
+        redis.call('HSET', place, name .. '/at', digits(now), name .. '/taken', digits(taken))
+        redis.call('HDEL', place, name .. '/per_second')
+        return COME_BACK_UNKNOWN_MS
+    end
+    if now - at >= RATE_MEASURED_MS then
+        rate = (taken - before) * 1000 / (now - at)
+        redis.call('HSET', place, name .. '/at', digits(now), name .. '/taken', digits(taken), name .. '/per_second',
+            string.format('%.3f', rate))
+    end
+    if not rate then
+        return COME_BACK_UNKNOWN_MS
+    end
+    if rate == 0 then
+        return COME_BACK_MAX_MS
+    end
+    return math.max(COME_BACK_MIN_MS, math.min(COME_BACK_MAX_MS, math.ceil(most / 10 / rate * 1000)))
+end
+
+-- Writes a command into a mailbox, once per idempotency key, unless the mailbox is full.
+-- KEYS: 1 {q}in:<lane>
+-- Returns: {'new', send, entry} · {'duplicate', send} · {'conflict', send} · {'full', entries, ms after which to come back}
+register_function{
+    name = 'apus2_publish',
+    required = 5,
+    run = function(
+        keys,
+        app,
+        digest, -- of the command's content
+        send,
+        entries_max, -- that the mailbox may hold
+        command, -- SendCommand
+        key -- idempotency key
+    )
+        key = key or ''
+        local mailbox = keys[1]
+        local tag, now = tag_of(mailbox), now_ms()
+        if key ~= '' then
+            local known_digest, known_send, origin, place = idempotency_find(tag, app, key, now)
+            if known_digest == digest then
+                -- Written again as it is: a WAIT that follows speaks of the last write of its connection.
+                redis.call('HSET', place, idempotency_field(app, key), digest .. '\0' .. known_send .. '\0' .. origin)
+                return {'duplicate', known_send}
+            elseif known_digest then
+                return {'conflict', known_send}
+            end
+        end
+        local length = redis.call('XLEN', mailbox)
+        if length >= entries_max then
+            return {'full', length, come_back_ms(mailbox, length, entries_max, now)}
+        end
+        local entry = redis.call('XADD', mailbox, '*', 'm', command)
+        if key ~= '' then
+            idempotency_put(tag, app, key, digest, send, mailbox .. '/' .. entry, now)
+        end
+        return {'new', send, entry}
+    end,
+}
+
+-- Decides whether a direct send may go out: its key names it and no other, and no other send has its id. One whose state is kept has gone
+-- out.
+-- KEYS: 1 {q}idem
+-- Returns: {'new'} (also when this origin asks again) · {'known'} (this origin's send is kept) · {'duplicate', send} · {'conflict', send}
+register_function{
+    name = 'apus2_admit_send',
+    flags = {'allow-oom'},
+    required = 4,
+    run = function(
+        keys,
+        app,
+        digest, -- of the command's content
+        send,
+        origin, -- mailbox key / entry
+        key -- idempotency key
+    )
+        key = key or ''
+        local tag, now = tag_of(keys[1]), now_ms()
+        local is_known = key == ''
+        if not is_known then
+            local known_digest, known_send, known_origin = idempotency_find(tag, app, key, now)
+            if known_digest and known_digest ~= digest then
+                return {'conflict', known_send}
+            end
+            if known_digest and known_origin ~= origin then
+                return {'duplicate', known_send}
+            end
+            is_known = known_digest ~= nil
+        end
+        local kept = redis.call('HMGET', tag .. 'send:' .. send, 'origin', 'digest')
+        if kept[1] == origin then
+            return {'known'}
+        end
+        if kept[1] then
+            return {kept[2] == digest and 'duplicate' or 'conflict', send}
+        end
+        if not is_known then
+            idempotency_put(tag, app, key, digest, send, origin, now)
+        end
+        return {'new'}
+    end,
+}
+
+-- Takes a command that needs plans, one for each route: keeps its body and state, hands it to the planners, acknowledges the mailbox
+-- entry if that is in this slot.
+-- KEYS: 1 {q}send:<id>
+-- Returns: {'new', ids of the plans} · {'known'} (this origin was accepted before) · {'duplicate', send} · {'conflict', send}
+register_function{
+    name = 'apus2_accept_send',
+    flags = {'allow-oom'},
+    required = 6,
+    run = function(
+        keys,
+        app,
+        digest, -- of the command's content
+        send,
+        origin, -- mailbox key / entry
+        command, -- SendCommand
+        routes, -- numbers
+        key, -- idempotency key
+        plan_entries, -- ids that the plans had, when the call is repeated after a failover
+        due_ms, -- when the plans begin; 0: now
+        rate_per_second, -- recipients; 0: any
+        mailbox, -- key of the mailbox, if it is in this slot
+        group, -- of the entry there
+        entry
+    )
+        key = key or ''
+        plan_entries = plan_entries or none
+        due_ms = due_ms or 0
+        rate_per_second = rate_per_second or 0
+        mailbox = mailbox or ''
+        group = group or ''
+        entry = entry or ''
+        local state = keys[1]
+        local tag, now = tag_of(state), now_ms()
+        if key ~= '' then
+            local known_digest, known_send, known_origin = idempotency_find(tag, app, key, now)
+            if known_digest then
+                if known_digest ~= digest then
+                    return {'conflict', known_send}
+                end
+                if known_send ~= send or known_origin ~= origin then
+                    return {'duplicate', known_send}
+                end
+            end
+        end
+        local answer, plans = 'new', {}
+        local known = redis.call('HMGET', state, 'origin', 'digest')
+        if known[1] then
+            if known[1] ~= origin then
+                return {known[2] == digest and 'duplicate' or 'conflict', send}
+            end
+            answer = 'known'
+        else
+            redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
+                rate_per_second, 'planning', #routes, 'routes', table.concat(routes, ','), 'planned', '0',
+                'closed', '0', 'accepted_at', digits(now))
+            redis.call('SET', tag .. 'command:' .. send, command)
+            redis.call('SADD', tag .. 'open_sends', send)
+            for index, route in ipairs(routes) do
+                local plan = plan_entries[index] or ''
+                redis.call('HSET', state, 'cursor:' .. route, '')
+                if due_ms > now then
+                    add_due(tag, due_ms, send .. '/plan/' .. route, 'plan:' .. route, send)
+                else
+                    plan = add_with_id(tag .. 'plan:' .. route, plan, send)
+                end
+                plans[index] = plan
+            end
+            if key ~= '' then
+                idempotency_put(tag, app, key, digest, send, origin, now)
+            end
+        end
+        if mailbox ~= '' then
+            acknowledge(mailbox, group, entry)
+        end
+        return {answer, unpack(plans)}
+    end,
+}
+
+-- Ends a direct send: writes its outcomes and acknowledges its mailbox entry.
+-- KEYS: 1 {q}in:<lane>
+-- Returns: 1 · 0 (another owns the entry; nothing was written)
+register_function{
+    name = 'apus2_finish_send',
+    flags = {'allow-oom'},
+    required = 3,
+    has_bulk = true,
+    run = function(
+        keys,
+        outcomes, -- OutcomeBatches, one of each route
+        group,
+        consumer,
+        entry
+    )
+        local mailbox = keys[1]
+        if not owns(mailbox, group, consumer, entry) then
+            return 0
+        end
+        for _, batch in ipairs(outcomes) do
+            redis.call('XADD', tag_of(mailbox) .. 'outcomes', '*', 'm', batch)
+        end
+        acknowledge(mailbox, group, entry)
+        return 1
+    end,
+}
+
+-- Keeps a direct send that has something left to retry: its command, its state, the outcomes so far, the retries.
+-- KEYS: 1 {q}send:<id>
+-- Returns: 'new' · 'known' (it was kept before; nothing was written) · 'taken' (another send has that id; nothing was written)
+register_function{
+    name = 'apus2_persist_send',
+    flags = {'allow-oom'},
+    required = 6,
+    run = function(
+        keys,
+        app,
+        digest, -- of the command's content
+        send,
+        origin, -- mailbox key / entry
+        command, -- SendCommand
+        recipients, -- in all
+        rate_per_second, -- recipients; 0: any
+        outcomes, -- OutcomeBatches
+        retry_due_ms, -- of each retry, in the same order as the next three
+        retry_ids,
+        retry_streams, -- names
+        retry_units -- WorkUnits
+    )
+        rate_per_second = rate_per_second or 0
+        outcomes = outcomes or none
+        retry_due_ms = retry_due_ms or none
+        retry_ids = retry_ids or none
+        retry_streams = retry_streams or none
+        retry_units = retry_units or none
+        local state = keys[1]
+        local tag = tag_of(state)
+        if redis.call('EXISTS', state) == 1 then
+            return redis.call('HGET', state, 'origin') == origin and 'known' or 'taken'
+        end
+        redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
+            rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now_ms()))
+        redis.call('SET', tag .. 'command:' .. send, command)
+        redis.call('SADD', tag .. 'open_sends', send)
+        for _, batch in ipairs(outcomes) do
+            redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
+        end
+        for index, id in ipairs(retry_ids) do
+            add_due(tag, retry_due_ms[index], id, retry_streams[index], retry_units[index])
+        end
+        return 'new'
+    end,
+}
+
+-- Finds the send that an idempotency key names.
+-- KEYS: 1 {q}idem
+-- Returns: {send, where its command was written} · {} nothing
+register_function{
+    name = 'apus2_find_idempotency_key',
+    flags = {'no-writes'},
+    required = 2,
+    run = function(keys, app, key)
+        local _, send, origin = idempotency_find(tag_of(keys[1]), app, key, now_ms())
+        if not send then
+            return {}
+        end
+        return {send, origin}
+    end,
+}
+
+-- Forgets an idempotency key that one origin holds, so that the same command may come from another: before it is replayed.
+-- KEYS: 1 {q}idem
+-- Returns: 1 forgotten · 0 no such key, or another origin's
+register_function{
+    name = 'apus2_forget_idempotency_key',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        app,
+        key,
+        origin -- mailbox key / entry
+    )
+        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), app, key, now_ms())
+        if known_origin ~= origin then
+            return 0
+        end
+        return redis.call('HDEL', place, idempotency_field(app, key))
+    end,
+}

@@ -1,0 +1,279 @@
+-- A rate limit of the whole fleet, of a route or of one send: a token bucket that fills at the rate and holds a few hundredths of a second,
+-- and an account for each member, an event loop of a dispatcher. What flows in is divided among the members that wait, the same for each
+-- until it has what it waits for (max-min): an unlucky caller's share waits for it, a silent one's goes back.
+--
+-- A call repeated after a lost answer may waste permits; it never gives out more than the rate. All times are of this server, and every
+-- comparison survives a jump of its clock: what lies ahead of now began now.
+--
+-- A refusal that means the whole project halves the level of the limit, once a second at most and once per Retry-After; ten seconds of quiet
+-- after it, the level rises by a twentieth per second. A limit without a rate is held at half of what went out until it has
+-- risen again. A ramp opens while callers wait, and closes ten times as slowly while none does.
+local BUCKET_US = 40000 -- what the bucket holds, beside the permits in hand
+local AHEAD_US = 10000 -- what all members together may have in hand beyond what they use at once
+local MEMBER_SILENCE_US = 200000 -- four calls: a member that is silent for so long has left
+local MEMBERS_MAX = 256
+local PAUSE_MS_MAX = 4320000 -- an hour, and the fifth that spreads it
+local LEVEL_MIN = 0.01
+local LEVEL_HALVING_US = 1000000
+local LEVEL_QUIET_US = 10000000
+local LEVEL_RISE_PER_SECOND = 0.05
+local RAMP_FLOOR = 0.01 -- of the rate: single sends go at once
+local RAMP_FLOOR_PER_SECOND = 20
+local RAMP_DECAY = 10
+local SLOWED_PER_SECOND_MIN = 10 -- refusals slow no route down further: some requests must find out when it is well again
+local REJECTED_BYTES_MAX = 1024 -- of the rejected configurations; with more of them every caller is stopped
+local BUCKET_PERMITS_MIN = 1.5 -- a slow bucket holds one permit, and goes on filling while that waits to be fetched
+-- A member's account: its permits, how many more it waits for, when it last called.
+local CREDIT, WANT, SEEN_AT = 1, 2, 3
+
+-- Returns the time that has passed since an earlier moment; none when the clock went back.
+local function elapsed(now, before)
+    return math.max(0, now - before)
+end
+
+-- Moves the level by the caller's refusals and by the quiet since; returns for how long the limit still gives out nothing.
+local function update_level(now, state, refusals, pause_us, passed)
+    local left = pause_left(now, state)
+    if refusals > 0 then
+        if left == 0 and (not state.halved_at or now < state.halved_at or now - state.halved_at >= LEVEL_HALVING_US) then
+            if state.level == 1 then
+                state.found = math.max(SLOWED_PER_SECOND_MIN, state.seen)
+            end
+            state.level = math.max(LEVEL_MIN, state.level * 0.5)
+            state.halved_at = now
+        end
+        state.refused_at = now
+    elseif state.level < 1 then
+        if not state.refused_at or now < state.refused_at then
+            state.refused_at = now
+        end
+        local quiet_from = state.refused_at + LEVEL_QUIET_US
+        if state.pause_for and state.pause_at + state.pause_for + LEVEL_QUIET_US > quiet_from then
+            quiet_from = state.pause_at + state.pause_for + LEVEL_QUIET_US
+        end
+        local quiet = math.min(passed, math.max(0, now - quiet_from))
+        state.level = math.min(1, state.level + quiet / 1000000 * LEVEL_RISE_PER_SECOND)
+    end
+    if pause_us > left then
+        state.pause_at, state.pause_for = now, pause_us
+        return pause_us
+    end
+    return left
+end
+
+-- Returns what flows in per second now; nil for no limit.
+local function current_rate(now, state, base, ramp_us, passed)
+    if base == 0 then
+        if state.level == 1 then
+            return nil
+        end
+        base = state.found
+    end
+    local rate = math.max(base * state.level, math.min(base, SLOWED_PER_SECOND_MIN))
+    if ramp_us > 0 then
+        if state.unmet_at and elapsed(now, state.unmet_at) <= MEMBER_SILENCE_US then
+            state.ramp = math.min(1, state.ramp + math.min(passed, MEMBER_SILENCE_US) / ramp_us)
+        else
+            state.ramp = math.max(0, state.ramp - passed / ramp_us / RAMP_DECAY)
+        end
+        local floor = math.min(rate, math.max(RAMP_FLOOR_PER_SECOND, rate * RAMP_FLOOR))
+        rate = floor + (rate - floor) * state.ramp
+    end
+    return rate
+end
+
+-- Lets the time that has passed flow in, up to what the bucket holds; what is too much for a lower rate flows out.
+local function fill_bucket(state, rate, passed)
+    local capacity = math.max(BUCKET_PERMITS_MIN, rate * BUCKET_US / 1000000)
+    local total = state.pool
+    for _, member in pairs(state.members) do
+        total = total + member[CREDIT]
+    end
+    if total > capacity then
+        state.pool = state.pool * capacity / total
+        for _, member in pairs(state.members) do
+            member[CREDIT] = member[CREDIT] * capacity / total
+        end
+    else
+        state.pool = state.pool + math.min(rate * passed / 1000000, capacity - total)
+    end
+end
+
+-- Divides the pool among the members that wait: the same for each, until it has what it waits for.
+local function divide(state)
+    for _ = 1, MEMBERS_MAX do
+        local waiting = {}
+        for _, member in pairs(state.members) do
+            if member[WANT] > member[CREDIT] then
+                waiting[#waiting + 1] = member
+            end
+        end
+        if #waiting == 0 or state.pool <= 0 then
+            return
+        end
+        local share = state.pool / #waiting
+        for _, member in ipairs(waiting) do
+            local given = math.min(share, member[WANT] - member[CREDIT])
+            member[CREDIT] = member[CREDIT] + given
+            state.pool = state.pool - given
+        end
+    end
+end
+
+-- Takes whole permits off the member's account and returns how many. When a permit is there but spread over several accounts, it goes to
+-- the member that has waited longest, which owes the rest.
+local function take_permits(state, me)
+    local total, most = state.pool, me[CREDIT]
+    for _, member in pairs(state.members) do
+        total = total + member[CREDIT]
+        if member[WANT] >= 1 then
+            most = math.max(most, member[CREDIT])
+        end
+    end
+    local permits = math.min(me[WANT], math.max(0, math.floor(me[CREDIT] + 0.000001)))
+    if permits == 0 and me[WANT] >= 1 and total >= 0.999999 and me[CREDIT] >= most then
+        permits = 1
+    end
+    me[CREDIT] = me[CREDIT] - permits
+    me[WANT] = me[WANT] - permits
+    return permits
+end
+
+-- Removes silent members, and returns the caller's account and how many there are; nil when there is no room for another.
+local function find_member(now, state, name)
+    local count = 0
+    for other, member in pairs(state.members) do
+        if other ~= name and (now < member[SEEN_AT] or now - member[SEEN_AT] > MEMBER_SILENCE_US) then
+            state.pool = state.pool + member[CREDIT]
+            state.members[other] = nil
+        else
+            count = count + 1
+        end
+    end
+    local me = state.members[name]
+    if not me then
+        if count >= MEMBERS_MAX then
+            return nil
+        end
+        me = {0, 0, now}
+        state.members[name] = me
+        count = count + 1
+    end
+    me[SEEN_AT] = now
+    return me, count
+end
+
+local function load_state(key, now)
+    local known = redis.call('HGET', key, 'rate_limit')
+    if not known then
+        -- The bucket begins full.
+        return {at = now, pool = 0, members = {}, level = 1, seen = 0, ramp = 0}, 3600000000
+    end
+    local state = cmsgpack.unpack(known)
+    local passed = elapsed(now, state.at)
+    state.at = now
+    return state, passed
+end
+
+-- Returns whether the caller is stopped: by an operator or the guard with any configuration, else with a rejected one.
+local function is_stopped(paused, rejected, fingerprint)
+    if not paused or paused ~= 'configuration' and paused ~= 'credential' or fingerprint == '' then
+        return paused
+    end
+    rejected = rejected or ''
+    return #rejected >= REJECTED_BYTES_MAX or string.find(rejected, fingerprint .. ',', 1, true)
+end
+
+-- Gives a member of a rate limit permits to send.
+-- KEYS: 1 {q}route:<route> or {q}send_rate:<send>
+-- Returns: {permits (-1 no limit), 1 paused or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
+--           level in millionths}
+register_function{
+    name = 'apus2_rate_limit',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(
+        keys,
+        member,
+        rate_per_second, -- 0: no limit
+        ramp_ms, -- in which the rate is reached after a long quiet; 0: at once
+        use, -- permits that would be used now
+        ahead, -- permits for the time until the next call
+        held, -- permits in hand
+        used, -- permits, since the last call
+        refusals, -- that meant the whole project, since the last call
+        pause_ms, -- to stop for, as a provider asked; 0: go on
+        retention_ms, -- after which the limit is forgotten; 0: never
+        fault, -- the provider's word for what it rejects of our configuration: stops the route until it is restored
+        fault_kind, -- or 'credential'
+        fingerprint, -- of the caller's configuration; '': unknown. A fault stops only callers with the rejected configuration
+        third_party_auth_error, -- the provider's word, noted for operators; '-': over; '': no news
+        at_us -- microseconds; absent: this server's time
+    )
+        rate_per_second = rate_per_second or 0
+        ramp_ms = ramp_ms or 0
+        use = use or 0
+        ahead = ahead or 0
+        held = held or 0
+        used = used or 0
+        refusals = refusals or 0
+        pause_ms = pause_ms or 0
+        retention_ms = retention_ms or 0
+        fault = fault or ''
+        fault_kind = fault_kind or 'configuration'
+        fingerprint = fingerprint or ''
+        third_party_auth_error = third_party_auth_error or ''
+        local key, now = keys[1], at_us
+        if not now then
+            local time = redis.call('TIME')
+            now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+        end
+        if fault ~= '' then
+            if redis.call('HSETNX', key, 'paused', fault_kind) == 1 then
+                redis.call('HSET', key, 'pause_reason', fault)
+            end
+            local rejected = redis.call('HGET', key, 'rejected_configurations') or ''
+            if fingerprint ~= '' and not is_stopped('configuration', rejected, fingerprint) then
+                redis.call('HSET', key, 'rejected_configurations', rejected .. fingerprint .. ',')
+            end
+        end
+        if third_party_auth_error == '-' then
+            redis.call('HDEL', key, 'third_party_auth_error')
+        elseif third_party_auth_error ~= '' then
+            redis.call('HSET', key, 'third_party_auth_error', third_party_auth_error)
+        end
+        local control = redis.call('HMGET', key, 'paused', 'rate', 'rejected_configurations')
+        local is_paused = is_stopped(control[1], control[3], fingerprint)
+        local state, passed = load_state(key, now)
+        -- A leaky sum with a second's memory: what goes out per second.
+        state.seen = state.seen * math.exp(-passed / 1000000) + used
+        local pause = update_level(now, state, refusals, math.min(pause_ms, PAUSE_MS_MAX) * 1000, passed)
+        local rate = current_rate(now, state, tonumber(control[2] or rate_per_second), ramp_ms * 1000, passed)
+        local me, count = find_member(now, state, member)
+        local is_held = is_paused or pause > 0
+        local permits = 0
+        if rate and me then
+            fill_bucket(state, rate, passed)
+            ahead = math.min(ahead, math.floor(rate * AHEAD_US / 1000000 / count))
+            local missing = math.max(0, use - held)
+            me[WANT] = is_held and 0 or missing + math.max(0, ahead - math.max(0, held - use))
+            if me[CREDIT] > me[WANT] then
+                state.pool = state.pool + me[CREDIT] - me[WANT]
+                me[CREDIT] = me[WANT]
+            end
+            divide(state)
+            permits = take_permits(state, me)
+            if permits < missing and not is_held then
+                state.unmet_at = now
+            end
+        elseif me and not is_held then
+            permits = -1
+        end
+        redis.call('HSET', key, 'rate_limit', cmsgpack.pack(state), 'configured_rate', rate_per_second)
+        if retention_ms > 0 then
+            redis.call('PEXPIRE', key, retention_ms)
+        end
+        return {permits, is_paused and 1 or 0, math.ceil(pause / 1000), rate and math.floor(rate) or -1,
+            math.floor(state.level * 1000000)}
+    end,
+}

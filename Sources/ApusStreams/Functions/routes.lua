@@ -1,0 +1,79 @@
+-- Routes: their numbers, and their control by operators.
+
+-- Gives a route its number, the same one ever after.
+-- KEYS: 1 apus:routes
+-- Returns: the number, from 1
+register_function{
+    name = 'apus2_number_route',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(
+        keys,
+        route -- '<app>/<provider>/<environment>'
+    )
+        local number = redis.call('HGET', keys[1], route)
+        if number then
+            return tonumber(number)
+        end
+        number = redis.call('HINCRBY', keys[1], '#', 1)
+        redis.call('HSET', keys[1], route, number)
+        return number
+    end,
+}
+
+-- Sets what an operator wants of a route: dispatchers learn it with their next request for permits. Resuming also tells the mass-failure
+-- guard that an operator has looked: only what comes after that can stop the route again, and the quarantine of its tokens goes on.
+-- 'restore' is a dispatcher's command: it takes back what dispatchers have said of our configuration, and nothing else.
+-- KEYS: 1 {q}route:<route>
+-- Returns: 1; for 'restore' 0 if the route was not stopped for our configuration
+register_function{
+    name = 'apus2_control_route',
+    required = 1,
+    run = function(
+        keys,
+        command, -- 'pause' · 'resume' · 'restore' · 'rate' · 'default_rate'
+        rate_per_second -- permits, for 'rate'; 0: no limit
+    )
+        rate_per_second = rate_per_second or 0
+        local route = keys[1]
+        if command == 'pause' then
+            redis.call('HSET', route, 'paused', '1')
+            redis.call('HDEL', route, 'pause_reason')
+        elseif command == 'resume' then
+            redis.call('HDEL', route, 'paused', 'pause_reason', 'rejected_configurations', 'third_party_auth_error')
+            guard_restart(route, now_ms())
+        elseif command == 'restore' then
+            local paused = redis.call('HGET', route, 'paused')
+            if paused ~= 'configuration' and paused ~= 'credential' then
+                return 0
+            end
+            redis.call('HDEL', route, 'paused', 'pause_reason', 'rejected_configurations')
+        elseif command == 'rate' then
+            redis.call('HSET', route, 'rate', rate_per_second)
+        else
+            redis.call('HDEL', route, 'rate')
+        end
+        return 1
+    end,
+}
+
+-- Reads the state of a route.
+-- KEYS: 1 {q}route:<route>
+-- Returns: {1 paused by an operator, 2 by the guard, 3 for what the provider rejects of our configuration, 4 of our credential, or 0,
+--           rate per second of an operator or '', rate per second of the configuration or '', ms until it may go on, level in millionths,
+--           the provider's word that it was paused for or '', the provider's word for a third-party authentication error or '',
+--           fingerprints of the rejected configurations, each with a comma behind it}
+register_function{
+    name = 'apus2_route_state',
+    flags = {'no-writes'},
+    run = function(keys)
+        local known = redis.call('HMGET', keys[1], 'paused', 'rate', 'configured_rate', 'rate_limit', 'pause_reason',
+            'third_party_auth_error', 'rejected_configurations')
+        local time = redis.call('TIME')
+        local state = known[4] and cmsgpack.unpack(known[4]) or {level = 1}
+        local left = pause_left(tonumber(time[1]) * 1000000 + tonumber(time[2]), state)
+        local paused = ({guard = 2, configuration = 3, credential = 4})[known[1] or ''] or known[1] and 1 or 0
+        return {paused, known[2] or '', known[3] or '', math.ceil(left / 1000), math.floor(state.level * 1000000), known[5] or '',
+            known[6] or '', known[7] or ''}
+    end,
+}

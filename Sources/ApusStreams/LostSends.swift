@@ -1,0 +1,145 @@
+package import ApusCore
+internal import ApusMessages
+package import ApusRedis
+
+/// Sends of which something was lost, as after a Redis that came back without its last writes.
+package struct LostSends: Sendable {
+    let access: StreamAccess
+
+    /// What a look at a send that has not ended led to.
+    package enum CloseResult: String, Hashable, Sendable {
+        /// It is complete, or forgotten.
+        case gone
+        /// Something happened to it lately.
+        case fresh
+        /// Something happened to it just now.
+        case moved
+        /// Something of it waits, or is in hand.
+        case left
+        /// Too much waits in its shard to look for it.
+        case much
+        /// Nothing was left of it: its rest is closed.
+        case closed
+    }
+
+    /// Whether nobody looked for lost sends in a shard within that time: then it is the caller's to do.
+    package func beginSweep(tag: HashTag, withinMilliseconds: Int64) async throws -> Bool {
+        let call = BeginSweepCall(keys: [StreamKeys(tag: tag).swept], periodMilliseconds: withinMilliseconds)
+        return try await self.access.call(call, on: tag).number == 1
+    }
+
+    /// Sends of a shard that have not ended, a page at a time.
+    ///
+    /// - Returns: where to go on ("0": that was all), and ids; one may come twice.
+    package func openSends(tag: HashTag, cursor: String) async throws -> (cursor: String, sends: [String]) {
+        let command = RedisCommand(
+            "SSCAN",
+            .text(StreamKeys(tag: tag).openSends),
+            .text(cursor),
+            "COUNT",
+            .integer(StreamLimits.openSendsPerRead)
+        )
+        let answer = try await self.access.send(command, on: tag)
+        return (answer[0].text, answer[1].children.map(\.text))
+    }
+
+    /// Ends a send if nothing is left of it: recipients without an outcome fail as `unknown`, on the app's first route, since it is
+    /// not known which was theirs. The batch that says so takes the way of all outcomes: ledger, receipt and all.
+    ///
+    /// - Parameters:
+    ///   - silenceMilliseconds: for how long nothing may have happened to it.
+    ///   - routes: all there are.
+    package func close(
+        _ send: String,
+        tag: HashTag,
+        silenceMilliseconds: Int64,
+        routes: [(number: RouteNumber, name: String)],
+        now: UnixMilliseconds,
+    ) async throws -> CloseResult {
+        let keys = StreamKeys(tag: tag)
+        guard let ledger = try await self.access.ledger(keys.send(send), tag: tag), ledger.state != .done else {
+            _ = try await self.access.send(RedisCommand("SREM", .text(keys.openSends), .text(send)), on: tag)
+            return .gone
+        }
+        // Before anything is read of it that may be large. A time to come is none: the clock was set back.
+        let ages = [ledger.acceptedAt, ledger.lastAt].compactMap { $0 }.map { now.milliseconds(since: $0) }
+        if ages.contains(where: { (0..<silenceMilliseconds).contains($0) }) { return .fresh }
+        let own = routes.compactMap { number, name in
+            Route(name).flatMap { $0.app.text == ledger.app ? (number: number, route: $0) : nil }
+        }
+        let closed = ledger.counts.reduce(0) { $0 + $1.count }
+        let call = CloseLostSendCall(
+            keys: [keys.send(send)],
+            silenceMilliseconds: silenceMilliseconds,
+            planned: "\(ledger.planned)",
+            closed: "\(closed)",
+            // Field 1 of every message of a send is its id, and it is written first.
+            messagePrefix: [0x0a, UInt8(send.utf8.count)] + Array(send.utf8),
+            outcomes: try await self.closing(send, ledger, own.first, tag, now).encode(),
+            streams: own.flatMap { number, _ in
+                ["plan:\(number)"] + Lane.allCases.map { StreamKeys.workName(number, $0) }
+            },
+        )
+        let answer = try await self.access.call(call, on: tag).text
+        guard let result = CloseResult(rawValue: answer) else {
+            throw StreamError.unexpected(function: CloseLostSendCall.function, answer: answer)
+        }
+        return result
+    }
+
+    /// The batch that closes the rest of a send.
+    private func closing(
+        _ send: String,
+        _ ledger: SendLedger,
+        _ way: (number: RouteNumber, route: Route)?,
+        _ tag: HashTag,
+        _ now: UnixMilliseconds,
+    ) async throws -> OutcomeBatch {
+        // Every app that ever sent has a route.
+        let (number, provider) = (way?.number ?? RouteNumber(1), way?.route.provider ?? Provider.allCases[0])
+        var batch = OutcomeBatch(send: send, app: ledger.app, route: number, provider: provider)
+        let open = ledger.total(.open)
+        if open > 0 {
+            batch.counts = [OutcomeCount(provider: provider, outcome: .failed, reason: .unknown, count: open)]
+            (batch.firstAt, batch.lastAt) = (now, now)
+        }
+        if let command = try? await Mailboxes(access: self.access).command(of: send, tag: tag) {
+            batch.replyTo = command.replyTo
+            batch.receiptLevel = command.receiptLevel
+            batch.traceparent = command.traceparent
+            batch.tracestate = command.tracestate
+            batch.publishedAtNanoseconds = command.publishedAtNanoseconds
+        }
+        return batch
+    }
+}
+
+struct BeginSweepCall: FunctionCall {
+    static let function = "apus2_begin_sweep"
+    var keys: [String]
+    var periodMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("period_ms", self.periodMilliseconds)
+    }
+}
+
+struct CloseLostSendCall: FunctionCall {
+    static let function = "apus2_close_lost_send"
+    var keys: [String]
+    var silenceMilliseconds: Int64
+    var planned: String
+    var closed: String
+    var messagePrefix: [UInt8]
+    var outcomes: [UInt8]
+    var streams: [String]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("silence_ms", self.silenceMilliseconds)
+        fields.set("planned", self.planned)
+        fields.set("closed", self.closed)
+        fields.set("message_prefix", CallBytes(self.messagePrefix))
+        fields.set("outcomes", CallBytes(self.outcomes))
+        fields.set("streams", self.streams)
+    }
+}

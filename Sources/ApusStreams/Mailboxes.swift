@@ -1,0 +1,383 @@
+public import ApusCore
+public import ApusMessages
+public import ApusRedis
+
+/// Commands of publishers: publishing, intake with deduplication by idempotency key, and the end of direct sends.
+public struct Mailboxes: Sendable {
+    let access: StreamAccess
+
+    // MARK: Publishing
+
+    /// What became of a publication.
+    public enum PublishResult: Hashable, Sendable {
+        /// The command stands in the mailbox.
+        case new(send: String, entry: String)
+        /// The same key with the same body was published within a day.
+        case duplicate(send: String)
+        /// The same key with another body was published within a day.
+        case conflict(send: String)
+        /// The mailbox holds as many commands as it may; come back after that time.
+        case full(entries: Int, comeBackMilliseconds: Int64)
+
+        /// Reads the answer to a ``PreparedCommand``.
+        package init(_ reply: RESPReply) throws {
+            let answer = reply.root
+            switch answer[0].text {
+            case "new": self = .new(send: answer[1].text, entry: answer[2].text)
+            case "duplicate": self = .duplicate(send: answer[1].text)
+            case "conflict": self = .conflict(send: answer[1].text)
+            case "full": self = .full(entries: Int(answer[1].number), comeBackMilliseconds: answer[2].number)
+            default: throw StreamError.unexpected(function: PublishCall.function, answer: answer[0].text)
+            }
+        }
+    }
+
+    /// A command of a publisher on its way into its mailbox: the same bytes at every attempt.
+    package struct PreparedCommand: Sendable {
+        /// The shard that is its home.
+        package let keys: StreamKeys
+        /// What is sent to Redis.
+        package let command: RedisCommand
+    }
+
+    /// Prepares writing a command into the mailbox of its home shard. The command needs an id: it is what the publisher finds it by.
+    package func prepare(
+        _ command: SendCommand,
+        lane: Lane,
+        mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
+    ) throws -> PreparedCommand {
+        precondition(!command.id.isEmpty, "a command to publish needs an id")
+        let identity = SendIdentity(of: command, origin: "")
+        let keys = self.access.home(app: command.app, identity.home)
+        let call = PublishCall(
+            keys: [keys.mailbox(lane)],
+            app: command.app,
+            key: identity.key,
+            digest: identity.digest,
+            send: command.id,
+            entriesMax: mailboxEntriesMax,
+            command: try command.encode(),
+        )
+        return PreparedCommand(keys: keys, command: call.command)
+    }
+
+    /// Writes a command into the mailbox of its home shard.
+    public func publish(
+        _ command: SendCommand,
+        lane: Lane,
+        mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
+    ) async throws -> PublishResult {
+        let prepared = try self.prepare(command, lane: lane, mailboxEntriesMax: mailboxEntriesMax)
+        return try PublishResult(
+            try await self.access.client.send(prepared.command, on: prepared.keys.tag, options: .idempotent)
+        )
+    }
+
+    // MARK: Intake
+
+    /// Whether a command is to be taken.
+    public enum Admission: Hashable, Sendable {
+        /// Yes.
+        case new
+        /// It was, by the same mailbox entry.
+        case known
+        /// No: the key or the id names that send, with the same body.
+        case duplicate(send: String)
+        /// No: the key or the id names that send, with another body.
+        case conflict(send: String)
+
+        init(_ answer: RESPNode, of function: String) throws {
+            switch answer[0].text {
+            case "new": self = .new
+            case "known": self = .known
+            case "duplicate": self = .duplicate(send: answer[1].text)
+            case "conflict": self = .conflict(send: answer[1].text)
+            default: throw StreamError.unexpected(function: function, answer: answer[0].text)
+            }
+        }
+    }
+
+    /// Decides whether a direct send may go out; `known`: it has, and its ledger is kept.
+    package func admit(app: String, identity: SendIdentity, origin: String) async throws -> Admission {
+        let keys = self.access.home(app: app, identity.home)
+        let call = AdmitSendCall(
+            keys: [keys.idempotency],
+            app: app,
+            key: identity.key,
+            digest: identity.digest,
+            send: identity.send,
+            origin: origin,
+        )
+        let answer = try await self.access.call(call, on: keys.tag) { $0[0].text == "new" ? call : nil }
+        return try Admission(answer, of: AdmitSendCall.function)
+    }
+
+    /// Takes a command that needs a plan for each of those routes. When `entry` stands in the home shard, it is acknowledged by the same
+    /// call.
+    package func accept(
+        _ command: SendCommand,
+        identity: SendIdentity,
+        routes: [RouteNumber],
+        from entry: StreamEntry,
+        by consumer: StreamConsumer,
+        due: UnixMilliseconds?,
+    ) async throws -> (admission: Admission, acknowledged: Bool) {
+        precondition(!routes.isEmpty, "a send without routes has no recipients")
+        let keys = self.access.home(app: command.app, identity.home)
+        let isHome = entry.stream.hasPrefix(keys.tag.description)
+        let call = AcceptSendCall(
+            keys: [keys.send(identity.send)],
+            app: command.app,
+            key: identity.key,
+            digest: identity.digest,
+            send: identity.send,
+            origin: entry.origin,
+            command: try command.encode(),
+            routes: routes.map(\.value),
+            dueMilliseconds: due?.value ?? 0,
+            ratePerSecond: command.ratePerSecond,
+            mailbox: isHome ? entry.stream : "",
+            group: consumer.group,
+            entry: entry.id,
+        )
+        let answer = try await self.access.call(call, on: keys.tag) { answer in
+            guard answer[0].text == "new" else { return nil }
+            var repeated = call
+            repeated.planEntries = answer.children.dropFirst().map(\.text)
+            return repeated
+        }
+        let admission = try Admission(answer, of: AcceptSendCall.function)
+        switch admission {
+        case .new, .known: if isHome { self.access.observer?.entriesAcknowledged(1, stream: entry.stream) }
+        case .duplicate, .conflict: break
+        }
+        return (admission, isHome)
+    }
+
+    /// Ends a direct send: writes its outcomes and acknowledges its mailbox entry. False: another owns it now.
+    ///
+    /// The call leaves with the next one to that server, or by itself a few milliseconds later.
+    package func finish(
+        _ entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        batches: [OutcomeBatch],
+    ) async throws -> Bool {
+        let call = FinishSendCall(
+            keys: [entry.stream],
+            consumer: consumer,
+            entry: entry.id,
+            outcomes: try batches.map { try $0.encode() },
+        )
+        let answer = try await self.access.call(call, on: tag, about: entry.name, mayWait: true) {
+            $0.number == 1 ? call : nil
+        }
+        guard answer.number == 1 else { return false }
+        self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+        return true
+    }
+
+    /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
+    ///
+    /// - Throws: `StreamError.taken` when another send came by that id meanwhile: nothing was written.
+    package func persist(
+        _ command: SendCommand,
+        identity: SendIdentity,
+        origin: String,
+        recipients: Int,
+        batches: [OutcomeBatch],
+        retries: [UnitRetry],
+    ) async throws -> Bool {
+        let keys = self.access.home(app: command.app, identity.home)
+        let call = PersistSendCall(
+            keys: [keys.send(identity.send)],
+            app: command.app,
+            digest: identity.digest,
+            send: identity.send,
+            origin: origin,
+            command: try command.encode(),
+            recipients: recipients,
+            ratePerSecond: command.ratePerSecond,
+            outcomes: try batches.map { try $0.encode() },
+            retries: try UnitRetry.Packed(retries),
+        )
+        let answer = try await self.access.call(call, on: keys.tag) { $0.text == "new" ? call : nil }
+        switch answer.text {
+        case "new": return true
+        case "known": return false
+        case "taken": throw StreamError.taken(send: identity.send)
+        default: throw StreamError.unexpected(function: PersistSendCall.function, answer: answer.text)
+        }
+    }
+
+    // MARK: Reading back
+
+    /// The command of a send; nil when it has ended.
+    public func command(of send: String, tag: HashTag) async throws -> SendCommand? {
+        let answer = try await self.access.send(RedisCommand("GET", .text(StreamKeys(tag: tag).command(send))), on: tag)
+        return answer.isNull ? nil : try SendCommand.decode(answer.blob)
+    }
+
+    /// Where the command of a published send was written ("<stream>/<entry>"); nil: nothing is known of it any more, or ever was.
+    func origin(app: String, send: String) async throws -> String? {
+        let keys = self.access.home(app: app, send)
+        let call = FindIdempotencyKeyCall(keys: [keys.idempotency], app: app, key: "id:\(send)")
+        let answer = try await self.access.call(call, on: keys.tag)
+        return answer.count == 2 ? answer[1].text : nil
+    }
+
+    /// Forgets an idempotency key, if it is that origin's, so that the same command may come from another.
+    func forgetKey(of command: SendCommand, origin: String) async throws {
+        let identity = SendIdentity(of: command, origin: origin)
+        guard !identity.key.isEmpty else { return }
+        let keys = self.access.home(app: command.app, identity.home)
+        let call = ForgetIdempotencyKeyCall(
+            keys: [keys.idempotency],
+            app: command.app,
+            key: identity.key,
+            origin: origin,
+        )
+        _ = try await self.access.call(call, on: keys.tag)
+    }
+}
+
+struct PublishCall: FunctionCall {
+    static let function = "apus2_publish"
+    var keys: [String]
+    var app: String
+    var key: String
+    var digest: String
+    var send: String
+    var entriesMax: Int
+    var command: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("key", self.key, default: "")
+        fields.set("digest", self.digest)
+        fields.set("send", self.send)
+        fields.set("entries_max", self.entriesMax)
+        fields.set("command", CallBytes(self.command))
+    }
+}
+
+struct AdmitSendCall: FunctionCall {
+    static let function = "apus2_admit_send"
+    var keys: [String]
+    var app: String
+    var key: String
+    var digest: String
+    var send: String
+    var origin: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("key", self.key, default: "")
+        fields.set("digest", self.digest)
+        fields.set("send", self.send)
+        fields.set("origin", self.origin)
+    }
+}
+
+struct AcceptSendCall: RestoringCall {
+    static let function = "apus2_accept_send"
+    var keys: [String]
+    var app: String
+    var key: String
+    var digest: String
+    var send: String
+    var origin: String
+    var command: [UInt8]
+    var routes: [UInt32]
+    /// Set from the answer, to repeat the call after a failover.
+    var planEntries: [String] = []
+    var dueMilliseconds: Int64
+    var ratePerSecond: UInt32
+    var mailbox: String
+    var group: String
+    var entry: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("key", self.key, default: "")
+        fields.set("digest", self.digest)
+        fields.set("send", self.send)
+        fields.set("origin", self.origin)
+        fields.set("command", CallBytes(self.command))
+        fields.set("routes", self.routes)
+        fields.set("plan_entries", self.planEntries, default: [])
+        fields.set("due_ms", self.dueMilliseconds, default: 0)
+        fields.set("rate_per_second", self.ratePerSecond, default: 0)
+        fields.set("mailbox", self.mailbox, default: "")
+        fields.set("group", self.group, default: "")
+        fields.set("entry", self.entry, default: "")
+    }
+}
+
+struct FinishSendCall: OwnerCall {
+    static let function = "apus2_finish_send"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var entry: String
+    var outcomes: [[UInt8]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("entry", self.entry)
+        fields.setBulk("outcomes", self.outcomes)
+    }
+}
+
+struct PersistSendCall: FunctionCall {
+    static let function = "apus2_persist_send"
+    var keys: [String]
+    var app: String
+    var digest: String
+    var send: String
+    var origin: String
+    var command: [UInt8]
+    var recipients: Int
+    var ratePerSecond: UInt32
+    var outcomes: [[UInt8]]
+    var retries: UnitRetry.Packed
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("digest", self.digest)
+        fields.set("send", self.send)
+        fields.set("origin", self.origin)
+        fields.set("command", CallBytes(self.command))
+        fields.set("recipients", self.recipients)
+        fields.set("rate_per_second", self.ratePerSecond, default: 0)
+        fields.set("outcomes", self.outcomes.map { CallBytes($0) }, default: [])
+        fields.setTimes(of: self.retries)
+        fields.set("retry_units", self.retries.units.map { CallBytes($0) }, default: [])
+    }
+}
+
+struct FindIdempotencyKeyCall: FunctionCall {
+    static let function = "apus2_find_idempotency_key"
+    static let isReadOnly = true
+    var keys: [String]
+    var app: String
+    var key: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("key", self.key)
+    }
+}
+
+struct ForgetIdempotencyKeyCall: FunctionCall {
+    static let function = "apus2_forget_idempotency_key"
+    var keys: [String]
+    var app: String
+    var key: String
+    var origin: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("key", self.key)
+        fields.set("origin", self.origin)
+    }
+}

@@ -1,0 +1,223 @@
+package import ApusCore
+package import ApusMessages
+package import ApusRedis
+
+/// When a send under way is reported: so long after the last report, and only if so much was done since. So a slow send is not reported
+/// again and again without news, and a fast one of a million recipients not a thousand times.
+package struct ProgressRules: Hashable, Sendable {
+    /// Milliseconds between two reports, at least.
+    package var everyMilliseconds: Int64
+    /// Percent of the recipients found so far that must have ended since the last one.
+    package var percent: Int
+
+    /// Rules.
+    package init(everyMilliseconds: Int64, percent: Int) {
+        precondition(everyMilliseconds >= 0 && (1...100).contains(percent))
+        self.everyMilliseconds = everyMilliseconds
+        self.percent = percent
+    }
+}
+
+/// Outcomes of sends: their ledgers and receipts.
+public struct Outcomes: Sendable {
+    let access: StreamAccess
+
+    /// What became of a batch of outcomes.
+    package enum ApplyResult: Hashable, Sendable {
+        /// The ledger moved, the batch is acknowledged.
+        case ok
+        /// The ledger moved and the send is complete: write the final receipt, then acknowledge.
+        case final(SendLedger)
+        /// The ledger moved, the batch is acknowledged, and it is time to report how far the send is.
+        case progress(SendLedger)
+        /// Another owns the batch.
+        case lost
+        /// There is no such send any more, or it was complete before; acknowledged.
+        case gone
+    }
+
+    /// Moves the ledger of a send by one batch and acknowledges it: both or neither.
+    ///
+    /// - Parameter progress: when to report a send that is under way; nil: never.
+    package func apply(
+        _ batch: OutcomeBatch,
+        entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+        keepMilliseconds: Int64,
+        progress: ProgressRules? = nil,
+    ) async throws -> ApplyResult {
+        let call = ApplyOutcomesCall(
+            keys: [entry.stream, StreamKeys(tag: tag).send(batch.send)],
+            consumer: consumer,
+            entry: entry.id,
+            firstMilliseconds: batch.firstAt?.value,
+            lastMilliseconds: batch.lastAt?.value,
+            retentionMilliseconds: keepMilliseconds,
+            names: batch.counts.map { SendLedger.field($0) },
+            counts: batch.counts.map { Int64($0.count) },
+            progress: progress,
+        )
+        let answer = try await self.access.call(call, on: tag)
+        switch answer[0].text {
+        case "ok":
+            self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+            return .ok
+        case "progress":
+            self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+            guard let ledger = SendLedger(fields: answer[1].pairs) else { return .ok }
+            return .progress(ledger)
+        case "lost": return .lost
+        case "gone":
+            self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+            return .gone
+        case "final":
+            guard let ledger = SendLedger(fields: answer[1].pairs) else { return .gone }
+            return .final(ledger)
+        default: throw StreamError.unexpected(function: ApplyOutcomesCall.function, answer: answer[0].text)
+        }
+    }
+
+    /// Writes a receipt: into the publisher's own stream if it named one, else into the shard's.
+    package func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws {
+        let receipt = try receipt.encode()
+        guard replyTo.isEmpty else {
+            let call = WriteReplyCall(keys: [replyTo], receipt: receipt, entriesMax: StreamLimits.replyEntriesMax)
+            _ = try await self.access.call(call, on: HashTag(ofKey: replyTo))
+            return
+        }
+        _ = try await self.access.call(
+            WriteReceiptCall(keys: [StreamKeys(tag: tag).receipts], receipt: receipt),
+            on: tag
+        )
+    }
+
+    /// Writes a receipt into the shard's own stream and acknowledges the entry that it ends, together. False: the entry is another's, or
+    /// was ended before.
+    package func write(
+        _ receipt: SendReceipt,
+        ending entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+    ) async throws -> Bool {
+        let call = WriteReceiptCall(
+            keys: [StreamKeys(tag: tag).receipts, entry.stream],
+            receipt: try receipt.encode(),
+            consumer: consumer,
+            entry: entry.id,
+        )
+        guard try await self.access.call(call, on: tag).number == 1 else { return false }
+        self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+        return true
+    }
+
+    // MARK: Reading back
+
+    /// The ledger of a send; nil when there is none.
+    ///
+    /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it.
+    public func ledger(app: String, send: String) async throws -> SendLedger? {
+        let first = self.access.home(app: app, send)
+        if let ledger = try await self.ledger(first.send(send), tag: first.tag), ledger.app == app { return ledger }
+        for shard in 0..<self.access.keyspace.queueShards {
+            let keys = self.access.keys(shard: shard)
+            if let ledger = try await self.ledger(keys.send(send), tag: keys.tag), ledger.app == app { return ledger }
+        }
+        return nil
+    }
+
+    /// The ledger in that key; nil when there is none.
+    package func ledger(_ key: String, tag: HashTag) async throws -> SendLedger? {
+        try await self.access.ledger(key, tag: tag)
+    }
+
+    /// Where a send stands; nil: nothing is known of it any more, or ever was.
+    ///
+    /// Read from its ledger; a direct send has none, and its status is in the receipts that were written since its command was. The
+    /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only.
+    package func status(app: AppID, send: SendID) async throws -> SendStatus? {
+        if let ledger = try await self.ledger(app: app.text, send: send.text) {
+            return SendStatus(send: send.text, ledger: ledger)
+        }
+        let mailboxes = Mailboxes(access: self.access)
+        guard let origin = try await mailboxes.origin(app: app.text, send: send.text) else { return nil }
+        let keys = self.access.home(app: app.text, send.text)
+        let written = origin.lastIndex(of: "/").map { String(origin[origin.index(after: $0)...]) } ?? ""
+        // Receipts are written later than the command, by the same server's clock.
+        var start = written.isEmpty ? "-" : written
+        for _ in 0..<(StreamLimits.statusReceiptsMax / Self.receiptsPerRead) {
+            let command = RedisCommand(
+                "XRANGE",
+                .text(keys.receipts),
+                .text(start),
+                "+",
+                "COUNT",
+                .integer(Self.receiptsPerRead),
+            )
+            let entries = try await self.access.send(command, on: keys.tag)
+            for entry in entries.children {
+                start = "(" + entry[0].text
+                guard let receipt = try? SendReceipt.decode(entry[1][1].blob), receipt.send == send.text,
+                    receipt.app == app.text, let status = SendStatus(receipt: receipt)
+                else { continue }
+                return status
+            }
+            guard entries.count == Self.receiptsPerRead else { break }
+        }
+        return SendStatus(send: send.text)
+    }
+
+    private static let receiptsPerRead = 1_000
+}
+
+struct ApplyOutcomesCall: FunctionCall {
+    static let function = "apus2_apply_outcomes"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var entry: String
+    var firstMilliseconds: Int64?
+    var lastMilliseconds: Int64?
+    var retentionMilliseconds: Int64
+    var names: [String]
+    var counts: [Int64]
+    var progress: ProgressRules?
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("entry", self.entry)
+        fields.set("first_ms", optional: self.firstMilliseconds)
+        fields.set("last_ms", optional: self.lastMilliseconds)
+        fields.set("retention_ms", self.retentionMilliseconds)
+        fields.set("names", self.names, default: [])
+        fields.set("counts", self.counts, default: [])
+        fields.set("progress_every_ms", optional: self.progress?.everyMilliseconds)
+        fields.set("progress_percent", self.progress?.percent ?? 0, default: 0)
+    }
+}
+
+struct WriteReceiptCall: FunctionCall {
+    static let function = "apus2_write_receipt"
+    var keys: [String]
+    var receipt: [UInt8]
+    var consumer: StreamConsumer?
+    var entry = ""
+
+    func set(_ fields: inout CallFields) {
+        fields.set("receipt", CallBytes(self.receipt))
+        fields.set("group", self.consumer?.group ?? "", default: "")
+        fields.set("consumer", self.consumer?.name ?? "", default: "")
+        fields.set("entry", self.entry, default: "")
+    }
+}
+
+struct WriteReplyCall: FunctionCall {
+    static let function = "apus2_write_reply"
+    var keys: [String]
+    var receipt: [UInt8]
+    var entriesMax: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("receipt", CallBytes(self.receipt))
+        fields.set("entries_max", self.entriesMax)
+    }
+}

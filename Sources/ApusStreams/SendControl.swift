@@ -1,0 +1,146 @@
+internal import ApusCore
+package import ApusRedis
+
+/// What an operator wants of a send.
+public enum SendControlCommand: Hashable, Sendable {
+    /// Send nothing more for now.
+    case pause
+    /// Go on.
+    case resume
+    /// Stop for good: what is not on its way is closed as cancelled.
+    case cancel
+    /// So many recipients per second; 0: as many as the routes allow.
+    case rate(UInt32)
+
+    fileprivate var name: String {
+        switch self {
+        case .pause: "pause"
+        case .resume: "resume"
+        case .cancel: "cancel"
+        case .rate: "rate"
+        }
+    }
+}
+
+/// Control of sends by operators.
+public struct SendControl: Sendable {
+    let access: StreamAccess
+
+    /// What became of a command.
+    public enum Result: Hashable, Sendable {
+        /// It is so; the ledger as it stood right after.
+        case ok(SendLedger)
+        /// There is no such send here.
+        case unknown
+        /// The send is cancelled or complete: too late for that.
+        case over(SendLedger.State)
+    }
+
+    /// Every send of that id and where it lives; nil as app: of any app.
+    public func find(app: String?, send: String) async throws -> [(keys: StreamKeys, ledger: SendLedger)] {
+        var found: [(keys: StreamKeys, ledger: SendLedger)] = []
+        for shard in 0..<self.access.keyspace.queueShards {
+            let keys = self.access.keys(shard: shard)
+            guard let ledger = try await self.access.ledger(keys.send(send), tag: keys.tag) else { continue }
+            if app == nil || ledger.app == app { found.append((keys, ledger)) }
+        }
+        return found
+    }
+
+    /// Controls a send that lives there. Asking twice is asking once; what a caller that died left half-done is finished by the
+    /// dispatchers, or by asking again.
+    ///
+    /// The send's state comes first: from then on no dispatcher that reports gets leave to start on another recipient. Then held entries,
+    /// and for `cancel` what waits for its time, go back to their streams: to be sent, or to be closed at once.
+    public func apply(
+        _ command: SendControlCommand,
+        app: String,
+        send: String,
+        at keys: StreamKeys
+    ) async throws -> Result {
+        var call = ControlSendCall(keys: [keys.send(send)], app: app, command: command.name)
+        if case .rate(let perSecond) = command { call.ratePerSecond = perSecond }
+        let answer = try await self.access.call(call, on: keys.tag)
+        switch answer[0].text {
+        case "ok": break
+        case "none": return .unknown
+        case "over": return .over(SendLedger.State(rawValue: answer[1].text) ?? .done)
+        default: throw StreamError.unexpected(function: ControlSendCall.function, answer: answer[0].text)
+        }
+        switch command {
+        case .pause, .rate: break
+        case .resume:
+            while try await self.releaseHeld(send, tag: keys.tag) > 0 {}
+        case .cancel:
+            while try await self.releaseHeld(send, tag: keys.tag) > 0 {}
+            var page = try await self.moveDue(of: send, tag: keys.tag, cursor: "0")
+            while page.cursor != "0" { page = try await self.moveDue(of: send, tag: keys.tag, cursor: page.cursor) }
+        }
+        guard let ledger = try await self.access.ledger(keys.send(send), tag: keys.tag) else { return .unknown }
+        return .ok(ledger)
+    }
+
+    /// Moves up to `countMax` held entries back to their streams.
+    ///
+    /// - Returns: how many are still held; -1: the send is paused, and nothing was moved.
+    package func releaseHeld(
+        _ send: String,
+        tag: HashTag,
+        countMax: Int = StreamLimits.releaseBatchMax,
+    ) async throws -> Int {
+        let call = ReleaseHeldCall(keys: [StreamKeys(tag: tag).send(send)], limit: countMax)
+        return Int(try await self.access.call(call, on: tag).number)
+    }
+
+    /// Moves what the send has waiting for its time to its streams now, looking at about `pageMax` messages of all that wait.
+    ///
+    /// - Returns: where to go on ("0": that was all), and how many were moved.
+    package func moveDue(
+        of send: String,
+        tag: HashTag,
+        cursor: String,
+        pageMax: Int = StreamLimits.duePageMax,
+    ) async throws -> (cursor: String, moved: Int) {
+        let call = MoveSendDueCall(keys: [StreamKeys(tag: tag).due], send: send, cursor: cursor, limit: pageMax)
+        let answer = try await self.access.call(call, on: tag)
+        return (answer[0].text, Int(answer[1].number))
+    }
+}
+
+struct ControlSendCall: FunctionCall {
+    static let function = "apus2_control_send"
+    var keys: [String]
+    var app: String
+    var command: String
+    var ratePerSecond: UInt32 = 0
+
+    func set(_ fields: inout CallFields) {
+        fields.set("app", self.app)
+        fields.set("command", self.command)
+        fields.set("rate_per_second", self.ratePerSecond, default: 0)
+    }
+}
+
+struct ReleaseHeldCall: FunctionCall {
+    static let function = "apus2_release_held"
+    var keys: [String]
+    var limit: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("limit", self.limit)
+    }
+}
+
+struct MoveSendDueCall: FunctionCall {
+    static let function = "apus2_move_send_due"
+    var keys: [String]
+    var send: String
+    var cursor: String
+    var limit: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("send", self.send)
+        fields.set("cursor", self.cursor)
+        fields.set("limit", self.limit)
+    }
+}

@@ -1,0 +1,230 @@
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+
+/// Stands between a client and a redis-server, and answers in the server's place when it is told to: for every error that a server can
+/// give, and for replies that no server should give.
+///
+/// Replies keep the order of their commands: what the server still owes comes before what the proxy answers. It understands RESP2
+/// without inline commands.
+package final class RedisProxy: Sendable {
+    /// What becomes of commands that reach the proxy.
+    package enum Behavior: Sendable {
+        /// The server answers.
+        case forward
+        /// The proxy answers these bytes, one whole RESP2 reply; the server never sees the command.
+        case answer(String)
+        /// Nobody answers; the server never sees the command.
+        case ignore
+        /// The connection is closed.
+        case close
+    }
+
+    /// What the proxy does, and to which commands.
+    fileprivate struct Rule: Sendable {
+        var behavior = Behavior.forward
+        /// In capitals; nil: all of them.
+        var commands: Set<String>?
+    }
+
+    fileprivate final class Rules: Sendable {
+        private let rule = Mutex(Rule())
+        private let answered = Mutex(0)
+
+        func set(_ rule: Rule) {
+            self.rule.withLock { $0 = rule }
+            self.answered.withLock { $0 = 0 }
+        }
+
+        func behavior(for command: String) -> Behavior {
+            let rule = self.rule.withLock { $0 }
+            guard rule.commands?.contains(command) ?? true else { return .forward }
+            if case .forward = rule.behavior { return .forward }
+            self.answered.withLock { $0 += 1 }
+            return rule.behavior
+        }
+
+        var count: Int { self.answered.withLock { $0 } }
+    }
+
+    private let channel: any Channel
+    private let rules: Rules
+
+    private init(channel: any Channel, rules: Rules) {
+        self.channel = channel
+        self.rules = rules
+    }
+
+    /// Listens on a free port of the loopback for clients of the server that listens on `port`.
+    package static func start(to port: Int) async throws -> RedisProxy {
+        let rules = Rules()
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.autoRead, value: false)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(RedisProxyHandler(port: port, rules: rules))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0)
+            .get()
+        return RedisProxy(channel: channel, rules: rules)
+    }
+
+    /// The address to give to clients.
+    package var url: String { "redis://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
+
+    /// How many commands were not forwarded since the behavior was set last.
+    package var interceptedCount: Int { self.rules.count }
+
+    /// From now on commands of those names (in capitals; nil: all) are treated so; the others are forwarded.
+    package func set(_ behavior: Behavior, for commands: Set<String>? = nil) {
+        self.rules.set(Rule(behavior: behavior, commands: commands))
+    }
+
+    /// Takes no more connections.
+    package func stop() async { try? await self.channel.close().get() }
+}
+
+/// One connection of a client and the proxy's own to the server.
+private final class RedisProxyHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Who answers a command.
+    private enum Answer {
+        case server
+        case proxy(String)
+        case nobody
+    }
+
+    private let port: Int
+    private let rules: RedisProxy.Rules
+    private var server: (any Channel)?
+    private var fromClient = ByteBuffer()
+    private var fromServer = ByteBuffer()
+    private var answers: CircularBuffer<Answer> = []
+
+    init(port: Int, rules: RedisProxy.Rules) {
+        self.port = port
+        self.rules = rules
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        let client = context.channel
+        let this = NIOLoopBound(self, eventLoop: context.eventLoop)
+        ClientBootstrap(group: context.eventLoop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let upstream = RedisProxyUpstream(client: client) { this.value.receiveFromServer($0, client) }
+                    try channel.pipeline.syncOperations.addHandler(upstream)
+                }
+            }
+            .connect(host: "127.0.0.1", port: self.port)
+            .assumeIsolated()
+            .whenComplete { result in
+                switch result {
+                case .success(let channel):
+                    self.server = channel
+                    client.setOption(.autoRead, value: true).whenFailure { _ in client.close(promise: nil) }
+                    client.read()
+                case .failure: client.close(promise: nil)
+                }
+            }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { self.server?.close(promise: nil) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = self.unwrapInboundIn(data)
+        self.fromClient.writeBuffer(&bytes)
+        while let length = RESPLength.ofFirst(in: self.fromClient.readableBytesView),
+            let command = self.fromClient.readSlice(length: length)
+        {
+            switch self.rules.behavior(for: Self.name(of: command)) {
+            case .forward:
+                self.answers.append(.server)
+                self.server?.writeAndFlush(command, promise: nil)
+            case .answer(let reply): self.answers.append(.proxy(reply))
+            case .ignore: self.answers.append(.nobody)
+            case .close: return context.close(promise: nil)
+            }
+        }
+        self.answer(context.channel)
+    }
+
+    private func receiveFromServer(_ bytes: ByteBuffer, _ client: any Channel) {
+        var bytes = bytes
+        self.fromServer.writeBuffer(&bytes)
+        self.answer(client)
+    }
+
+    /// Passes on what is there, in the order of the commands.
+    private func answer(_ client: any Channel) {
+        while let next = self.answers.first {
+            switch next {
+            case .server:
+                guard let length = RESPLength.ofFirst(in: self.fromServer.readableBytesView),
+                    let reply = self.fromServer.readSlice(length: length)
+                else { return client.flush() }
+                client.write(reply, promise: nil)
+            case .proxy(let reply): client.write(ByteBuffer(string: reply), promise: nil)
+            case .nobody: return client.flush()
+            }
+            self.answers.removeFirst()
+        }
+        client.flush()
+    }
+
+    /// The first word of a command in capitals.
+    private static func name(of command: ByteBuffer) -> String {
+        let lines = String(buffer: command).split(separator: "\r\n", maxSplits: 3, omittingEmptySubsequences: false)
+        return lines.count > 2 ? lines[2].uppercased() : ""
+    }
+}
+
+private final class RedisProxyUpstream: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let client: any Channel
+    private let receive: (ByteBuffer) -> Void
+
+    init(client: any Channel, _ receive: @escaping (ByteBuffer) -> Void) {
+        self.client = client
+        self.receive = receive
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { self.receive(self.unwrapInboundIn(data)) }
+
+    func channelInactive(context: ChannelHandlerContext) { self.client.close(promise: nil) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
+
+/// Measures RESP2 values without reading them.
+private enum RESPLength {
+    /// How many bytes the first value takes; nil: it is not complete.
+    static func ofFirst(in bytes: ByteBufferView) -> Int? {
+        guard let end = Self.end(of: bytes, from: bytes.startIndex) else { return nil }
+        return end - bytes.startIndex
+    }
+
+    private static func end(of bytes: ByteBufferView, from start: Int) -> Int? {
+        guard start < bytes.endIndex, let lineEnd = bytes[start...].firstIndex(of: 0x0a) else { return nil }
+        let number = Int(String(decoding: bytes[(start + 1)..<(lineEnd - 1)], as: UTF8.self)) ?? 0
+        var position = lineEnd + 1
+        switch bytes[start] {
+        case UInt8(ascii: "$"):
+            if number >= 0 { position += number + 2 }
+            return position <= bytes.endIndex ? position : nil
+        case UInt8(ascii: "*"):
+            for _ in 0..<max(0, number) {
+                guard let end = Self.end(of: bytes, from: position) else { return nil }
+                position = end
+            }
+            return position
+        default: return position
+        }
+    }
+}

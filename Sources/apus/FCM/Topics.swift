@@ -1,0 +1,117 @@
+import ApusCommand
+import ApusConsole
+import ApusCore
+import ApusFCM
+import ApusInstallation
+import ApusProviderCommands
+import ArgumentParser
+
+/// `apus topics`: FCM's own topics, so that FCM can hold an audience.
+struct Topics: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Change who is in FCM's own topics.",
+        discussion: "A send to one of them (apus send --fcm-topic) is one message, whoever is in it.",
+        subcommands: [Sync.self, Subscribe.self, Unsubscribe.self],
+    )
+
+    /// Which topic, and how to reach FCM.
+    struct Place: ParsableArguments {
+        @Option(help: "The app.", transform: { try AppID($0) })
+        var app: AppID
+        @Option(help: "The topic.", transform: { try TopicName($0) })
+        var topic: TopicName
+        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
+        var config: String?
+        @Option(
+            help: "Google's interface: instance-id (1,000 tokens at a time, until 2027-09-29) or subscriptions.",
+            transform: { text in
+                guard let interface = ProviderAccess.TopicInterface(rawValue: text) else {
+                    throw ValidationError("--interface is instance-id or subscriptions")
+                }
+                return interface
+            }
+        )
+        var interface = ProviderAccess.TopicInterface.instanceID
+    }
+
+    /// `apus topics sync`.
+    struct Sync: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Subscribe all FCM devices of one of our topics to FCM's topic of that name.",
+            discussion: "Safe to repeat. Devices that FCM says are gone are pruned; nobody is unsubscribed.",
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+
+        func run() async throws {
+            let access = try ProviderAccess(app: self.place.app, configuration: self.place.config)
+            let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+                try await TopicSync(
+                    access,
+                    installation,
+                    app: self.place.app,
+                    topic: self.place.topic,
+                    by: self.place.interface,
+                ).run()
+            }
+            try Topics.tell(report, self.output)
+        }
+    }
+
+    /// `apus topics subscribe`.
+    struct Subscribe: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Subscribe tokens that are kept elsewhere.")
+
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+        @Argument(help: "Registration tokens; installation ids with --interface subscriptions.")
+        var tokens: [String]
+
+        func run() async throws { try await Topics.change(.subscribe, self.tokens, self.place, self.output) }
+    }
+
+    /// `apus topics unsubscribe`.
+    struct Unsubscribe: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Unsubscribe tokens.")
+
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var place: Place
+        @Argument(help: "Registration tokens; installation ids with --interface subscriptions.")
+        var tokens: [String]
+
+        func run() async throws { try await Topics.change(.unsubscribe, self.tokens, self.place, self.output) }
+    }
+
+    private static func change(
+        _ verb: FCMTopicChange.Verb,
+        _ tokens: [String],
+        _ place: Place,
+        _ output: OutputOptions,
+    ) async throws {
+        guard !tokens.contains("") else { throw CommandFailure("a token is empty") }
+        let access = try ProviderAccess(app: place.app, configuration: place.config)
+        let outcomes = try await access.withTopics(by: place.interface) { desk in
+            try await desk(FCMTopicChange(verb, place.topic), tokens)
+        }
+        var report = TopicSync.Report()
+        for outcome in outcomes { report.add(outcome) }
+        try Self.tell(report, output)
+    }
+
+    private static func tell(_ report: TopicSync.Report, _ output: OutputOptions) throws {
+        output.write(
+            [
+                "members": .integer(report.members), "done": .integer(report.subscribed),
+                "gone": .integer(report.pruned), "later": .integer(report.later),
+                "refused": .integer(report.refused), "word": .string(report.word),
+            ],
+            else: [
+                "\(report.members) members: \(report.subscribed) done, \(report.pruned) gone, \(report.later) to be "
+                    + "tried again, \(report.refused) refused\(report.word.isEmpty ? "" : " (\(report.word))")"
+            ],
+        )
+        if report.later + report.refused > 0 { throw ExitCode(CommandExit.partlyFailed) }
+    }
+}

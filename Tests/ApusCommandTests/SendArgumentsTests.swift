@@ -1,0 +1,167 @@
+import ApusCommand
+import ApusCore
+import ApusMessages
+import ApusTestKit
+import Testing
+
+@Suite struct SendArgumentsTests {
+    private func order(_ change: (inout SendArguments) -> Void) -> SendArguments {
+        var order = SendArguments()
+        order.app = "shop"
+        order.title = "Hello"
+        change(&order)
+        return order
+    }
+
+    private func misuse(_ order: SendArguments) -> String {
+        do {
+            _ = try order.command()
+            return ""
+        } catch {
+            return error.description
+        }
+    }
+
+    @Test func `All of it becomes a command`() throws {
+        let command = try self.order {
+            $0.topic = "news"
+            $0.body = "World"
+            $0.data = ["a=1", "b=x=y", "c="]
+            $0.ttl = "5m"
+            $0.id = "send-1"
+            $0.key = "key-1"
+        }.command()
+        #expect(command.app == "shop")
+        #expect(command.target == .topic("news"))
+        #expect(command.notification.title == "Hello")
+        #expect(command.notification.body == "World")
+        #expect(command.notification.data == ["a": "1", "b": "x=y", "c": ""])
+        #expect(command.notification.expiry == .ttl(milliseconds: 300_000))
+        #expect(command.id == "send-1")
+        #expect(command.idempotencyKey == "key-1")
+    }
+
+    @Test func `Each kind of target is understood`() throws {
+        #expect(try self.order { $0.devices = ["a", "b"] }.command().target == .devices(["a", "b"]))
+        #expect(try self.order { $0.users = ["ada"] }.command().target == .users(["ada"]))
+        #expect(try self.order { $0.condition = "'a' in topics" }.command().target == .condition("'a' in topics"))
+        #expect(try self.order { $0.everyone = true }.command().target == .everyone([]))
+        var sandbox = Address(provider: .apns, token: "cd")
+        sandbox.environment = .sandbox
+        #expect(
+            try self.order { $0.addresses = ["apns:ab", "apns-sandbox:cd", "fcm:e:f"] }.command().target
+                == .addresses([Address(provider: .apns, token: "ab"), sandbox, Address(provider: .fcm, token: "e:f")])
+        )
+    }
+
+    @Test func `D72 No target, and any two kinds of target, are refused`() {
+        #expect(self.misuse(self.order { _ in }).contains("whom is it for?"))
+        let kinds: [(inout SendArguments) -> Void] = [
+            { $0.devices = ["d"] }, { $0.users = ["u"] }, { $0.addresses = ["fcm:t"] }, { $0.topic = "news" },
+            { $0.condition = "'a' in topics" }, { $0.audience = "locale == 'en'" }, { $0.everyone = true },
+            { $0.fcmTopic = "news" }, { $0.fcmCondition = "'a' in topics" },
+        ]
+        for (first, one) in kinds.enumerated() {
+            #expect(self.misuse(self.order(one)) == "")
+            for other in kinds[(first + 1)...] {
+                let two = self.order {
+                    one(&$0)
+                    other(&$0)
+                }
+                #expect(self.misuse(two).contains("exactly one kind"))
+            }
+        }
+    }
+
+    @Test func `A notification from a file is sent as it is, but for what the options say`() throws {
+        var said = Notification()
+        said.title = "File"
+        said.body = "Text"
+        said.priority = .normal
+        said.data = ["a": "1", "b": "2"]
+        said.expiry = .ttl(milliseconds: 1)
+        let plain = try self.order {
+            $0.title = ""
+            $0.topic = "news"
+            $0.notification = said
+        }.command()
+        #expect(plain.notification == said)
+        let changed = try self.order {
+            $0.title = "Option"
+            $0.topic = "news"
+            $0.data = ["b=3"]
+            $0.ttl = "5m"
+            $0.notification = said
+        }.command()
+        said.title = "Option"
+        said.data = ["a": "1", "b": "3"]
+        said.expiry = .ttl(milliseconds: 300_000)
+        #expect(changed.notification == said)
+    }
+
+    @Test func `A notification's file has the HTTP API's names, and what is wrong is told with its place`() throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write(
+            "n.json",
+            #"{"title":"Hi","priority":"low","collapse_key":"score","apns_json":{"aps":{"badge":1}},"ttl_ms":0}"#
+        )
+        var expected = Notification()
+        expected.title = "Hi"
+        expected.priority = .low
+        expected.collapseKey = "score"
+        expected.apnsJSON = #"{"aps":{"badge":1}}"#
+        expected.expiry = .ttl(milliseconds: 0)
+        #expect(try NotificationFile.read(file) == expected)
+        for (text, told) in [
+            (#"{"priority":"now"}"#, ": priority: must be"),
+            (#"{"sound":{"critical":1}}"#, ": sound/critical: must be"),
+            ("[]", "must be an object"), ("{", "is not JSON"), (#"{"title":5}"#, ": title: must be a string"),
+        ] {
+            let wrong = try folder.write("wrong.json", text)
+            let misuse = #expect(throws: SendArguments.Misuse.self) { _ = try NotificationFile.read(wrong) }
+            #expect(misuse?.description.contains("--notification: \(wrong)") == true)
+            #expect(misuse?.description.contains(told) == true, "\(text): \(misuse?.description ?? "")")
+        }
+        let huge = try folder.write("huge.json", #"{"body":""# + String(repeating: "x", count: 400_000) + #""}"#)
+        #expect(throws: SendArguments.Misuse.self) { _ = try NotificationFile.read(huge) }
+        #expect(throws: SendArguments.Misuse.self) { _ = try NotificationFile.read("/nowhere/n.json") }
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test func `Nothing to send is refused`() {
+        let empty = self.order {
+            $0.title = ""
+            $0.everyone = true
+        }
+        #expect(self.misuse(empty).contains("nothing to send"))
+    }
+
+    @Test(arguments: ["apns", "apns:", "post:ab", ":ab"])
+    func `An address without provider or token is refused`(_ address: String) {
+        #expect(self.misuse(self.order { $0.addresses = [address] }).contains("--address"))
+    }
+
+    @Test(arguments: [("30", 30_000), ("30s", 30_000), ("2h", 7_200_000), ("1d", 86_400_000), ("0", 0)])
+    func `A time to live has a unit, or is in seconds`(_ text: String, _ milliseconds: Int64) throws {
+        let order = self.order {
+            $0.everyone = true
+            $0.ttl = text
+        }
+        #expect(try order.command().notification.expiry == .ttl(milliseconds: milliseconds))
+    }
+
+    @Test(arguments: ["", "s", "-1s", "5x", "1.5h", "9223372036854775807d"])
+    func `Other times to live are refused`(_ text: String) {
+        let order = self.order {
+            $0.everyone = true
+            $0.ttl = text
+        }
+        #expect(self.misuse(order).contains("--ttl"))
+    }
+
+    @Test func `Names that break their rule are refused`() {
+        #expect(self.misuse(self.order { $0.app = "Shop" }).contains("not a valid app"))
+        #expect(self.misuse(self.order { $0.id = "a b" }).contains("not a valid send id"))
+        #expect(self.misuse(self.order { $0.data = ["nothing"] }).contains("--data"))
+    }
+}

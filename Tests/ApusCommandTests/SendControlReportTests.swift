@@ -1,0 +1,104 @@
+import ApusCommand
+import ApusConsole
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Testing
+
+@Suite struct SendControlReportTests {
+    private static func with(_ body: (SendStreams, RedisServer) async throws -> Void) async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            }
+            try await RedisAccess.withInstallation(server.url) { try await body($0.streams, server) }
+        }
+    }
+
+    /// Keeps a send of that app in a shard.
+    private static func keep(
+        _ send: String,
+        of app: String,
+        shard: Int,
+        _ streams: SendStreams,
+        state: String = "running",
+    ) async throws {
+        let keys = streams.keys(shard: shard)
+        let command = RedisCommand(
+            "HSET",
+            [
+                .text(keys.send(send)), "app", .text(app), "state", .text(state), "planning", "0", "planned", "20000",
+                "apns/accepted/none", "7500",
+            ]
+        )
+        _ = try await streams.client.send(command, on: keys.tag)
+    }
+
+    private static func failure(_ steering: SendControlReport, _ wish: SendControlCommand) async -> String {
+        do {
+            return "none: \(try await steering.perform(wish).line)"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test func `A send is found in any shard, steered, and told as it stands then`() async throws {
+        try await Self.with { streams, _ in
+            for shard in 0..<2 {
+                try await Self.keep("s\(shard)", of: "shop", shard: shard, streams)
+                let steering = SendControlReport(streams, app: shard == 0 ? "shop" : nil, send: "s\(shard)")
+                #expect(try await steering.perform(.pause).line == "s\(shard)  paused  12,500 of 20,000 open")
+                let rated = try await steering.perform(.rate(1_500))
+                #expect(rated.line == "s\(shard)  paused  12,500 of 20,000 open  at most 1,500/s")
+                #expect(rated.json["rate_per_second"] == .integer(1_500) && rated.json["open"] == .integer(12_500))
+                #expect(try await steering.perform(.resume).status.phase == .running)
+                #expect(try await steering.perform(.cancel).status.phase == .cancelled)
+            }
+        }
+    }
+
+    @Test func `What cannot be steered is told with the reason`() async throws {
+        try await Self.with { streams, _ in
+            let none = SendControlReport(streams, app: "shop", send: "none")
+            #expect(
+                await Self.failure(none, .pause).hasPrefix("no dispatcher keeps a send none: check the id and --app.")
+            )
+            try await Self.keep("over", of: "shop", shard: 0, streams, state: "done")
+            let over = SendControlReport(streams, app: nil, send: "over")
+            #expect(await Self.failure(over, .cancel) == "over has ended: every recipient has its outcome")
+            try await Self.keep("gone", of: "shop", shard: 1, streams, state: "cancelled")
+            let gone = SendControlReport(streams, app: nil, send: "gone")
+            #expect(await Self.failure(gone, .resume).hasPrefix("gone was cancelled, and that is for good"))
+            try await Self.keep("both", of: "shop", shard: 0, streams)
+            try await Self.keep("both", of: "bank", shard: 1, streams)
+            let both = SendControlReport(streams, app: nil, send: "both")
+            #expect(
+                await Self.failure(both, .cancel) == "both is a send of several apps (bank, shop): say which with --app"
+            )
+            let ledgers = try await streams.control.find(app: nil, send: "both").map(\.ledger.state)
+            #expect(ledgers == [.running, .running])
+            #expect(
+                try await SendControlReport(streams, app: "bank", send: "both").perform(.cancel).status.phase
+                    == .cancelled
+            )
+        }
+    }
+
+    @Test func `A direct send and a refused one are told by their receipts`() async throws {
+        try await Self.with { streams, _ in
+            let keys = streams.keys(shard: 1)
+            var receipt = SendReceipt(id: "final:d", send: "d", app: "shop", kind: .final)
+            try await streams.outcomes.write(receipt, replyTo: "", tag: keys.tag)
+            receipt = SendReceipt(id: "refused:r", send: "r", app: "shop", kind: .refused)
+            receipt.problem = Problem(code: "expired", detail: "its expiry has passed")
+            try await streams.outcomes.write(receipt, replyTo: "", tag: keys.tag)
+            let direct = await Self.failure(SendControlReport(streams, app: "shop", send: "d"), .pause)
+            #expect(direct == "d has ended: every recipient has its outcome")
+            let refused = await Self.failure(SendControlReport(streams, app: "shop", send: "r"), .pause)
+            #expect(refused.hasPrefix("r was refused: ") && refused.contains("its expiry has passed"))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import ApusCommand
+import ApusConsole
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusPublisher
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Testing
+
+@Suite struct StreamBacklogTests {
+    private func send(_ target: Target, id: String = "") -> SendCommand {
+        var notification = Notification()
+        notification.title = "Hello"
+        var command = SendCommand(app: "shop", target: target, notification: notification)
+        command.id = id
+        return command
+    }
+
+    @Test func `Backlog, pending and age of a mailbox are told apart`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                let report = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 4)
+                #expect(report.queueShards == 2)
+                #expect(report.warnings.count == 1, "only that nothing is kept on disk: \(report.warnings)")
+            }
+            let publisher = try await Publisher(redis: server.url)
+            let streams = publisher.installation.streams
+            for index in 0..<3 { _ = try await publisher.publish(self.send(.users(["a"]), id: "s\(index)")) }
+            let home = streams.home(app: "shop", "s0")
+            _ = try await server.command("XGROUP", "CREATE", .text(home.mailbox(.bulk)), "dispatcher", "0")
+            _ = try await server.command(
+                "XREADGROUP",
+                "GROUP",
+                "dispatcher",
+                "me",
+                "COUNT",
+                1,
+                "STREAMS",
+                .text(home.mailbox(.bulk)),
+                ">",
+            )
+            let rows = try await StreamBacklog(streams).rows()
+            let bulk = try #require(StreamBacklog.totals(rows).first { $0.name == "in:bulk" })
+            #expect(bulk.backlog == 2)
+            #expect(bulk.pending == 1)
+            let age = try #require(bulk.oldestMilliseconds)
+            #expect(age >= 0)
+            let express = try #require(StreamBacklog.totals(rows).first { $0.name == "in:express" })
+            #expect(express == StreamBacklog.Row(name: "in:express", shard: "", backlog: 0, pending: 0))
+            await publisher.close()
+        }
+    }
+
+    @Test func `Ages count from publication, and what waits for its time or for an operator is told`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 4)
+            }
+            try await RedisAccess.withInstallation(server.url) { installation in
+                let streams = installation.streams
+                let (one, two) = (streams.keys(shard: 0), streams.keys(shard: 1))
+                let time = try await server.command("TIME").root
+                let now = (time.element(0)?.integer ?? 0) * 1_000
+                var command = self.send(.users(["a"]), id: "s")
+                command.publishedAtNanoseconds = (now - 90_000) * 1_000_000
+                _ = try await server.command(
+                    "XADD",
+                    .text(one.mailbox(.express)),
+                    "*",
+                    "m",
+                    .bytes(try command.encode())
+                )
+                _ = try await server.command(
+                    "ZADD",
+                    .text(one.due),
+                    .integer(now - 5_000),
+                    "a",
+                    .integer(now + 60_000),
+                    "b"
+                )
+                _ = try await server.command("ZADD", .text(two.due), .integer(now + 600_000), "c")
+                _ = try await server.command("HSET", .text(one.heldCounts), "x", 3, "y", 4)
+                _ = try await server.command("SADD", .text(two.openSends), "x", "y", "z")
+                let totals = StreamBacklog.totals(try await StreamBacklog(streams).rows())
+                func row(_ name: String) throws -> StreamBacklog.Row { try #require(totals.first { $0.name == name }) }
+                let express = try row("in:express")
+                let age = try #require(express.oldestMilliseconds)
+                #expect(express.backlog == 1 && age >= 90_000)
+                let due = try row("due")
+                let late = try #require(due.oldestMilliseconds)
+                #expect(due.backlog == 3 && late >= 5_000)
+                let next = try #require(due.nextDueMilliseconds)
+                #expect(next <= -5_000)
+                let latest = try #require(due.latestDueMilliseconds)
+                #expect((540_000...600_000).contains(latest))
+                let held = try row("held")
+                #expect(held.backlog == 7 && held.sends == 2)
+                let sends = try row("sends")
+                #expect(sends.backlog == 3)
+                let keys = Set(totals.flatMap { $0.json.members.map(\.name) })
+                #expect(keys == ["stream", "backlog", "pending", "oldest_ms", "next_due_ms", "latest_due_ms", "sends"])
+            }
+        }
+    }
+
+    @Test func `The rows of all shards become one for each stream`() {
+        let rows = [
+            StreamBacklog.Row(name: "a", shard: "{q0}", backlog: 1, pending: 2, oldestMilliseconds: 500),
+            StreamBacklog.Row(name: "b", shard: "{q0}", backlog: 5),
+            StreamBacklog.Row(name: "a", shard: "{q1}", backlog: 3, pending: 4, oldestMilliseconds: 90_000),
+        ]
+        let totals = StreamBacklog.totals(rows)
+        #expect(
+            totals == [
+                StreamBacklog.Row(name: "a", shard: "", backlog: 4, pending: 6, oldestMilliseconds: 90_000),
+                StreamBacklog.Row(name: "b", shard: "", backlog: 5),
+            ]
+        )
+        #expect(
+            StreamBacklog.table(totals).lines == [
+                "STREAM  BACKLOG  PENDING  OLDEST", "a             4        6   1m30s", "b             5",
+            ]
+        )
+    }
+
+    @Test func `Redis that throws data away is warned about, and another size is refused`() async throws {
+        try await RedisServer.with(RedisServer.Options(settings: ["maxmemory-policy": "allkeys-lru"])) { server in
+            try await RedisAccess.withClient(server.url) { client in
+                let report = try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 1)
+                #expect(report.warnings.contains { $0.contains("noeviction") })
+            }
+            await #expect {
+                try await RedisAccess.withClient(server.url) { client in
+                    _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 1)
+                }
+            } throws: { error in
+                "\(error)".contains("cannot be changed")
+            }
+        }
+    }
+
+    @Test func `Redis that is away, and Redis without Apus, are told with the cure`() async throws {
+        let port = try FreePort.find()
+        await #expect {
+            try await RedisAccess.withInstallation("redis://127.0.0.1:\(port)") { _ in }
+        } throws: { error in
+            "\(error)".contains("--redis")
+        }
+        try await RedisServer.with { server in
+            await #expect {
+                try await RedisAccess.withInstallation(server.url) { _ in }
+            } throws: { error in
+                "\(error)".contains("apus init")
+            }
+        }
+    }
+}

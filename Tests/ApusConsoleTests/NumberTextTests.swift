@@ -1,0 +1,42 @@
+import ApusConsole
+import Testing
+
+@Suite struct NumberTextTests {
+    @Test(arguments: [
+        (0, "0"), (999, "999"), (1_000, "1,000"), (61_204, "61,204"), (1_234_567, "1,234,567"), (-1_000, "-1,000"),
+    ])
+    func `Thousands are set apart`(_ value: Int, _ text: String) {
+        #expect(NumberText.grouped(value) == text)
+    }
+
+    @Test(arguments: [
+        (2.345, 2, "2.35"), (2.3, 0, "2"), (0.05, 1, "0.1"), (1.999, 2, "2.00"), (-1.25, 1, "-1.3"), (-0.001, 1, "0.0"),
+        (.nan, 1, "-"), (.infinity, 1, "-"), (1e16, 1, "-"),
+    ])
+    func `Decimals are rounded, and what is no number is a dash`(_ value: Double, _ decimals: Int, _ text: String) {
+        #expect(NumberText.decimal(value, decimals) == text)
+    }
+
+    @Test(arguments: [
+        (0.0, "0"), (0.44, "0.4"), (9.94, "9.9"), (9.96, "10"), (999.4, "999"), (999.6, "1.0k"), (12_400, "12.4k"),
+        (999_949, "999.9k"), (999_951, "1.0M"), (2_550_000, "2.6M"), (-1, "-"),
+    ])
+    func `Rates are short`(_ value: Double, _ text: String) {
+        #expect(NumberText.rate(value) == text)
+    }
+
+    @Test(arguments: [
+        (0.0, "0s"), (2.1, "3s"), (59.5, "1m00s"), (125, "2m05s"), (3_599, "59m59s"), (4_800, "1h20m"), (-1, "-"),
+        (.infinity, "-"),
+    ])
+    func `Durations are short and rounded up`(_ seconds: Double, _ text: String) {
+        #expect(NumberText.duration(seconds: seconds) == text)
+    }
+
+    @Test func `A table is as wide as its widest cells`() {
+        var table = TextTable(["NAME", ">COUNT"])
+        table.add(["a", "1"])
+        table.add(["longer", "1,000,000"])
+        #expect(table.lines == ["NAME        COUNT", "a               1", "longer  1,000,000"])
+    }
+}

@@ -1,0 +1,123 @@
+import ApusConsole
+import ApusCore
+import ApusMessages
+import ApusStreams
+import Testing
+
+@Suite struct ProgressTests {
+    private func status(_ phase: SendStatus.Phase, planned: UInt64, _ counts: [Outcome: UInt64]) -> SendStatus {
+        var status = SendStatus(send: "s")
+        status.phase = phase
+        status.planned = planned
+        status.counts = counts.map { OutcomeCount(provider: .apns, outcome: $0, reason: .none, count: $1) }
+        return status
+    }
+
+    @Test func `A send under way is one line`() {
+        let status = self.status(.running, planned: 100_000, [.accepted: 60_911, .unregistered: 240, .failed: 53])
+        #expect(
+            ProgressLine.text(status, rate: 12_400)
+                == "[##############----------] 61,204/100,000  accepted 60,911  unregistered 240  failed 53  12.4k/s  ETA 4s"
+        )
+    }
+
+    @Test func `Other outcomes show when there are some`() {
+        let status = self.status(.done, planned: 3, [.accepted: 1, .rejected: 1, .skipped: 1])
+        #expect(
+            ProgressLine.text(status, rate: nil)
+                == "[########################] 3/3  accepted 1  unregistered 0  failed 0  rejected 1  skipped 1"
+        )
+    }
+
+    @Test func `A send still being planned has no end in sight`() {
+        let line = ProgressLine.text(self.status(.planning, planned: 1_000, [.accepted: 500]), rate: 100)
+        #expect(line.hasSuffix("100/s  still finding recipients"))
+        #expect(!line.contains("ETA"))
+    }
+
+    @Test func `A send that nobody took, and one that was refused, say so`() {
+        #expect(ProgressLine.text(SendStatus(send: "s"), rate: nil) == "waiting for a dispatcher")
+        let problem = Problem(code: "no_recipients", field: "target.users", detail: "names nobody")
+        let refused = self.status(.refused(problem), planned: 0, [:])
+        #expect(ProgressLine.text(refused, rate: nil) == "refused: no_recipients: target.users: names nobody")
+    }
+
+    @Test func `A send that did not look for everybody says so, and is no success`() {
+        var status = self.status(.done, planned: 3, [.accepted: 3])
+        #expect(status.exitCode == 0)
+        status.problem = Problem(code: "incomplete", field: "target", detail: "some were never looked for")
+        #expect(
+            ProgressLine.text(status, rate: nil).hasSuffix("failed 0  incomplete: target: some were never looked for")
+        )
+        #expect(status.exitCode == 2)
+    }
+
+    @Test func `A send to nobody is full when it is over`() {
+        #expect(
+            ProgressLine.text(self.status(.done, planned: 0, [:]), rate: nil).hasPrefix("[########################]")
+        )
+        #expect(
+            ProgressLine.text(self.status(.running, planned: 0, [:]), rate: nil).hasPrefix("[------------------------]")
+        )
+    }
+
+    @Test func `The rate is that of the last five seconds`() {
+        var window = RateWindow()
+        #expect(window.rate == nil)
+        window.note(0, at: 0)
+        #expect(window.rate == nil)
+        for second in 1...10 { window.note(UInt64(second) * 100, at: Double(second)) }
+        #expect(window.rate == 100)
+        for second in 11...16 { window.note(1_000, at: Double(second)) }
+        #expect(window.rate == 0)
+        // The same moment again is not a new one.
+        window.note(5_000, at: 16)
+        #expect(window.rate == 0)
+    }
+
+    @Test func `The exit code tells how it went`() {
+        #expect(self.status(.done, planned: 2, [.accepted: 1, .unregistered: 1]).exitCode == 0)
+        #expect(self.status(.done, planned: 2, [.accepted: 1, .expired: 1]).exitCode == 2)
+        for phase in [SendStatus.Phase.cancelled, .done] {
+            let cancelled = self.status(phase, planned: 2, [.accepted: 1, .cancelled: 1])
+            #expect(cancelled.exitCode == 2 && cancelled.isOver == (phase == .done))
+        }
+        #expect(self.status(.refused(Problem(code: "x", detail: "y")), planned: 0, [:]).exitCode == 1)
+        #expect(self.status(.running, planned: 2, [:]).exitCode == 1)
+    }
+
+    @Test func `The outcomes of a status add up to what is planned`() {
+        let status = self.status(.running, planned: 10, [.accepted: 3, .failed: 1])
+        #expect(status.total(.open) == 6)
+        #expect(Outcome.allCases.reduce(0) { $0 + status.total($1) } == 10)
+        #expect(status.json["open"]?.int64 == 6)
+        #expect(status.json["state"]?.string == "running")
+    }
+}
+
+@Suite struct ProgressDisplayTests {
+    private final class Screen {
+        var text = ""
+    }
+
+    private func shown(interactive: Bool, _ times: [Double]) -> String {
+        let screen = Screen()
+        var display = ProgressDisplay(label: "x", isInteractive: interactive) { screen.text += $0 }
+        for time in times { display.show("\(time)", at: time) }
+        display.finish("end")
+        return screen.text
+    }
+
+    @Test func `A person sees one line redrawn, at most ten times a second`() {
+        let clear = "\r\u{1b}[K"
+        #expect(
+            self.shown(interactive: true, [0, 0.05, 0.125, 0.15, 0.25])
+                == "\(clear)x  0.0\(clear)x  0.125\(clear)x  0.25\(clear)x  end\n"
+        )
+    }
+
+    @Test func `A log gets a plain line every five seconds and at the end`() {
+        #expect(self.shown(interactive: false, [0, 1, 4, 5, 6, 10]) == "x  5.0\nx  10.0\nx  end\n")
+        #expect(self.shown(interactive: false, [0, 1]) == "x  end\n")
+    }
+}

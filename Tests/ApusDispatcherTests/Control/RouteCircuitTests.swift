@@ -1,0 +1,123 @@
+import ApusCore
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct RouteCircuitTests {
+    private static let second: UInt64 = 1_000_000_000
+    private let trouble = RouteCircuit.Answer.trouble(retryAfterMilliseconds: nil)
+
+    /// An open circuit, at time 0.
+    private func opened(draw: Double = 0) -> RouteCircuit {
+        var circuit = RouteCircuit()
+        for _ in 0..<20 { circuit.record(self.trouble, now: 0, draw: draw) }
+        return circuit
+    }
+
+    @Test func `Twenty troubles and nothing good open it, nineteen do not`() {
+        var circuit = RouteCircuit()
+        for _ in 0..<19 { circuit.record(self.trouble, now: 0, draw: 0) }
+        #expect(circuit.state == .closed && circuit.room(now: 0) == .max)
+        circuit.record(self.trouble, now: 0, draw: 0)
+        #expect(circuit.state == .open(until: Self.second / 2) && circuit.room(now: 0) == 0)
+    }
+
+    @Test func `Trouble must be more than half of the answers`() {
+        var circuit = RouteCircuit()
+        for _ in 0..<1_000 {
+            circuit.recordAccepted()
+            circuit.record(self.trouble, now: 0, draw: 0)
+        }
+        #expect(circuit.state == .closed)
+        circuit.record(self.trouble, now: 0, draw: 0)
+        #expect(circuit.state == .open(until: Self.second / 2))
+    }
+
+    @Test func `Old trouble is forgotten`() {
+        var circuit = RouteCircuit()
+        for round in 0..<10 {
+            for _ in 0..<15 { circuit.record(self.trouble, now: UInt64(round) * 11 * Self.second, draw: 0) }
+        }
+        #expect(circuit.state == .closed)
+    }
+
+    @Test func `After the wait a few are tried, and as many good answers close it`() {
+        var circuit = self.opened()
+        #expect(circuit.room(now: Self.second / 2) == 3)
+        circuit.use(2)
+        #expect(circuit.room(now: Self.second / 2) == 1)
+        circuit.use(1)
+        #expect(circuit.room(now: Self.second) == 0)
+        circuit.recordAccepted()
+        circuit.record(.good, now: Self.second, draw: 0)
+        #expect(circuit.state == .halfOpen(room: 0, good: 2))
+        circuit.recordAccepted()
+        #expect(circuit.state == .closed && circuit.room(now: Self.second) == .max)
+    }
+
+    @Test func `A probe that fails doubles the wait, up to half a minute; chance adds up to as much again`() {
+        var circuit = self.opened()
+        var waits: [UInt64] = []
+        var now = Self.second / 2
+        for _ in 0..<8 {
+            #expect(circuit.room(now: now) == 3)
+            circuit.use(1)
+            circuit.record(self.trouble, now: now, draw: 0)
+            guard case .open(let until) = circuit.state else { break }
+            waits.append((until - now) / 1_000_000)
+            now = until
+        }
+        #expect(waits == [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000, 15_000])
+        #expect(self.opened(draw: 0.5).state == .open(until: Self.second * 3 / 4))
+    }
+
+    @Test func `The provider may ask for a longer wait, and once it has closed the next one is short again`() {
+        var circuit = RouteCircuit()
+        for _ in 0..<20 { circuit.record(.trouble(retryAfterMilliseconds: 20_000), now: 0, draw: 0) }
+        #expect(circuit.state == .open(until: 20 * Self.second))
+        #expect(circuit.room(now: 20 * Self.second) == 3)
+        circuit.use(3)
+        for _ in 0..<3 { circuit.recordAccepted() }
+        for _ in 0..<20 { circuit.record(self.trouble, now: 30 * Self.second, draw: 0) }
+        #expect(circuit.state == .open(until: 30 * Self.second + Self.second / 2))
+    }
+
+    @Test func `Answers to what had gone out before change nothing while it is open`() {
+        var circuit = self.opened()
+        for _ in 0..<100 { circuit.recordAccepted() }
+        for _ in 0..<100 { circuit.record(self.trouble, now: 1, draw: 0) }
+        #expect(circuit.state == .open(until: Self.second / 2))
+    }
+
+    @Test func `A probe whose answer says nothing of the provider may be tried again`() {
+        var circuit = self.opened()
+        _ = circuit.room(now: Self.second)
+        circuit.use(3)
+        circuit.record(.neutral, now: Self.second, draw: 0)
+        #expect(circuit.room(now: Self.second) == 1)
+        for _ in 0..<9 { circuit.record(.neutral, now: Self.second, draw: 0) }
+        #expect(circuit.room(now: Self.second) == 3)
+    }
+
+    @Test func `Only 5xx and silence are trouble; what is said of a message, a device or our set-up is not`() {
+        typealias Answer = RouteCircuit.Answer
+        #expect(Answer(.deferred(Deferral(.providerUnavailable))) == self.trouble)
+        #expect(
+            Answer(.deferred(Deferral(.providerUnavailable, scope: .route, retryAfterMilliseconds: 7)))
+                == .trouble(retryAfterMilliseconds: 7)
+        )
+        #expect(Answer(.lost(.timeout)) == self.trouble && Answer(.lost(.connection)) == self.trouble)
+        for outcome: DeliveryOutcome in [
+            .accepted, .unregistered(.unregistered, asOf: nil), .suspect(.badToken), .rejected(.payload),
+            .deferred(Deferral(.rateLimited, scope: .device)), .deferred(Deferral(.rateLimited, scope: .route)),
+        ] {
+            #expect(Answer(outcome) == .good)
+        }
+        for outcome: DeliveryOutcome in [
+            .misconfigured(.credential), .deferred(Deferral(.connection, isFree: true)),
+            .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true)), .deferred(Deferral(.timeout)),
+        ] {
+            #expect(Answer(outcome) == .neutral)
+        }
+    }
+}

@@ -1,0 +1,18 @@
+import ApusProviders
+import ApusRedis
+import ApusStreams
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct RoutePaceTests {
+    @Test(arguments: [1, 6_000, 300_000, 600_000])
+    func `D81 In any minute a limiter lets through what its rate is worth and what its bucket holds`(perMinute: Int) {
+        let limiter = RateLimit(ofSend: "route", tag: HashTag(ofKey: "{1}"))
+        let pace = RoutePace(limiter: limiter, rate: .perMinute(perMinute)).ratePerSecond ?? .infinity
+        let most = pace * (60 + StreamLimits.rateLimitBurstSeconds)
+        #expect(most > Double(perMinute) - 0.001 && most < Double(perMinute) + 0.001)
+        #expect(RoutePace(limiter: limiter, rate: .perSecond(7)).ratePerSecond == 7)
+        #expect(RoutePace(limiter: limiter, rate: .unlimited).ratePerSecond == nil)
+    }
+}

@@ -1,0 +1,213 @@
+import ApusBuiltInProviders
+import ApusCore
+import ApusMessages
+import ApusProviders
+import ApusStore
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct PlanningTests {
+    @Test(arguments: [
+        PlanCursor.list(index: 17), .scan(route: 1, partition: 255, chunk: 3, ordinal: 4_095),
+    ])
+    func `A cursor comes back from its text`(cursor: PlanCursor) {
+        let isList = if case .list = cursor { true } else { false }
+        #expect(PlanCursor(text: cursor.text, isList: isList) == cursor)
+        #expect(PlanCursor(text: cursor.text, isList: !isList) == nil)
+    }
+
+    @Test func `The empty cursor is the beginning, and nonsense is none`() {
+        #expect(PlanCursor(text: "", isList: true) == .list(index: 0))
+        #expect(PlanCursor(text: "", isList: false) == .scan(route: 0, partition: 0, chunk: 0, ordinal: 0))
+        for text in ["list", "list:", "list:x", "list:-1", "scan:1:2:3", "scan:1:2:3:4:5", "other:1"] {
+            #expect(PlanCursor(text: text, isList: true) == nil)
+            #expect(PlanCursor(text: text, isList: false) == nil)
+        }
+    }
+
+    @Test func `Units fill up across partitions and cut a chunk where they are full`() {
+        var gathering = Gathering(recipientsMax: 5)
+        #expect(gathering.add(ChunkSet([1, 2, 3]), partition: 0, chunk: 0, from: 0, unitsMax: 2) == nil)
+        #expect(gathering.add(ChunkSet([10, 11, 12, 13]), partition: 1, chunk: 7, from: 0, unitsMax: 2) == nil)
+        #expect(gathering.fullUnits == 1)
+        #expect(
+            gathering.units == [
+                [
+                    Segment(partition: 0, chunk: 0, ordinals: [1, 2, 3]),
+                    Segment(partition: 1, chunk: 7, ordinals: [10, 11]),
+                ],
+                [Segment(partition: 1, chunk: 7, ordinals: [12, 13])],
+            ]
+        )
+    }
+
+    @Test func `Gathering stops at the limit of units and says where to go on`() {
+        var gathering = Gathering(recipientsMax: 2)
+        #expect(gathering.add(ChunkSet([1, 3, 5, 7, 9]), partition: 0, chunk: 0, from: 2, unitsMax: 1) == 7)
+        #expect(gathering.units == [[Segment(partition: 0, chunk: 0, ordinals: [3, 5])]])
+        var next = Gathering(recipientsMax: 2)
+        #expect(next.add(ChunkSet([1, 3, 5, 7, 9]), partition: 0, chunk: 0, from: 7, unitsMax: 1) == nil)
+        #expect(next.units == [[Segment(partition: 0, chunk: 0, ordinals: [7, 9])]])
+    }
+}
+
+@Suite struct PlanShareTests {
+    @Test func `Every recipient is one plan's, and the first takes whom no route leads to`() {
+        let routes = [RouteNumber(2), RouteNumber(5)]
+        let (first, second) = (PlanShare(route: routes[0], routes: routes), PlanShare(route: routes[1], routes: routes))
+        for number in [RouteNumber(2), RouteNumber(5), RouteNumber(9), nil] {
+            let parts = [first.part(of: number), second.part(of: number)]
+            #expect(parts.count { $0 != .others } == 1)
+            #expect(parts[1] != .nobodys)
+        }
+        #expect(first.part(of: RouteNumber(2)) == .mine && second.part(of: RouteNumber(5)) == .mine)
+        #expect(first.part(of: RouteNumber(9)) == .nobodys && first.part(of: nil) == .nobodys)
+    }
+}
+
+@Suite struct IntakeDecisionTests {
+    private static let providers = ProviderList(BuiltInProviders.all)
+
+    private let now = UnixMilliseconds(1_750_000_000_000)
+
+    private func decide(_ target: Target, _ change: (inout SendCommand) -> Void = { _ in }) throws -> IntakeDecision {
+        var notification = Notification()
+        notification.title = "Hi"
+        var command = SendCommand(app: "shop", target: target, notification: notification)
+        change(&command)
+        return IntakeDecision(message: try command.encode(), now: self.now, providers: Self.providers)
+    }
+
+    private func code(_ decision: IntakeDecision) -> String {
+        guard case .refuse(_, let problem, _, _) = decision else { return "taken" }
+        return problem.code
+    }
+
+    @Test func `Few recipients go straight, audiences and later times are planned`() throws {
+        guard case .direct = try self.decide(.devices(["d1"])) else { throw NotExpected() }
+        guard case .direct = try self.decide(.users((0..<32).map { "u\($0)" })) else { throw NotExpected() }
+        guard case .plan(_, due: nil) = try self.decide(.users((0..<33).map { "u\($0)" })) else { throw NotExpected() }
+        guard case .plan(_, due: nil) = try self.decide(.topic("news")) else { throw NotExpected() }
+        let later = self.now.advanced(byMilliseconds: 60_000)
+        guard case .plan(_, due: later) = try self.decide(.devices(["d1"]), { $0.notBefore = later }) else {
+            throw NotExpected()
+        }
+        // Who may be sent to once only needs a journal.
+        guard case .plan(_, due: nil) = try self.decide(.devices(["d1"]), { $0.delivery = .atMostOnce }) else {
+            throw NotExpected()
+        }
+        let counting = { (command: inout SendCommand) in command.notification.badge = .increment(1) }
+        guard case .direct = try self.decide(.devices(["d1"]), counting) else { throw NotExpected() }
+        let past = self.now.advanced(byMilliseconds: -1)
+        guard case .direct = try self.decide(.devices(["d1"]), { $0.notBefore = past }) else { throw NotExpected() }
+    }
+
+    @Test func `What has no worth any more when it could be sent is expired, unless it may be under way already`()
+        throws
+    {
+        let second = self.now.advanced(byMilliseconds: 1_000)
+        for target in [Target.topic("news"), .devices(["d1"])] {
+            guard case .expired = try self.decide(target, { $0.notification.expiry = .at(self.now) }) else {
+                throw NotExpected()
+            }
+            let early = try self.decide(target) {
+                $0.notification.expiry = .at(second)
+                $0.notBefore = second
+            }
+            guard case .expired = early else { throw NotExpected() }
+        }
+        guard case .direct = try self.decide(.devices(["d1"]), { $0.notification.expiry = .at(second) }) else {
+            throw NotExpected()
+        }
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        command.notification.expiry = .at(self.now)
+        let again = IntakeDecision(
+            message: try command.encode(),
+            now: self.now,
+            isFirstDelivery: false,
+            providers: Self.providers
+        )
+        guard case .plan = again else { throw NotExpected() }
+    }
+
+    @Test func `A time to live of a command without a time counts from when Redis took it, at every look`() throws {
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        command.notification.expiry = .ttl(milliseconds: 60_000)
+        let written = self.now.advanced(byMilliseconds: -59_000)
+        func decide(_ now: UnixMilliseconds, isFirst: Bool = true) throws -> IntakeDecision {
+            IntakeDecision(
+                message: try command.encode(),
+                writtenAt: written,
+                now: now,
+                isFirstDelivery: isFirst,
+                providers: Self.providers
+            )
+        }
+        let end = written.advanced(byMilliseconds: 60_000)
+        guard case .plan(let first, due: nil) = try decide(self.now) else { throw NotExpected() }
+        guard case .plan(let again, due: nil) = try decide(end, isFirst: false) else { throw NotExpected() }
+        for taken in [first, again] {
+            #expect(taken.publishedAt(now: end) == written && taken.deadline(now: end) == end)
+        }
+        guard case .expired = try decide(end) else { throw NotExpected() }
+        // A clock of Redis' that is ahead does not lengthen it, and the publisher's own time stands.
+        let ahead = IntakeDecision(
+            message: try command.encode(),
+            writtenAt: end,
+            now: self.now,
+            providers: Self.providers
+        )
+        guard case .plan(let early, due: nil) = ahead else { throw NotExpected() }
+        #expect(early.publishedAt(now: end) == self.now)
+        command.publishedAtNanoseconds = self.now.value * 1_000_000
+        guard case .plan(let own, due: nil) = try decide(self.now) else { throw NotExpected() }
+        #expect(own.publishedAt(now: end) == self.now)
+    }
+
+    @Test func `What is not a command is malformed, whatever the bytes`() {
+        for bytes in [[], [0xff], [0x0a, 0x05, 0x61], Array(repeating: 0x08, count: 300)] as [[UInt8]] {
+            #expect(self.code(IntakeDecision(message: bytes, now: self.now, providers: Self.providers)) == "malformed")
+        }
+    }
+
+    @Test func `D72 A command with two targets, or with none, is malformed and told where`() throws {
+        let head: [UInt8] = [0x12, 0x01, 0x61]
+        for (target, field) in [
+            ([0x22, 0x01, 0x61, 0x42, 0x01, 0x62], "target.fcm_topic"), ([], "target"),
+        ] as [([UInt8], String)] {
+            let bytes = head + [0x1a, UInt8(target.count)] + target + [0x22, 0x00]
+            guard
+                case .refuse(.malformed, let problem, _, _) = IntakeDecision(
+                    message: bytes,
+                    now: self.now,
+                    providers: Self.providers
+                )
+            else {
+                throw NotExpected()
+            }
+            #expect(problem.code == "malformed" && problem.field == field)
+        }
+    }
+
+    @Test func `Each broken rule has its code`() throws {
+        #expect(try self.code(self.decide(.topic("news"), { $0.app = "Shop!" })) == "invalid_app")
+        #expect(try self.code(self.decide(.topic("news"), { $0.id = "a b" })) == "invalid_id")
+        #expect(try self.code(self.decide(.topic("news"), { $0.replyTo = "other:stream" })) == "invalid_reply_to")
+        #expect(try self.code(self.decide(.topic("no spaces"))) == "invalid_topic")
+        #expect(try self.code(self.decide(.condition("'a' in"))) == "invalid_condition")
+        #expect(try self.code(self.decide(.expression("locale = 'en'"))) == "invalid_expression")
+        guard case .plan(_, due: nil) = try self.decide(.expression("locale == 'en'")) else { throw NotExpected() }
+        #expect(try self.code(self.decide(.devices(["d 1"]))) == "invalid_device")
+        guard case .dryRun = try self.decide(.fcmTopic("news"), { $0.dryRun = true }) else { throw NotExpected() }
+        #expect(try self.code(self.decide(.fcmTopic("news!"))) == "invalid_value")
+        #expect(try self.code(self.decide(.fcmCondition("'a' in"))) == "invalid_value")
+        let channel = Target.apnsChannel(id: "two words", environment: .production, storesLatest: false)
+        #expect(try self.code(self.decide(channel)) == "invalid_value")
+        let address = Address(provider: .fcm, token: "t")
+        let counted = try self.decide(.addresses([address])) { $0.notification.badge = .increment(1) }
+        #expect(self.code(counted) == "contradiction")
+    }
+}
+
+private struct NotExpected: Error {}

@@ -1,0 +1,203 @@
+import ApusAPNs
+import ApusCore
+import ApusMessages
+import ApusMetrics
+import ApusProviders
+import ApusRedis
+import ApusSimulator
+import ApusStreams
+import ApusTLS
+import ApusTestKit
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+
+@testable import ApusDispatcher
+
+/// Leases as a test wants them.
+final class ScriptedLeases: RateLimitSource {
+    private struct State {
+        var answer: @Sendable (RateLimitRequest, RateLimit) -> RateLimitGrant?
+        var requests: [(request: RateLimitRequest, limiter: RateLimit, rate: Double?)] = []
+    }
+
+    private let state: Mutex<State>
+
+    /// Answers every request so; nil: Redis is away.
+    init(_ answer: @escaping @Sendable (RateLimitRequest, RateLimit) -> RateLimitGrant?) {
+        self.state = Mutex(State(answer: answer))
+    }
+
+    static var unlimited: ScriptedLeases { ScriptedLeases { _, _ in RateLimitGrant(permits: nil) } }
+
+    /// From now on.
+    func answer(_ answer: @escaping @Sendable (RateLimitRequest, RateLimit) -> RateLimitGrant?) {
+        self.state.withLock { $0.answer = answer }
+    }
+
+    /// Rates asked for, of the limiters with that in their names.
+    func rates(_ name: String) -> [Double?] {
+        self.state.withLock { state in state.requests.filter { $0.limiter.key.contains(name) }.map(\.rate) }
+    }
+
+    func lease(
+        _ request: RateLimitRequest,
+        of limiter: RateLimit,
+        ratePerSecond: Double?,
+        on eventLoop: any EventLoop,
+    ) -> EventLoopFuture<RateLimitGrant> {
+        let lease = self.state.withLock { state in
+            state.requests.append((request, limiter, ratePerSecond))
+            return state.answer(request, limiter)
+        }
+        guard let lease else { return eventLoop.makeFailedFuture(ChannelError.connectTimeout(.seconds(1))) }
+        return eventLoop.makeSucceededFuture(lease)
+    }
+}
+
+/// One worker with one route to a simulated Apple.
+struct WorkerStage: Sendable {
+    static let route = RouteNumber(1)
+
+    let simulator: Simulator
+    let worker: WorkerHandle
+    let leases: ScriptedLeases
+    private let send: SendContext
+
+    static func with(
+        _ leases: ScriptedLeases = .unlimited,
+        window: Int = 2_000,
+        expiresAt: UnixMilliseconds? = nil,
+        // A test that writes nothing for a while is no Redis that is away.
+        unwrittenTimeMax: TimeAmount = .minutes(5),
+        _ body: (WorkerStage) async throws -> Void,
+    ) async throws {
+        let simulator = try await Simulator.start()
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let app = SimulatedApp.demo
+        let pem = Array((simulator.signingKeyPEM(app: app.name) ?? "").utf8)
+        let key = try APNsProviderKey(keyID: app.keyID, teamID: app.teamID, pem: pem)
+        let credential = APNsCredential(key: key, store: nil, clock: SystemClock(), logger: logger)
+        let tls = try TLSContext.client(trust: .pem(simulator.authorityPEM), alpn: ["h2"])
+        let configuration = ProviderGatewayConfiguration.apns(
+            host: "127.0.0.1",
+            port: simulator.addresses.apnsPort ?? 0,
+        )
+        var catalogue = MetricCatalogue()
+        let metrics = DispatcherMetrics(&catalogue)
+        let registry = MetricRegistry(catalogue)
+        let pace = RoutePace(limiter: RateLimit(ofSend: "route", tag: HashTag(ofKey: "{1}")), ratePerSecond: nil)
+        let worker = try await loop.submit {
+            let gateway = ProviderGateway(
+                configuration: configuration,
+                credential: credential,
+                eventLoop: loop,
+                tls: tls,
+                clock: SystemClock(),
+                logger: logger,
+            )
+            var settings = WorkerSettings()
+            settings.window = window
+            settings.unwrittenTimeMax = unwrittenTimeMax
+            let worker = Worker(
+                eventLoop: loop,
+                clock: SystemClock(),
+                settings: settings,
+                leases: leases,
+                metrics: metrics,
+                shard: registry.makeShard(),
+            )
+            worker.add(RouteGateways(notifications: gateway), for: Self.route, pace: pace)
+            return WorkerHandle(worker)
+        }.get()
+        let stage = WorkerStage(
+            simulator: simulator,
+            worker: worker,
+            leases: leases,
+            send: try Self.send(app, expiresAt: expiresAt),
+        )
+        do {
+            try await body(stage)
+        } catch {
+            // Nothing is left on the wire then; the gateway must not outlive its worker.
+            await simulator.stop()
+            await worker.drain()
+            throw error
+        }
+        await worker.drain()
+        await simulator.stop()
+    }
+
+    private static func send(_ app: SimulatedApp, expiresAt: UnixMilliseconds?) throws -> SendContext {
+        var notification = Notification()
+        notification.title = "Hi"
+        let command = SendCommand(app: app.name, target: .everyone([]), notification: notification)
+        let now = SystemClock().now()
+        let context = RenderContext(send: try SendID("s"), publishedAt: now, now: now)
+        let messages = try APNsRenderer(bundleID: app.bundleID ?? "").render(notification, context: context)
+            .map { message throws(Problem) in try PreparedMessage.apns(message, authority: "127.0.0.1") }
+        let route = Route(app: try AppID(app.name), provider: .apns, environment: .production)
+        return SendContext(
+            send: "s",
+            command: command,
+            tag: HashTag(ofKey: "{1}"),
+            digest: 7,
+            expiresAt: expiresAt,
+            predicate: .exists,
+            routes: [
+                Self.route: RouteContext(
+                    route: route,
+                    number: Self.route,
+                    RenderedRoute(messages: messages, tokenKinds: .all),
+                    retryRules: .apns,
+                )
+            ],
+            anyProvider: .apns,
+        )
+    }
+
+    /// A run to so many devices, those from `first` on.
+    ///
+    /// - Parameter tag: of the shard in which the send lives; nil: the usual one.
+    func plan(_ count: Int, from first: Int = 0, lane: Lane = .bulk, in tag: HashTag? = nil) throws -> RunPlan {
+        let send =
+            tag.map { tag in
+                SendContext(
+                    send: self.send.send,
+                    command: self.send.command,
+                    tag: tag,
+                    digest: self.send.digest,
+                    expiresAt: self.send.expiresAt,
+                    predicate: self.send.predicate,
+                    routes: self.send.routes,
+                    anyProvider: .apns,
+                )
+            } ?? self.send
+        guard let context = send.routes[Self.route] else { throw NoSuchRoute() }
+        var table = RecipientTable()
+        for index in first..<first + count {
+            let token = (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 4 * 8)) ^ UInt8($0) }
+            table.append(RecipientTable.Row(partition: 0, ordinal: UInt32(index)), token: token)
+        }
+        return RunPlan(send: send, context: context, lane: lane, table: table)
+    }
+
+    /// How many Apple has accepted.
+    var accepted: Int { self.simulator.ledger.snapshot.timeline.accepted(.apns, from: 0) }
+
+    /// Writes down what a run tells until it has ended; what its reports say in all.
+    func follow(_ token: RunToken) async throws -> [Outcome: UInt64] {
+        var outcomes: [Outcome: UInt64] = [:]
+        while true {
+            let update = try await self.worker.update(token)
+            for count in update.report.counts(provider: .apns) { outcomes[count.outcome, default: 0] += count.count }
+            guard update.isFinished else { continue }
+            try await self.worker.remove(token)
+            return outcomes
+        }
+    }
+
+    struct NoSuchRoute: Error {}
+}

@@ -1,0 +1,250 @@
+import ApusCore
+import ApusRedis
+import ApusSimulator
+import ApusStreams
+import ApusTestKit
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct WorkerTests {
+    @Test func `Without a limit a run ends with every recipient accepted once`() async throws {
+        try await WorkerStage.with { stage in
+            let token = try await stage.worker.start(try stage.plan(500))
+            #expect(try await stage.follow(token) == [.accepted: 500])
+            #expect(stage.accepted == 500)
+        }
+    }
+
+    @Test func `Nothing goes out before the first lease, and not without Redis`() async throws {
+        try await WorkerStage.with(ScriptedLeases { _, _ in nil }) { stage in
+            let token = try await stage.worker.start(try stage.plan(10))
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(stage.accepted == 0)
+            stage.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            #expect(try await stage.follow(token) == [.accepted: 10])
+        }
+    }
+
+    @Test func `As many go out as permits came, and bulk leaves a tenth to express`() async throws {
+        try await WorkerStage.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { stage in
+            let bulk = try await stage.worker.start(try stage.plan(500))
+            let express = try await stage.worker.start(try stage.plan(8, from: 1_000, lane: .express))
+            // Permits age: they are given until they are used, which they are as soon as they come.
+            let used = Mutex(0)
+            stage.leases.answer { request, _ in
+                used.withLock { used in
+                    used += request.used
+                    return RateLimitGrant(permits: used == 0 && request.held == 0 ? 40 : 0)
+                }
+            }
+            #expect(try await stage.follow(express) == [.accepted: 8])
+            try await eventually("the others are used, but for the reserve") { stage.accepted == 36 }
+            stage.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            #expect(try await stage.follow(bulk) == [.accepted: 500])
+        }
+    }
+
+    @Test func `No more than the window is unwritten, and the next go out when a report is written`() async throws {
+        try await WorkerStage.with(window: 160) { stage in
+            let token = try await stage.worker.start(try stage.plan(500))
+            try await eventually("bulk's part of the window is out") { stage.accepted == 140 }
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(stage.accepted == 140)
+            let express = try await stage.worker.start(try stage.plan(20, from: 1_000, lane: .express))
+            try await eventually("express has the rest of it") { stage.accepted == 160 }
+            // Taken, and not written: the window stays full.
+            let update = try await stage.worker.update(token)
+            #expect(update.report.count == 140 && !update.isFinished)
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(stage.accepted == 160)
+            #expect(try await stage.follow(express) == [.accepted: 20])
+            #expect(try await stage.follow(token) == [.accepted: 360])
+            #expect(stage.accepted == 520)
+        }
+    }
+
+    @Test func `A run whose report stays unwritten sends nothing more; another does`() async throws {
+        let none = ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }
+        try await WorkerStage.with(none, unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { stage in
+            let stuck = try await stage.worker.start(try stage.plan(100))
+            try await Task.sleep(for: .milliseconds(700))
+            stage.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            let other = try await stage.worker.start(try stage.plan(100, from: 1_000))
+            #expect(try await stage.follow(other) == [.accepted: 100])
+            #expect(stage.accepted == 100)
+            #expect(try await stage.follow(stuck) == [.accepted: 100])
+        }
+    }
+
+    @Test func `A run whose lease may have run out unseen sends nothing before a report is written`() async throws {
+        try await WorkerStage.with { stage in
+            var plan = try stage.plan(100)
+            plan.ownedAt = .now() - .seconds(10)
+            let thawed = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(thawed)
+            #expect(update.report.count == 0 && !update.isFinished)
+            #expect(stage.accepted == 0)
+            #expect(try await stage.follow(thawed) == [.accepted: 100])
+        }
+    }
+
+    @Test func `While its route is paused a run expires all the same, and nothing of it was sent`() async throws {
+        let paused = ScriptedLeases { _, _ in
+            var lease = RateLimitGrant(permits: 0)
+            lease.isPaused = true
+            return lease
+        }
+        let soon = SystemClock().now().advanced(byMilliseconds: 300)
+        try await WorkerStage.with(paused, expiresAt: soon) { stage in
+            let token = try await stage.worker.start(try stage.plan(50))
+            #expect(try await stage.follow(token) == [.expired: 50])
+            #expect(stage.accepted == 0)
+        }
+    }
+
+    @Test(arguments: [("BadTopic", 400, RouteFault.Kind.configuration), ("InvalidProviderToken", 403, .credential)])
+    func `D7 D12 What is wrong for everybody stops the route; everybody gets it when the route goes on`(
+        word: String,
+        status: Int,
+        kind: RouteFault.Kind,
+    ) async throws {
+        let told = Mutex<[RouteFault]>([])
+        let leases = ScriptedLeases { request, _ in
+            var lease = RateLimitGrant(permits: nil)
+            lease.isPaused = told.withLock { told in
+                if let fault = request.fault { told.append(fault) }
+                return !told.isEmpty
+            }
+            return lease
+        }
+        try await WorkerStage.with(leases) { stage in
+            var plan = FaultPlan()
+            plan.apns.reasons = [ReasonRate(word, 1)]
+            stage.simulator.setFaults(plan)
+            let token = try await stage.worker.start(try stage.plan(1_000))
+            try await eventually("Redis is told", timeout: .seconds(60)) { told.withLock { !$0.isEmpty } }
+            var direct = try stage.plan(5, from: 2_000, lane: .express)
+            direct.reportsAtEnd = true
+            let late = try await stage.worker.start(direct)
+            let update = try await stage.worker.update(late)
+            #expect(update.unsent == [0, 1, 2, 3, 4] && update.isFinished)
+            try await stage.worker.remove(late)
+            let refused = stage.simulator.ledger.snapshot.summary.count(.apns, status: status)
+            // Until the first answer a connection to Apple has one request on the wire.
+            #expect((1...8).contains(refused) && Set(told.withLock { $0 }) == [RouteFault(kind, word)])
+            stage.simulator.clearFaults()
+            leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            #expect(try await stage.follow(token) == [.accepted: 1_000])
+            #expect(stage.accepted == 1_000)
+        }
+    }
+
+    @Test func `A direct send that cannot go out gives its recipients back within about a second`() async throws {
+        try await WorkerStage.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { stage in
+            var plan = try stage.plan(5, lane: .express)
+            plan.reportsAtEnd = true
+            let token = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(token)
+            #expect(update.unsent == [0, 1, 2, 3, 4] && update.report.count == 0)
+            #expect(update.isFinished && update.isComplete)
+            try await stage.worker.remove(token)
+            #expect(stage.accepted == 0)
+        }
+    }
+
+    @Test func `A direct send that was read a lease ago sends nothing and gives its recipients back`() async throws {
+        try await WorkerStage.with { stage in
+            var plan = try stage.plan(5, lane: .express)
+            plan.reportsAtEnd = true
+            plan.ownedAt = .now() - .seconds(10)
+            let token = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(token)
+            #expect(update.unsent == [0, 1, 2, 3, 4] && update.report.count == 0 && update.isFinished)
+            try await stage.worker.remove(token)
+            #expect(stage.accepted == 0)
+        }
+    }
+
+    @Test func `Only so many direct sends wait for one route; the next ones are given back at once`() async throws {
+        try await WorkerStage.with(ScriptedLeases { _, _ in nil }) { stage in
+            var plan = try stage.plan(1, lane: .express)
+            plan.reportsAtEnd = true
+            var waiting: [RunToken] = []
+            for _ in 0..<RouteSender.directRunsMax { waiting.append(try await stage.worker.start(plan)) }
+            let late = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(late)
+            #expect(update.unsent == [0] && update.isFinished)
+            for token in waiting + [late] {
+                if token.slot != late.slot { _ = try await stage.worker.update(token) }
+                try await stage.worker.remove(token)
+            }
+        }
+    }
+
+    @Test func `A run goes at its send's pace, which can be changed and lifted`() async throws {
+        let leases = ScriptedLeases { request, limiter in
+            limiter.key.contains("send_rate:s")
+                ? RateLimitGrant(permits: min(request.use, 1)) : RateLimitGrant(permits: nil)
+        }
+        try await WorkerStage.with(leases) { stage in
+            var plan = try stage.plan(400)
+            plan.ratePerSecond = 50
+            let token = try await stage.worker.start(plan)
+            try await eventually("some are out") { stage.accepted >= 5 }
+            #expect(stage.accepted < 100)
+            try await stage.worker.setRate(token, perSecond: 70)
+            try await eventually("the new rate is asked for") { leases.rates("send_rate:s").last == 70 }
+            #expect(leases.rates("send_rate:s").first == 50)
+            try await stage.worker.setRate(token, perSecond: 0)
+            #expect(try await stage.follow(token) == [.accepted: 400])
+        }
+    }
+
+    @Test func `Two apps' sends of one id go each at its own pace`() async throws {
+        let slow = HashTag(ofKey: "{2}")
+        let leases = ScriptedLeases { request, limiter in
+            guard limiter.key.contains("send_rate:s") else { return RateLimitGrant(permits: nil) }
+            return limiter.tag == slow ? RateLimitGrant(permits: 0) : RateLimitGrant(permits: min(request.use, 50))
+        }
+        try await WorkerStage.with(leases) { stage in
+            var plan = try stage.plan(20, in: slow)
+            plan.ratePerSecond = 1
+            let waiting = try await stage.worker.start(plan)
+            plan = try stage.plan(100, from: 20)
+            plan.ratePerSecond = 1_000
+            let going = try await stage.worker.start(plan)
+            #expect(try await stage.follow(going) == [.accepted: 100])
+            try await stage.worker.setRate(waiting, perSecond: 0)
+            #expect(try await stage.follow(waiting) == [.accepted: 20])
+        }
+    }
+
+    @Test func `A provider in trouble is spared after a few answers, and tried again later`() async throws {
+        try await WorkerStage.with { stage in
+            var plan = FaultPlan(seed: 1)
+            plan.apns.unavailable = 1
+            stage.simulator.setFaults(plan)
+            let token = try await stage.worker.start(try stage.plan(5_000))
+            let requests = { stage.simulator.ledger.snapshot.count }
+            try await eventually("it is in trouble", timeout: .seconds(60)) { requests() >= 20 }
+            // What was on the wire when the circuit opened, and nothing more before the first probes.
+            try await Task.sleep(for: .milliseconds(300))
+            let spared = requests()
+            #expect(spared < 4_000)
+            stage.simulator.setFaults(FaultPlan(seed: 1))
+            var accepted: UInt64 = 0
+            var retried = 0
+            while true {
+                let update = try await stage.worker.update(token)
+                accepted += UInt64(update.report.count)
+                retried += update.retries.reduce(0) { $0 + $1.indices.count }
+                if update.isFinished { break }
+            }
+            try await stage.worker.remove(token)
+            #expect(accepted + UInt64(retried) == 5_000 && retried >= 20 && accepted > 1_000)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import ApusCore
+import ApusLab
+import ApusMessages
+import ApusStreams
+import Testing
+
+@Suite struct DemoReportTests {
+    private func report() -> DemoReport {
+        var status = SendStatus(send: "s-1")
+        status.phase = .done
+        status.planned = 1_000
+        status.counts = [
+            OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 970),
+            OutcomeCount(provider: .apns, outcome: .unregistered, reason: .unregistered, count: 20),
+            OutcomeCount(provider: .fcm, outcome: .expired, reason: .ttl, count: 7),
+            OutcomeCount(provider: .fcm, outcome: .skipped, reason: .deviceGone, count: 3),
+        ]
+        status.lastAt = UnixMilliseconds(2_500)
+        var report = DemoReport()
+        report.devices = 1_000
+        report.dead = 20
+        report.pruned = 20
+        report.registrationSeconds = 2
+        report.sends = [DemoReport.SendRow(name: "everyone", status: status, publishedAtNanoseconds: 2_000_000_000)]
+        report.latencies = (1...200).map { $0 * 10_000 }
+        report.dispatcherSecondsPerMillion = 4.256
+        return report
+    }
+
+    @Test func `A row adds up, and its rate is over the time to the last outcome`() throws {
+        let row = try #require(self.report().sends.first)
+        #expect(row.recipients == 1_000)
+        #expect(row.accepted + row.unregistered + row.failed == row.recipients)
+        #expect(row.failed == 10)
+        #expect(abs(row.elapsedSeconds - 0.501) < 0.001)
+        #expect(abs(row.ratePerSecond - 1_996) < 1)
+    }
+
+    @Test func `Percentiles are of the nearest rank`() {
+        let report = self.report()
+        #expect(report.latency(percentile: 50) == 1.0)
+        #expect(report.latency(percentile: 99) == 1.98)
+        #expect(report.latency(percentile: 100) == 2.0)
+        #expect(report.latency(percentile: 0) == 0.01)
+        #expect(DemoReport().latency(percentile: 50) == nil)
+    }
+
+    @Test func `The JSON has the promised keys`() throws {
+        let json = JSONValue.object(self.report().json)
+        for key in [
+            "devices", "sends", "pruned", "lost", "repeated", "dispatcher_cpu_seconds_per_million", "latency_ms",
+            "machine",
+        ] {
+            #expect(json[key] != nil, "\(key)")
+        }
+        let send = try #require(json["sends"]?.array?.first)
+        for key in [
+            "name", "send", "recipients", "accepted", "unregistered", "failed", "elapsed_seconds", "rate_per_second",
+        ] {
+            #expect(send[key] != nil, "\(key)")
+        }
+        #expect(json["latency_ms"]?["p50"]?.double == 1.0)
+        #expect(json["latency_ms"]?["p99"]?.double == 1.98)
+        #expect(json["dispatcher_cpu_seconds_per_million"]?.double == 4.26)
+        #expect(JSONValue.object(DemoReport().json)["latency_ms"]?["p50"]?.isNull == true)
+    }
+
+    @Test func `A report that adds up has no complaints`() {
+        #expect(self.report().complaints.isEmpty)
+    }
+
+    @Test func `Everything that does not add up is a complaint`() {
+        let changes: [(inout DemoReport) -> Void] = [
+            { $0.audit.lost = 1 }, { $0.audit.repeated = 1 }, { $0.audit.unexpected = 1 }, { $0.pruned = 19 },
+            { $0.prunedAlive = 1 }, { $0.leftInStreams = 1 },
+        ]
+        for change in changes {
+            var report = self.report()
+            change(&report)
+            #expect(report.complaints.count == 1)
+        }
+    }
+
+    @Test func `A process's times are read past brackets and spaces in its name`() {
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 8 0 100 0 0"
+        #expect(ProcessStatistics.processorSeconds(stat: stat, ticksPerSecond: 100) == 3)
+        #expect(ProcessStatistics.processorSeconds(stat: "42 (a) S 1", ticksPerSecond: 100) == nil)
+        #expect(ProcessStatistics.processorSeconds(stat: "", ticksPerSecond: 100) == nil)
+    }
+}

@@ -1,0 +1,44 @@
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@testable import ApusStore
+
+/// Both sides of a call have the same fields.
+@Suite struct FunctionCallTests {
+    private static let put = PutDeviceCall(
+        keys: [],
+        digest: [],
+        writing: StoreCalls.Writing(expected: [], record: [], stamp: .now, entered: [], left: []),
+    )
+
+    private static let calls: [any FunctionCall] = [
+        Self.put, PutVerdictCall(put: Self.put),
+        RemoveDeviceCall(keys: [], digest: [], expected: [], topics: [], forgetsHistory: false),
+        FindDevicesCall(keys: [], digests: []),
+        RepairDeviceCall(keys: [], ordinal: 0, expected: [], digest: [], entered: [], left: []),
+        BeginUpkeepCall(keys: [], seconds: 0), PlaceMetaCall(keys: []),
+        ReadPostingsCall(keys: [], first: 0, count: 0, topics: []),
+        AddHistoryCall(keys: [], digest: [], keepMilliseconds: 0, historiesMax: 0, isTrouble: false, events: []),
+        ClaimTokenCall(keys: [], digest: [], claimer: []),
+        ConfirmTokenCall(keys: [], digest: [], claimer: [], cleared: []),
+        ReleaseTokenCall(keys: [], digest: [], owner: []), TokenOwnersCall(keys: [], digest: []),
+        AddUserCall(keys: [], digest: [], device: [], devicesMax: 0),
+        RemoveUserCall(keys: [], digest: [], device: []), UserDevicesCall(keys: [], digests: []),
+        FindTopicCall(keys: [], digest: [], name: ""), NumberTopicCall(keys: [], digest: [], name: "", counterMax: 0),
+        TopicNamesCall(keys: [], counters: []),
+        CountBadgesCall(keys: [], send: [], increment: 0, isRepeated: false, devices: []),
+        SetBadgeCall(keys: [], ordinal: 0, generation: 0, count: 0),
+    ]
+
+    @Test func `Swift and Lua declare the same fields of every function`() throws {
+        let declared = DeclaredFunction.all(in: StoreFunctions.sources)
+        #expect(declared.count > 15)
+        #expect(Set(Self.calls.map { type(of: $0).function }) == Set(declared.map(\.name)))
+        for function in declared {
+            let call = try #require(Self.calls.first { type(of: $0).function == function.name })
+            #expect(call.declaredFields == function.fields, "\(function.name)")
+            #expect(type(of: call).isReadOnly == function.isReadOnly, "\(function.name)")
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import Foundation
+import Testing
+
+@Suite struct ClientEventTests {
+    /// Delivers an event as feedback gets it, and counts it.
+    private static func count(
+        _ fixture: StreamsFixture,
+        _ send: String,
+        id: String,
+        app: String = "shop",
+    ) async throws -> ClientEvents.CountResult {
+        let event = ClientEvent(
+            id: id,
+            app: app,
+            device: "phone",
+            send: send,
+            kind: .opened,
+            at: UnixMilliseconds(1)
+        )
+        let (keys, me) = (fixture.keys, fixture.consumer("one"))
+        let entry = try await fixture.deliver(try event.encode(), to: keys.events, consumer: me)
+        return try await fixture.streams.events.count(event, entry: entry, by: me, tag: keys.tag)
+    }
+
+    @Test func `A send's ids never meet the counts of another whose name begins like it`() async throws {
+        try await StreamsFixture.with { fixture in
+            let first = try await Self.count(fixture, "camp", id: "1")
+            #expect(first == .counted)
+            for bucket in 0..<StreamLimits.eventIDBuckets {
+                let ids = RedisCommand("EXISTS", .text(fixture.keys.tag.key("event_counts:shop:camp:\(bucket)")))
+                #expect(try await fixture.client.send(ids, on: fixture.keys.tag).root.integer == 0)
+            }
+            #expect(try await Self.count(fixture, "camp", id: "1") == .known)
+            #expect(try await fixture.length(fixture.keys.events) == 0)
+        }
+    }
+
+    @Test func `Of sends that nobody knows only so many are begun to be counted in an hour`() async throws {
+        try await StreamsFixture.with { fixture in
+            let tag = fixture.keys.tag
+            #expect(try await Self.count(fixture, "begun", id: "1") == .counted)
+            // This hour's and the next one's, should it begin meanwhile.
+            let hour = Int(Date().timeIntervalSince1970 / 3_600)
+            for hour in hour...hour + 1 {
+                let begun = RedisCommand("SET", .text(fixture.keys.tag.key("event_sends:shop:\(hour)")), "5000")
+                _ = try await fixture.client.send(begun, on: tag)
+            }
+            #expect(try await Self.count(fixture, "invented", id: "1") == .full)
+            // What one app invents costs no other.
+            #expect(try await Self.count(fixture, "invented", id: "1", app: "news") == .counted)
+            #expect(try await Self.count(fixture, "begun", id: "2") == .counted)
+            let ledger = RedisCommand("HSET", .text(fixture.keys.send("planned")), "state", "running")
+            _ = try await fixture.client.send(ledger, on: tag)
+            #expect(try await Self.count(fixture, "planned", id: "1") == .counted)
+            #expect(try await fixture.length(fixture.keys.events) == 0)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import ApusCore
+import ApusRedis
+import Testing
+
+@testable import ApusStreams
+
+@Suite struct EntriesTests {
+    @Test func `Entries of several streams are renewed by one call, and handed back by one`() async throws {
+        try await StreamsFixture.with { fixture in
+            let streams = (1...3).map { fixture.keys.work(RouteNumber($0), .bulk) }
+            let (me, other) = (fixture.consumer("one"), fixture.consumer("two"))
+            var owned: [Entries.Owned] = []
+            for stream in streams {
+                for number in 0..<2 {
+                    let entry = try await fixture.deliver([UInt8(number)], to: stream, consumer: me)
+                    owned.append(Entries.Owned(stream: stream, id: entry.id, deliveriesMax: number == 0 ? 0 : nil))
+                }
+            }
+            let tag = fixture.keys.tag
+            #expect(try await fixture.streams.entries.renew(owned, by: me, tag: tag) == 6)
+            #expect(try await fixture.streams.entries.renew(owned, by: other, tag: tag) == 0)
+            try await fixture.streams.entries.handBack(owned, by: me, tag: tag)
+            for stream in streams { #expect(try await fixture.idle(stream) == 2) }
+        }
+    }
+}
+
+extension StreamsFixture {
+    /// How many entries of a stream have been idle for longer than a minute: whoever asks takes them.
+    fileprivate func idle(_ stream: String) async throws -> Int {
+        let command = RedisCommand(
+            "XPENDING",
+            .text(stream),
+            .text(StreamGroup.dispatcher),
+            "IDLE",
+            "60000",
+            "-",
+            "+",
+            "10"
+        )
+        return try await self.client.send(command, on: self.keys.tag).root.count
+    }
+}

@@ -1,0 +1,196 @@
+import ApusCore
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@testable import ApusStreams
+
+/// Both sides of a call have the same fields, with defaults where the other may be of another version.
+@Suite struct FunctionCallTests {
+    private static let consumer = StreamConsumer(group: "g", name: "c")
+
+    private static let calls: [any FunctionCall] = [
+        PublishCall(keys: [], app: "", key: "", digest: "", send: "", entriesMax: 0, command: []),
+        AdmitSendCall(keys: [], app: "", key: "", digest: "", send: "", origin: ""),
+        AcceptSendCall(
+            keys: [],
+            app: "",
+            key: "",
+            digest: "",
+            send: "",
+            origin: "",
+            command: [],
+            routes: [],
+            dueMilliseconds: 0,
+            ratePerSecond: 0,
+            mailbox: "",
+            group: "",
+            entry: "",
+        ),
+        FinishSendCall(keys: [], consumer: Self.consumer, entry: "", outcomes: []),
+        PersistSendCall(
+            keys: [],
+            app: "",
+            digest: "",
+            send: "",
+            origin: "",
+            command: [],
+            recipients: 0,
+            ratePerSecond: 0,
+            outcomes: [],
+            retries: Self.noRetries,
+        ),
+        FindIdempotencyKeyCall(keys: [], app: "", key: ""),
+        ForgetIdempotencyKeyCall(keys: [], app: "", key: "", origin: ""),
+        AdvancePlanCall(
+            keys: [],
+            consumer: Self.consumer,
+            entry: "",
+            cursor: "",
+            nextCursor: "",
+            planned: 0,
+            outcomes: [],
+            ending: "",
+            cancelledOutcomes: [],
+            work: "",
+            units: [],
+            unitRecipients: [],
+        ),
+        RecordProgressCall(
+            keys: [],
+            consumer: Self.consumer,
+            entry: "",
+            journal: [],
+            outcomes: [],
+            nextStep: "",
+            retries: Self.noRetries,
+        ),
+        MoveDueCall(keys: [], limit: 0),
+        RepeatMoveDueCall(keys: [], ids: [], entries: []),
+        AcknowledgeCall(keys: [], consumer: Self.consumer, entries: []),
+        ClaimEntriesCall(keys: [], consumer: Self.consumer, leaseMilliseconds: 0, counts: [], cursors: []),
+        RenewLeasesCall(
+            keys: [],
+            consumer: Self.consumer,
+            idleMilliseconds: 0,
+            isExact: false,
+            entries: [],
+            deliveries: [],
+        ),
+        ReclaimEntriesCall(keys: [], consumer: Self.consumer, leaseMilliseconds: 0, entries: []),
+        RemoveConsumerCall(keys: [], consumer: Self.consumer),
+        CreateGroupsCall(keys: [], group: ""),
+        ApplyOutcomesCall(
+            keys: [],
+            consumer: Self.consumer,
+            entry: "",
+            firstMilliseconds: nil,
+            lastMilliseconds: nil,
+            retentionMilliseconds: 0,
+            names: [],
+            counts: [],
+            progress: nil,
+        ),
+        WriteReceiptCall(keys: [], receipt: []),
+        WriteReplyCall(keys: [], receipt: [], entriesMax: 0),
+        ReportEventsCall(keys: [], entriesMax: 0, events: []),
+        CountEventCall(
+            keys: [],
+            consumer: Self.consumer,
+            entry: "",
+            name: "",
+            idDigest: "",
+            bucket: 0,
+            idsMax: 0,
+            retentionMilliseconds: 0,
+        ),
+        ControlSendCall(keys: [], app: "", command: ""),
+        ReleaseHeldCall(keys: [], limit: 0),
+        MoveSendDueCall(keys: [], send: "", cursor: "", limit: 0),
+        BeginSweepCall(keys: [], periodMilliseconds: 0),
+        CloseLostSendCall(
+            keys: [],
+            silenceMilliseconds: 0,
+            planned: "",
+            closed: "",
+            messagePrefix: [],
+            outcomes: [],
+            streams: [],
+        ),
+        DeadLetterCall(keys: [], consumer: Self.consumer, entry: "", letter: [], receipt: [], outcomes: []),
+        ReplayDeadLetterCall(keys: [], entry: "", message: [], send: "", recipients: 0),
+        NumberRouteCall(keys: [], route: ""),
+        ControlRouteCall(keys: [], command: ""),
+        RouteStateCall(keys: []),
+        RateLimitCall(
+            limit: RateLimit(ofSend: "s", tag: HashTag(ofKey: "{1}")),
+            member: "",
+            ratePerSecond: 0,
+            request: RateLimitRequest(),
+        ),
+        QuarantineTokensCall(keys: [], tokens: [], answers: 0, otherAnswers: 0, rules: Self.rules),
+        DueQuarantinedTokensCall(keys: [], limit: 0, rules: Self.rules),
+        RemoveQuarantinedTokensCall(keys: [], tokens: []),
+        EndQuarantineCall(keys: [], resumes: false),
+        QuarantineStateCall(keys: []),
+        RecordChannelCall(keys: [], channel: "", state: ""),
+        ForgetChannelsCall(keys: [], channels: []),
+    ]
+
+    private static let rules = GuardRules(
+        windowMilliseconds: 1,
+        delayMilliseconds: 1,
+        tokensMin: 1,
+        percentMax: 1,
+    )
+
+    private static let noRetries = UnitRetry.Packed(due: [], ids: [], streams: [], units: [])
+
+    @Test func `Swift and Lua declare the same fields of every function`() throws {
+        let declared = DeclaredFunction.all(in: StreamFunctions.sources)
+        #expect(declared.count > 30)
+        #expect(Set(Self.calls.map { type(of: $0).function }) == Set(declared.map(\.name)))
+        for function in declared {
+            let call = try #require(Self.calls.first { type(of: $0).function == function.name })
+            #expect(call.declaredFields == function.fields, "\(function.name)")
+            #expect(type(of: call).isReadOnly == function.isReadOnly, "\(function.name)")
+        }
+    }
+
+    /// A call of `apus2_control_route` by a version that has another set of fields.
+    private struct OtherVersionCall: FunctionCall {
+        static let function = ControlRouteCall.function
+        var keys: [String]
+        var command: String?
+        var reason: String?
+
+        func set(_ fields: inout CallFields) {
+            if let command { fields.set("command", command) }
+            if let reason {
+                fields.set("rate_per_second", optional: Double?.none)
+                fields.set("reason", optional: reason)
+            }
+        }
+    }
+
+    @Test func `Callers of an older and of a newer version share one Redis`() async throws {
+        try await StreamsFixture.with { fixture in
+            let route = RouteNumber(7)
+            let keys = fixture.streams.keys(ofRoute: route)
+            let state = { try await fixture.streams.routes.state(of: route) }
+            // The older one does not know the field `rate_per_second`: no limit, as by its default.
+            let older = OtherVersionCall(keys: [keys.route(route)], command: "rate")
+            _ = try await fixture.client.call(older, on: keys.tag)
+            #expect(try await state().isOverridden)
+            #expect(try await state().ratePerSecond == nil)
+            let newer = OtherVersionCall(keys: [keys.route(route)], command: "pause", reason: "a field of tomorrow")
+            _ = try await fixture.client.call(newer, on: keys.tag)
+            #expect(try await state().isPaused)
+            // Without a field that every call must have nothing is done.
+            let error = await #expect(throws: RedisError.self) {
+                try await fixture.client.call(OtherVersionCall(keys: [keys.route(route)]), on: keys.tag)
+            }
+            #expect(try #require(error).description.contains("the call has too few fields"))
+        }
+    }
+}

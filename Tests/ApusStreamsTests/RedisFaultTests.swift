@@ -1,0 +1,180 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusTestKit
+import Logging
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import ApusStreams
+
+/// A consumer whose Redis answers everything with an error, or with what is no answer at all, reads again when that is over.
+@Suite struct RedisFaultTests {
+    /// Every error that a server can give to whatever it is asked, and replies of a shape that no command has.
+    static let replies = [
+        "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-ASK 1 127.0.0.1:1\r\n",
+        "-NOREPLICAS Not enough good replicas to write.\r\n",
+        "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+        "-NOPERM this user has no permissions to run the 'xreadgroup' command\r\n",
+        "-NOGROUP No such key or consumer group\r\n",
+        "-UNBLOCKED the stream key no longer exists\r\n",
+        "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        "-ERR Function not found\r\n",
+        "-ERR max number of clients reached\r\n",
+        "-ERR something else\r\n",
+        ":7\r\n",
+        "+OK\r\n",
+        "$-1\r\n",
+        "$3\r\nabc\r\n",
+        "*0\r\n",
+        "*1\r\n:1\r\n",
+        "*2\r\n:1\r\n:2\r\n",
+        "*1\r\n*2\r\n$1\r\ns\r\n:1\r\n",
+        "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n:5\r\n",
+        "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n:5\r\n:6\r\n",
+        "!no RESP2\r\n",
+    ]
+
+    @Test(arguments: Self.replies) func `A consumer reads again after any reply`(_ reply: String) async throws {
+        try await Self.withConsumer { proxy, write, handled, _ in
+            proxy.set(.answer(reply))
+            try await write(2)
+            // Long enough for reads that were blocked to end, and for whatever is kept of an answer to be asked for again.
+            try await eventually("the fault is met") { proxy.interceptedCount >= 12 }
+            try await Task.sleep(for: .milliseconds(500))
+            proxy.set(.forward)
+            try await eventually("what was written is read: \(handled())") { handled() == 3 }
+        }
+    }
+
+    @Test func `A consumer reads again after its connections were closed for a while`() async throws {
+        try await Self.withConsumer { proxy, write, handled, _ in
+            proxy.set(.close)
+            try await write(2)
+            try await eventually("the fault is met") { proxy.interceptedCount >= 6 }
+            proxy.set(.forward)
+            try await eventually("what was written is read") { handled() == 3 }
+        }
+    }
+
+    @Test func `A consumer reads again after a time without answers`() async throws {
+        try await Self.withConsumer { proxy, write, handled, _ in
+            proxy.set(.ignore)
+            try await write(2)
+            try await eventually("the fault is met") { proxy.interceptedCount >= 4 }
+            proxy.set(.forward)
+            try await eventually("what was written is read") { handled() == 3 }
+        }
+    }
+
+    @Test func `Streams that no read answers for are told after ten seconds, and told again when they are read`()
+        async throws
+    {
+        try await Self.withConsumer { proxy, write, handled, unanswered in
+            #expect(unanswered() == 0)
+            proxy.set(.answer(Self.replies[0]))
+            try await write(2)
+            try await eventually("both streams are told") { unanswered() == 2 }
+            proxy.set(.forward)
+            try await eventually("what was written is read") { handled() == 3 }
+            try await eventually("nothing is told any more") { unanswered() == 0 }
+        }
+    }
+
+    /// Runs `body` beside a consumer that has read one entry through a proxy.
+    private static func withConsumer(
+        _ body: (
+            RedisProxy, _ write: (Int) async throws -> Void, _ handled: @Sendable () -> Int,
+            _ unanswered: @Sendable () -> Int
+        ) async throws -> Void
+    ) async throws {
+        try await StreamsFixture.with { direct in
+            let proxy = try await RedisProxy.start(to: direct.server.port)
+            var configuration = try RedisConfiguration(url: proxy.url)
+            configuration.requestTimeout = .seconds(1)
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let client = try RedisClient(
+                configuration: configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
+            )
+            let streams = SendStreams(client: client, keyspace: direct.streams.keyspace)
+            let me = direct.consumer("one")
+            let handled = Mutex(0)
+            let count: @Sendable () -> Int = { handled.withLock { $0 } }
+            let log = ReplayLog(
+                tag: direct.keys.tag,
+                client: client,
+                consumer: me,
+                leaseMilliseconds: 4_000,
+                budget: ReplayBudget(bytesMax: 1 << 20, shards: 1),
+                observer: RecordingObserver(),
+                logger: logger,
+            )
+            let observer = RecordingObserver()
+            let consumer = ShardConsumer(
+                tag: direct.keys.tag,
+                streams: streams,
+                consumer: me,
+                feeds: [
+                    ShardConsumer.Feed(
+                        direct.keys.mailbox(.express),
+                        inHandMax: 8,
+                        countPerRead: 8,
+                        isWatchedAlone: true,
+                    ),
+                    ShardConsumer.Feed(direct.keys.mailbox(.bulk), inHandMax: 8, countPerRead: 8),
+                ],
+                leaseMilliseconds: 4_000,
+                replayLog: log,
+                observer: observer,
+                logger: logger,
+            ) { entry, _ in
+                handled.withLock { $0 += 1 }
+                _ = try await direct.streams.entries.acknowledge(
+                    [entry.id],
+                    of: entry.stream,
+                    by: me,
+                    tag: direct.keys.tag
+                )
+            }
+            func write(_ count: Int) async throws {
+                for number in 0..<count {
+                    let stream = direct.keys.mailbox(number % 2 == 0 ? .express : .bulk)
+                    _ = try await direct.client.send(
+                        RedisCommand("XADD", .text(stream), "*", "m", "x"),
+                        on: direct.keys.tag
+                    )
+                }
+            }
+            let run = Task { await consumer.run() }
+            do {
+                try await write(1)
+                try await eventually("the first is read") { count() == 1 }
+                try await body(proxy, write, count) { observer.counts.unanswered }
+            } catch {
+                proxy.set(.forward)
+                consumer.stop()
+                run.cancel()
+                await run.value
+                throw error
+            }
+            consumer.stop()
+            await run.value
+            await client.close()
+            await proxy.stop()
+        }
+    }
+}

@@ -1,0 +1,271 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import Testing
+
+/// The mass-failure guard of one route; the time comes with each call.
+private struct GuardedRoute {
+    static let rules = GuardRules(
+        windowMilliseconds: 60_000,
+        delayMilliseconds: 600_000,
+        tokensMin: 20,
+        percentMax: 10,
+    )
+    static let start: Int64 = 1_800_000_000_000
+
+    let streams: SendStreams
+    let route = RouteNumber(3)
+
+    static func with(_ body: (GuardedRoute, StreamsFixture) async throws -> Void) async throws {
+        try await StreamsFixture.with { fixture in try await body(GuardedRoute(streams: fixture.streams), fixture) }
+    }
+
+    /// So many seconds after the start.
+    func at(_ seconds: Int64) -> UnixMilliseconds { UnixMilliseconds(Self.start + seconds * 1_000) }
+
+    func suspects(_ numbers: Range<Int>) -> [QuarantinedToken] {
+        numbers.map { number in
+            QuarantinedToken(
+                reference: DeviceReference(partition: 1, ordinal: UInt32(number), generation: 2),
+                tokenDigest: UInt64.max - UInt64(number),
+                since: UnixMilliseconds(Self.start),
+                reason: .badToken,
+            )
+        }
+    }
+
+    @discardableResult
+    func hear(
+        _ numbers: Range<Int>,
+        of answers: Int,
+        others: Int = 0,
+        at seconds: Int64,
+    ) async throws -> TokenQuarantine.Verdict {
+        try await self.streams.quarantine.add(
+            self.suspects(numbers),
+            of: answers,
+            others: others,
+            on: self.route,
+            rules: Self.rules,
+            now: self.at(seconds),
+        ).verdict
+    }
+
+    func due(at seconds: Int64) async throws -> [QuarantinedToken] {
+        try await self.streams.quarantine.due(of: self.route, rules: Self.rules, now: self.at(seconds)).due
+    }
+
+    var state: TokenQuarantine.State { get async throws { try await self.streams.quarantine.state(of: self.route) } }
+    var isPaused: Bool { get async throws { try await self.streams.routes.state(of: self.route).isPaused } }
+}
+
+@Suite struct TokenQuarantineTests {
+    @Test func `A suspect reads as it was written`() throws {
+        let suspect = QuarantinedToken(
+            reference: DeviceReference(partition: 255, ordinal: .max, generation: 7),
+            tokenDigest: .max,
+            since: UnixMilliseconds(1_800_000_000_123),
+            reason: .wrongSender,
+        )
+        #expect(QuarantinedToken(text: suspect.text) == suspect)
+        for text in ["", "1:2:3", "1:2:3:4:5:200", "1:2:3:g:5:3", "-1:2:3:4:5:3", suspect.text + ":"] {
+            #expect(QuarantinedToken(text: text) == nil)
+        }
+    }
+
+    @Test func `Below the least number nothing stops, and at the share nothing does either`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            #expect(try await guarded.hear(0..<19, of: 19, at: 0) == .below)
+            #expect(try await guarded.hear(19..<20, of: 181, at: 0) == .below)
+            #expect(try await guarded.state.tokens == 20)
+            #expect(try await !guarded.isPaused)
+            #expect(try await guarded.hear(20..<21, of: 1, at: 0) == .tripped)
+            let state = try await guarded.state
+            #expect(state.quarantinedAt == guarded.at(0))
+            #expect(state.causeTokens == 21 && state.causeAnswers == 201)
+            #expect(try await guarded.streams.routes.state(of: guarded.route).isPausedByGuard)
+            #expect(try await guarded.hear(21..<22, of: 1, at: 0) == .quarantined)
+        }
+    }
+
+    @Test func `The same suspects again are none, and neither are the answers that they came with`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<15, of: 15, others: 100, at: 0)
+            // Each time as if 1,000 others were good: counted, they would hide what follows.
+            for _ in 0..<5 { #expect(try await guarded.hear(0..<15, of: 1_015, at: 1) == .below) }
+            #expect(try await guarded.state.tokens == 15)
+            #expect(try await guarded.hear(15..<30, of: 15, at: 2) == .tripped)
+            #expect(try await guarded.state.causeAnswers == 130)
+        }
+    }
+
+    @Test func `A burst stands out from ten good minutes, a trickle from its own`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<0, of: 0, others: 100_000, at: 0)
+            #expect(try await guarded.hear(0..<19, of: 19, at: 300) == .below)
+            #expect(try await guarded.hear(19..<20, of: 1, at: 301) == .tripped)
+            #expect(try await guarded.state.causeAnswers == 20)
+        }
+        try await GuardedRoute.with { guarded, _ in
+            for minute in 0..<6 {
+                let first = minute * 3
+                #expect(try await guarded.hear(first..<first + 3, of: 4, at: Int64(minute) * 90) == .below)
+            }
+            let verdict = try await guarded.hear(18..<20, of: 2, at: 540)
+            #expect(verdict == .tripped)
+        }
+    }
+
+    @Test func `What is older than a day counts no more`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<19, of: 19, at: 0)
+            #expect(try await guarded.hear(19..<38, of: 19, at: 25 * 3_600) == .below)
+            #expect(try await !guarded.isPaused)
+        }
+    }
+
+    @Test func `A route that sends little loses nobody to a mistake: they wait, and stop it when they are enough`()
+        async throws
+    {
+        try await GuardedRoute.with { guarded, _ in
+            // One an hour, and every one called bad.
+            for hour in 0..<19 {
+                #expect(try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600) == .below)
+                #expect(try await guarded.due(at: Int64(hour) * 3_600 + 1_800) == [])
+            }
+            #expect(try await guarded.hear(19..<20, of: 1, at: 19 * 3_600) == .tripped)
+            let state = try await guarded.state
+            #expect(state.tokens == 20 && state.causeTokens == 20 && state.causeAnswers == 20)
+        }
+        try await GuardedRoute.with { guarded, _ in
+            // All that there was in ten minutes, and too few to stop the route.
+            #expect(try await guarded.hear(0..<19, of: 19, at: 0) == .below)
+            #expect(try await guarded.due(at: 601) == [])
+            #expect(try await !guarded.isPaused)
+            // Among many good answers they are what they were called.
+            try await guarded.hear(0..<0, of: 0, others: 1_000, at: 700)
+            #expect(try await guarded.due(at: 701).count == 19)
+        }
+        try await GuardedRoute.with { guarded, _ in
+            // Who was let go counts on: one an hour more than a tenth of all is no wear and tear.
+            try await guarded.hear(0..<0, of: 0, others: 100, at: 0)
+            for hour in 0..<10 {
+                try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600)
+                #expect(try await guarded.due(at: Int64(hour) * 3_600 + 1_800).count == 1)
+                try await guarded.streams.quarantine.remove(guarded.suspects(hour..<hour + 1), of: guarded.route)
+            }
+            for hour in 10..<14 { try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600) }
+            #expect(try await guarded.due(at: 15 * 3_600) == [])
+        }
+    }
+
+    @Test func `Suspects are due when they have waited, and settled once`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<3, of: 100, at: 0)
+            try await guarded.hear(3..<4, of: 100, at: 10)
+            #expect(try await guarded.due(at: 599) == [])
+            #expect(Set(try await guarded.due(at: 600)) == Set(guarded.suspects(0..<3)))
+            #expect(try await guarded.due(at: 600).count == 3)
+            #expect(try await guarded.streams.quarantine.remove(guarded.suspects(0..<3), of: guarded.route) == 1)
+            #expect(try await guarded.streams.quarantine.remove(guarded.suspects(0..<3), of: guarded.route) == 1)
+            #expect(try await guarded.due(at: 610) == guarded.suspects(3..<4))
+        }
+    }
+
+    @Test func `In quarantine nobody is due, and new suspects join`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<5, of: 1_000, at: 0)
+            #expect(try await guarded.hear(5..<300, of: 295, at: 590) == .tripped)
+            #expect(try await guarded.due(at: 100_000) == [])
+            #expect(try await guarded.hear(300..<301, of: 1, at: 100_000) == .quarantined)
+            #expect(try await guarded.state.tokens == 301)
+        }
+    }
+
+    @Test func `Who lets the route go on has looked: the suspects stay, and only what is new stops it again`()
+        async throws
+    {
+        try await GuardedRoute.with { guarded, fixture in
+            let time = try await fixture.client.send(RedisCommand("TIME"), on: fixture.keys.tag).root
+            let now = Int64(time[0].string ?? "") ?? 0
+            func hear(_ numbers: Range<Int>) async throws -> TokenQuarantine.Verdict {
+                try await guarded.hear(numbers, of: numbers.count, at: now + 30 - GuardedRoute.start / 1_000)
+            }
+            #expect(try await guarded.hear(0..<50, of: 50, at: now - 30 - GuardedRoute.start / 1_000) == .tripped)
+            try await guarded.streams.routes.control(guarded.route, .resume)
+            #expect(try await !guarded.isPaused)
+            #expect(try await hear(50..<60) == .quarantined)
+            #expect(try await !guarded.isPaused)
+            #expect(try await hear(60..<90) == .tripped)
+            #expect(try await guarded.isPaused)
+            #expect(try await guarded.state.tokens == 90)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `A quarantine ends when its suspects are settled`(resuming: Bool) async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<30, of: 30, at: 0)
+            func forgive() async throws -> Int {
+                try await guarded.streams.quarantine.end(guarded.route, resuming: resuming, now: guarded.at(5))
+            }
+            #expect(try await forgive() == 30)
+            #expect(try await guarded.state.quarantinedAt == guarded.at(0))
+            #expect(try await guarded.isPaused)
+            let suspects = try await guarded.streams.quarantine.tokens(of: guarded.route, countMax: 100)
+            try await guarded.streams.quarantine.remove(suspects, of: guarded.route)
+            for _ in 0..<2 { #expect(try await forgive() == 0) }
+            #expect(try await guarded.state == TokenQuarantine.State())
+            #expect(try await guarded.isPaused == !resuming)
+            #expect(try await guarded.hear(30..<49, of: 19, at: 6) == .below)
+        }
+    }
+
+    @Test func `An operator's pause outlasts the quarantine`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.streams.routes.control(guarded.route, .pause)
+            #expect(try await guarded.hear(0..<30, of: 30, at: 0) == .tripped)
+            #expect(try await !guarded.streams.routes.state(of: guarded.route).isPausedByGuard)
+            try await guarded.streams.quarantine.remove(guarded.suspects(0..<30), of: guarded.route)
+            #expect(try await guarded.streams.quarantine.end(guarded.route, resuming: true) == 0)
+            #expect(try await guarded.isPaused)
+        }
+    }
+
+    @Test func `A clock that is set back makes suspects wait for their time, not for ever`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<3, of: 100, at: 86_400)
+            #expect(try await guarded.due(at: 0) == [])
+            #expect(try await guarded.due(at: 600).count == 3)
+        }
+    }
+
+    @Test func `For one suspect more than there is room for there is none, and the others are taken`() async throws {
+        try await GuardedRoute.with { guarded, fixture in
+            let keys = guarded.streams.keys(ofRoute: guarded.route)
+            let others = StreamLimits.quarantinedTokensMax - 2
+            // Redis answers within its patience: not all at once.
+            for first in stride(from: 0, to: others, by: 100_000) {
+                let fill = RedisCommand(
+                    "EVAL",
+                    "for n = ARGV[1], ARGV[2] - 1 do redis.call('ZADD', KEYS[1], 0, n) end",
+                    "1",
+                    .text(keys.quarantine(guarded.route)),
+                    .integer(first),
+                    .integer(min(first + 100_000, others)),
+                )
+                _ = try await fixture.client.send(fill, on: keys.tag)
+            }
+            let result = try await guarded.streams.quarantine.add(
+                guarded.suspects(0..<3),
+                of: 3,
+                on: guarded.route,
+                rules: GuardedRoute.rules,
+                now: guarded.at(0),
+            )
+            #expect(result.taken == guarded.suspects(0..<2))
+            #expect(try await guarded.state.tokens == StreamLimits.quarantinedTokensMax)
+        }
+    }
+}
