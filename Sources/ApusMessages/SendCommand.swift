@@ -47,6 +47,33 @@ public enum Target: Hashable, Sendable {
     /// The provider holds the audience: a broadcast channel of Live Activities, and whether it was made to keep its latest message
     /// (https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns).
     case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)
+
+    /// The same target with each address, device or user named once: the first time.
+    public var withoutRepeats: Target {
+        switch self {
+        case .addresses(let addresses):
+            guard addresses.count > 1 else { return self }
+            var seen: Set<Address> = []
+            return .addresses(
+                addresses.filter { address in
+                    // Locale and keys are no part of who it is.
+                    var key = Address(provider: address.provider, token: address.token)
+                    key.environment = address.environment
+                    key.kind = address.kind
+                    return seen.insert(key).inserted
+                }
+            )
+        case .devices(let ids): return .devices(Self.withoutRepeats(ids))
+        case .users(let ids): return .users(Self.withoutRepeats(ids))
+        default: return self
+        }
+    }
+
+    private static func withoutRepeats(_ ids: [String]) -> [String] {
+        guard ids.count > 1 else { return ids }
+        var seen: Set<String> = []
+        return ids.filter { seen.insert($0).inserted }
+    }
 }
 
 /// What a publisher asks for.

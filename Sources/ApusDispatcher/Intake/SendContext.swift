@@ -37,6 +37,8 @@ final class SendContext: Sendable {
     enum Predicate: Sendable {
         /// To exist.
         case exists
+        /// To be one of these devices.
+        case devices(Set<String>)
         /// To fulfil an expression over topics.
         case topics(TopicExpression)
         /// To fulfil an expression over topics and attributes.

@@ -75,6 +75,8 @@ actor SendContextCache {
         tag: HashTag,
         isAccepted: Bool = false,
     ) async throws -> SendContext {
+        var command = command
+        command.target = command.target.withoutRepeats
         let app = try AppID(command.app)
         let now = self.clock.now()
         let publishedAt = command.publishedAt(now: now)
@@ -126,6 +128,7 @@ actor SendContextCache {
             return .topics(try await self.expression(of: try TopicCondition(parsing: text), app: app))
         case .expression(let text):
             return .audience(try await self.store.audience(app, AudienceExpression(parsing: text), now: now))
+        case .devices(let ids): return .devices(Set(ids))
         case .users(let ids): return .users(ids.map { Array($0.utf8) })
         default: return .exists
         }

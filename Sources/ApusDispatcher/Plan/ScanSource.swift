@@ -36,7 +36,7 @@ struct ScanSource: RecipientSource {
         switch self.context.predicate {
         case .topics(let expression): expression
         case .audience(let audience): audience[Realm(route)].postings
-        case .exists, .users: .everyone
+        case .exists, .devices, .users: .everyone
         }
     }
 

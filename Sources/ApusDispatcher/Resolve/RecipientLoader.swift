@@ -78,15 +78,24 @@ struct RecipientLoader: Sendable {
                 context,
                 home,
             )
-        case .references(let references):
-            return try await self.table(
-                Self.runs(of: references),
-                generations: references.map(\.generation),
-                send,
-                context,
-                home,
-            )
+        case .references(let references): return try await self.table(references, send, context, home: home)
         }
+    }
+
+    /// The table of devices, one row for each, in their order.
+    func table(
+        _ references: [DeviceReference],
+        _ send: SendContext,
+        _ context: RouteContext,
+        home: RouteContext?,
+    ) async throws -> RecipientTable {
+        try await self.table(
+            Self.runs(of: references),
+            generations: references.map(\.generation),
+            send,
+            context,
+            home,
+        )
     }
 
     private struct Places {
@@ -263,6 +272,7 @@ extension SendContext.Predicate {
     ) -> Bool {
         switch self {
         case .exists: true
+        case .devices(let devices): devices.contains(view.device(in: value))
         case .audience(let audience): audience[realm].matches(view, header, in: value)
         case .topics(let expression):
             withoutEscaping(expression, view, value)

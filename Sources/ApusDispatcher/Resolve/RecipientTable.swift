@@ -91,6 +91,24 @@ struct RecipientTable: Sendable {
         return .device(DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation))
     }
 
+    /// Whether its rows stand for devices of the store, which may have changed since they were read.
+    var isOfDevices: Bool { self.rows.first.map { $0.partition != Self.addressPartition } ?? false }
+
+    /// Takes over what another table of the same recipient says; its badge stays.
+    mutating func replace(_ index: Int, with other: Int, of table: RecipientTable) {
+        var row = table.rows[other]
+        precondition(row.ordinal == self.rows[index].ordinal && row.partition == self.rows[index].partition)
+        let token = table.token(other)
+        if !token.elementsEqual(self.token(index)) {
+            row.tokenOffset = UInt32(self.tokens.count)
+            self.tokens.append(contentsOf: token)
+        } else {
+            row.tokenOffset = self.rows[index].tokenOffset
+        }
+        row.generation = self.rows[index].generation
+        self.rows[index] = row
+    }
+
     /// The token as sent.
     func token(_ index: Int) -> ArraySlice<UInt8> {
         let row = self.rows[index]
@@ -102,12 +120,15 @@ struct RecipientTable: Sendable {
         guard let first = indices.first, self.rows[first].partition != Self.addressPartition else {
             return .addresses(indices.map { self.rows[$0].ordinal })
         }
-        return .references(
-            indices.map { index in
-                let row = self.rows[index]
-                return DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation)
-            }
-        )
+        return .references(self.references(indices))
+    }
+
+    /// The devices that those rows stand for.
+    func references(_ indices: [Int]) -> [DeviceReference] {
+        indices.map { index in
+            let row = self.rows[index]
+            return DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation)
+        }
     }
 }
 

@@ -35,6 +35,8 @@ struct RunPlan: Sendable {
     var waitsForThirdPartyAuth = false
     /// When the entry was this process's for certain.
     var ownedAt = NIODeadline.now()
+    /// When the reading of its recipients began.
+    var readAt = NIODeadline.now()
 
     /// A run of a send at the rate that its publisher asked for.
     init(send: SendContext, context: RouteContext, lane: Lane, table: RecipientTable) {
@@ -68,6 +70,8 @@ struct WorkerSettings: Sendable {
     var unwrittenTimeMax: TimeAmount = .milliseconds(500)
     /// Recipients of a route that may be unwritten at once.
     var window = 2_000
+    /// Whoever was read longer ago is read again before they are sent to.
+    var recheckAfter: TimeAmount = .seconds(2)
 }
 
 /// What a run reports to whoever writes it down.
@@ -80,6 +84,9 @@ struct RunUpdate: Sendable {
     var elsewhere: [Int] = []
     /// Recipients that were never sent to and leave the run: of a direct send that could not go out.
     var unsent: [Int] = []
+    /// Recipients to be read again before anybody else is sent to, for ``Worker/recheck(_:_:of:readAt:)``. There is nothing else in
+    /// such an update.
+    var recheck: [Int] = []
     /// What the journal is to hold.
     var bitmap: [UInt8]
     /// Whether other recipients are marked than before.
@@ -129,6 +136,8 @@ final class ActiveRun {
     var beingWritten = 0
     /// Recipients that were never sent to and leave the run.
     var unsent: [Int] = []
+    /// Recipients to be read again; nil: nobody, or their reading is under way.
+    var recheck: [Int]?
     /// The route that it goes by; nil: there is none.
     var route: RouteSender?
     /// The slot of it where it waits for its turn.

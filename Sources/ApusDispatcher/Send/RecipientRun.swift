@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
+internal import ApusStore
 
 /// The sending of one table of recipients, as a pure machine: room and answers in, submissions and reports out.
 ///
@@ -42,7 +43,10 @@ struct RecipientRun: Sendable {
     }
 
     let terms: Terms
-    let table: RecipientTable
+    /// As last read.
+    var table: RecipientTable
+    /// Until when the rows may be sent to as they are; nil: nothing of them stands in the store.
+    var freshness: RecipientFreshness?
     /// Bits whose outcome or retry is in a report, given or to come.
     private(set) var done: DoneBitmap
     /// What was learnt since the last report.
@@ -82,10 +86,19 @@ struct RecipientRun: Sendable {
 
     /// A run over the zero bits of the journal.
     ///
-    /// - Parameter journal: as `takeReport` gave it: the done bits and, when nobody may be sent to twice, the marked ones.
-    init(terms: Terms, table: RecipientTable, journal: [UInt8] = [], now: UnixMilliseconds) {
+    /// - Parameters:
+    ///   - journal: as `takeReport` gave it: the done bits and, when nobody may be sent to twice, the marked ones.
+    ///   - freshness: of the table; nil: nothing of it is read again.
+    init(
+        terms: Terms,
+        table: RecipientTable,
+        journal: [UInt8] = [],
+        freshness: RecipientFreshness? = nil,
+        now: UnixMilliseconds,
+    ) {
         self.terms = terms
         self.table = table
+        self.freshness = table.isOfDevices ? freshness : nil
         self.rejections = RejectionTracker(variants: terms.variants)
         self.isAskingThirdPartyAuth = terms.waitsForThirdPartyAuth
         self.done = DoneBitmap(count: table.rows.count, journal: journal)
@@ -99,13 +112,17 @@ struct RecipientRun: Sendable {
             }
             self.marks = AtMostOnceWindow()
         }
-        for index in table.rows.indices where table.rows[index].verdict != .open && !self.done[index] {
-            let (verdict, reason) = (table.rows[index].verdict, table.rows[index].verdictReason)
-            if reason == .wrongEnvironment, terms.hasOtherEnvironment, !terms.isAtMostOnce {
-                self.tryElsewhere(index, now: now)
-            } else {
-                self.close(index, verdict, reason, now: now)
-            }
+        for index in table.rows.indices where !self.done[index] { self.closeIfDecided(index, now: now) }
+    }
+
+    /// Ends a recipient of whom it is known without sending how they end.
+    mutating func closeIfDecided(_ index: Int, now: UnixMilliseconds) {
+        let (verdict, reason) = (self.table.rows[index].verdict, self.table.rows[index].verdictReason)
+        guard verdict != .open else { return }
+        if reason == .wrongEnvironment, self.terms.hasOtherEnvironment, !self.terms.isAtMostOnce {
+            self.tryElsewhere(index, now: now)
+        } else {
+            self.close(index, verdict, reason, now: now)
         }
     }
 
@@ -156,6 +173,12 @@ struct RecipientRun: Sendable {
         self.again.append(UInt32(index))
     }
 
+    /// A recipient that was on the wire is to be sent to again.
+    private mutating func comesBack(_ index: Int) {
+        self.again.append(UInt32(index))
+        self.freshness?.recordReturn()
+    }
+
     /// Whether anything waits to be sent.
     @inline(__always)
     var hasNext: Bool {
@@ -187,8 +210,6 @@ struct RecipientRun: Sendable {
         var id: String = ""
         /// HTTP status of the answer; 0: there was none.
         var status = 0
-        /// Of the token as the store keeps it.
-        var tokenDigest: UInt64 = 0
         /// When the request went out.
         var startedAt: UnixMilliseconds
         /// Whether the token was called invalid perhaps, or the message.
@@ -249,7 +270,7 @@ struct RecipientRun: Sendable {
                 break
             }
             if deferral.isFree, !self.isStopped {
-                self.again.append(UInt32(index))
+                self.comesBack(index)
                 return .sendAgain
             }
             let said = detail()
@@ -264,7 +285,7 @@ struct RecipientRun: Sendable {
                 self.close(index, ending.outcome, ending.reason, now: now)
                 break
             }
-            if !self.isStopped { self.again.append(UInt32(index)) }
+            if !self.isStopped { self.comesBack(index) }
             return .sendAgain
         case .misconfigured(.forbidden), .misconfigured(.unclear):
             self.close(index, .rejected, .credentials, now: now, detail: detail())
@@ -453,7 +474,7 @@ struct RecipientRun: Sendable {
     func verdict(_ index: Int, _ reason: Reason, asOf: UnixMilliseconds, _ said: Detail) -> TokenVerdict {
         TokenVerdict(
             place: self.table.place(index),
-            tokenDigest: said.tokenDigest,
+            tokenDigest: DeviceToken.digest(Array(self.table.token(index))),
             asOf: asOf,
             reason: reason,
             providerReason: said.reason.clipped(toBytes: Limits.providerTextBytesMax),

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusMetrics
 internal import ApusProviders
 internal import NIOCore
 
@@ -50,12 +51,48 @@ extension Worker {
                 return .parked
             }
         }
+        guard !active.run.isBeingRechecked else { return .parked }
+        guard !active.run.isStale(now: now.uptimeNanoseconds) else {
+            self.beginRecheck(of: active, route)
+            return .parked
+        }
         let runSlot = UInt64(active.slot) << 32
         let sent = self.submit(room, of: &active.run, plan, runSlot, slot.gateway, now: now.uptimeNanoseconds)
         route.sent(sent)
         if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
         active.pace?.rateLimit.budget.use(sent)
         return sent == room || !active.run.hasNext ? .taken : .blocked
+    }
+
+    // MARK: Reading again
+
+    /// Recipients that are read again at once, of those that come next: the largest unit.
+    private static let recheckMax = 500
+    /// The least that are, however slow the send.
+    private static let recheckMin = 16
+
+    /// Asks whoever follows the run to read its next recipients again. A direct send has no time for that: it becomes units.
+    private func beginRecheck(of active: ActiveRun, _ route: RouteSender) {
+        guard !active.plan.reportsAtEnd else { return self.setAside(active) }
+        let rate = min(active.pace?.rateLimit.ratePerSecond ?? .infinity, route.rateLimit.ratePerSecond ?? .infinity)
+        // As many as may go out until they would have to be read once more.
+        let wanted = rate * Double(self.settings.recheckAfter.nanoseconds) / 1e9
+        let count = Int(max(Double(Self.recheckMin), min(wanted, Double(Self.recheckMax))))
+        active.recheck = active.run.beginRecheck(countMax: count)
+        self.handOverRecheck(of: active)
+    }
+
+    /// Takes over what was found, and lets the run go on.
+    ///
+    /// - Parameters:
+    ///   - rows: of the update's `recheck`, in that order.
+    ///   - readAt: when the reading began.
+    func recheck(_ token: RunToken, _ rows: RecipientTable, of indices: [Int], readAt: NIODeadline) {
+        guard let active = self.active(token) else { return }
+        active.run.finishRecheck(rows, of: indices, readAt: readAt.uptimeNanoseconds, now: self.clock.now())
+        self.shard[self.metrics.rechecked] += Int64(indices.count)
+        self.enqueue(active)
+        if let route = active.route { self.feed(route, active.plan.lane) }
     }
 
     /// Submits up to so many, as far as the gateway has room.
@@ -71,7 +108,7 @@ extension Worker {
         var installations: [PreparedMessage] = []
         for sent in 0..<room {
             guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
-            let row = plan.table.rows[index]
+            let row = run.table.rows[index]
             let start = Int(row.tokenOffset)
             let id = DeliveryID(sendDigest: plan.send.digest, row)
             // Looked up once for the batch: that takes a lock.
@@ -79,8 +116,8 @@ extension Worker {
             let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
             let accepted = gateway.submit(
                 run.probes.isProbe(index) ? plan.context.probe(isInstallation: row.isInstallation) : message,
-                token: plan.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
-                badge: plan.table.badge(index),
+                token: run.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
+                badge: run.table.badge(index),
                 id: (id.high, id.low),
                 tag: runSlot | UInt64(index),
                 lane: plan.lane,

@@ -19,7 +19,7 @@ final class Worker {
     static let directPatience: TimeAmount = .seconds(1)
 
     let eventLoop: any EventLoop
-    private let clock: any WallClock
+    let clock: any WallClock
     let settings: WorkerSettings
     private let leases: any RateLimitSource
     let metrics: DispatcherMetrics
@@ -110,7 +110,17 @@ final class Worker {
             waitsForThirdPartyAuth: plan.waitsForThirdPartyAuth,
         )
         let active = ActiveRun(
-            run: RecipientRun(terms: terms, table: plan.table, journal: plan.journal, now: now),
+            run: RecipientRun(
+                terms: terms,
+                table: plan.table,
+                journal: plan.journal,
+                freshness: RecipientFreshness(
+                    validFor: UInt64(self.settings.recheckAfter.nanoseconds),
+                    readAt: plan.readAt.uptimeNanoseconds,
+                    count: plan.table.rows.count,
+                ),
+                now: now,
+            ),
             plan: plan,
         )
         let slot = self.freeSlots.popLast() ?? self.runs.count
@@ -161,6 +171,7 @@ final class Worker {
             for lane in Lane.allCases { self.feed(route, lane) }
         }
         self.update(active, isFlush: false)
+        self.handOverRecheck(of: active)
     }
 
     /// Sends nothing more of that run; it ends when what is on the wire has its answer.
@@ -220,7 +231,7 @@ final class Worker {
     }
 
     /// Takes whoever was not sent to out of a direct send.
-    private func setAside(_ active: ActiveRun) {
+    func setAside(_ active: ActiveRun) {
         active.run.abandonProbes(now: self.clock.now())
         active.unsent += active.run.takeUnsent()
     }
@@ -246,6 +257,16 @@ final class Worker {
             if isTired, active.run.hasNext { self.setAside(active) }
             self.update(active, isFlush: true)
         }
+    }
+
+    /// Tells whoever waits for the run to read recipients again; nobody waits now: with their next call.
+    func handOverRecheck(of active: ActiveRun) {
+        guard let indices = active.recheck, let waiter = active.waiter else { return }
+        active.waiter = nil
+        active.recheck = nil
+        var update = RunUpdate(report: RunReport(), retries: [], bitmap: [], isFinished: false, isComplete: false)
+        update.recheck = indices
+        waiter.succeed(update)
     }
 
     /// Hands what a run has to whoever waits for it: at its end at once, else at a flush.
@@ -367,7 +388,6 @@ extension Worker: ProviderGatewayDelegate {
                 reason: answer.reason(),
                 id: answer.id(),
                 status: answer.status,
-                tokenDigest: DeviceToken.digest(Array(active.plan.table.token(index))),
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
                 wantsTokenProbe: answer.wantsTokenProbe,
                 rejectedField: answer.rejectedField,

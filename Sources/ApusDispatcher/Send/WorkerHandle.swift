@@ -45,6 +45,11 @@ struct WorkerHandle: Sendable {
         try await self.onLoop { $0.closeRest(token, outcome, reason) }
     }
 
+    /// Takes over recipients that were read again, and lets the run go on.
+    func recheck(_ token: RunToken, _ rows: RecipientTable, of indices: [Int], readAt: NIODeadline) async throws {
+        try await self.onLoop { $0.recheck(token, rows, of: indices, readAt: readAt) }
+    }
+
     /// How many recipients of the run's send the whole fleet may reach per second; 0: as many as can be.
     func setRate(_ token: RunToken, perSecond: Double) async throws {
         try await self.onLoop { $0.setRate(token, perSecond: perSecond) }

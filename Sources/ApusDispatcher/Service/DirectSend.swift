@@ -35,7 +35,9 @@ struct DirectSend: Sendable {
         self.handler.count(.accepted)
         let outcomes = try await self.send(try await self.counted(recipients.plans))
         do {
-            try await self.handler.instruments.timing(.write) { try await self.conclude(outcomes, recipients) }
+            try await OutcomeWriter(logger: self.handler.logger).write {
+                try await self.handler.instruments.timing(.write) { try await self.conclude(outcomes, recipients) }
+            }
         } catch {
             try await self.remove(outcomes)
             throw error
@@ -54,6 +56,7 @@ struct DirectSend: Sendable {
     }
 
     private func recipients() async throws -> Recipients {
+        let readAt = NIODeadline.now()
         var recipients = Recipients()
         var tables: [RouteNumber: RecipientTable] = [:]
         let app = try AppID(self.context.command.app)
@@ -102,6 +105,7 @@ struct DirectSend: Sendable {
             var plan = RunPlan(send: self.context, context: route, lane: isExpress ? .express : .bulk, table: table)
             plan.publishedAtNanoseconds = self.context.command.publishedAtNanoseconds
             plan.reportsAtEnd = true
+            plan.readAt = readAt
             plan.ownedAt = .now() - .nanoseconds(Int64((.now - self.turn.ownedAt()) / .nanoseconds(1)))
             recipients.plans.append(plan)
         }

@@ -6,6 +6,7 @@ internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
+internal import NIOCore
 
 /// Takes each entry of a shard to its end: commands, plans and work units.
 struct DispatchHandler: Sendable {
@@ -375,11 +376,13 @@ struct DispatchHandler: Sendable {
             return
         }
         let loader = RecipientLoader(store: self.store)
+        let readAt = NIODeadline.now()
         let table = try await self.instruments.timing(.resolve) {
             try await loader.table(unit, send, context, home: home)
         }
         var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
         plan.home = home
+        plan.readAt = readAt
         plan.attempt = unit.attempt
         plan.firstAttemptAt = unit.firstAttemptAt
         plan.waitsForThirdPartyAuth = unit.waitsForThirdPartyAuth
@@ -393,7 +396,7 @@ struct DispatchHandler: Sendable {
             channels: self.channels,
             turn: turn,
             instruments: self.instruments,
-            logger: self.logger,
+            writer: OutcomeWriter(logger: self.logger),
         )
         let end = try await driver.drive(entry, unit: unit, plan: plan)
         guard end == .lost else { return }

@@ -240,6 +240,7 @@ package struct Dispatcher: Service {
             heartbeat: .milliseconds(own.heartbeatMilliseconds),
             lease: .milliseconds(own.leaseMilliseconds),
             window: own.window,
+            recheckAfter: .milliseconds(own.recheckMilliseconds),
         )
         let (metrics, spans) = (self.context.metrics, self.context.spans)
         func worker(_ name: String, on eventLoop: any EventLoop, _ streams: SendStreams) async throws -> WorkerHandle {

@@ -21,7 +21,7 @@ struct UnitDriver {
     /// Told of every report that was written, and while the run waits for its send's rate.
     let turn: EntryTurn
     let instruments: DispatcherInstruments
-    let logger: Logger
+    let writer: OutcomeWriter
 
     /// How the unit ended for this process.
     enum End: Sendable {
@@ -87,6 +87,10 @@ struct UnitDriver {
         var hasStopped = false
         while true {
             let update = try await self.worker.update(token)
+            guard update.recheck.isEmpty else {
+                try await self.recheck(update.recheck, token, plan)
+                continue
+            }
             if update.waitsForPace != isWaiting {
                 isWaiting = update.waitsForPace
                 self.turn.waits(isWaiting)
@@ -119,6 +123,23 @@ struct UnitDriver {
         }
     }
 
+    /// Reads recipients again that have waited.
+    private func recheck(_ indices: [Int], _ token: RunToken, _ plan: RunPlan) async throws {
+        let (rows, readAt) = try await self.writer.write {
+            let readAt = NIODeadline.now()
+            let rows = try await self.instruments.timing(.resolve) {
+                try await self.loader.table(
+                    plan.table.references(indices),
+                    plan.send,
+                    plan.context,
+                    home: plan.home,
+                )
+            }
+            return (rows, readAt)
+        }
+        try await self.worker.recheck(token, rows, of: indices, readAt: readAt)
+    }
+
     private func write(
         _ update: RunUpdate,
         _ entry: StreamEntry,
@@ -131,7 +152,7 @@ struct UnitDriver {
         var batch: OutcomeBatch?
         if update.report.count > 0 {
             let written = Self.batch(update.report, plan)
-            try await self.persistently { try await self.channels.learn(written.counts, of: plan.send.command) }
+            try await self.writer.write { try await self.channels.learn(written.counts, of: plan.send.command) }
             batch = written
             batch?.unit = "\(entry.stream)/\(entry.id)"
             batch?.sequence = UInt64(sequence)
@@ -158,7 +179,7 @@ struct UnitDriver {
         blame: Work.MessageRejection? = nil,
         next: Work.NextStep,
     ) async throws -> Work.Verdict {
-        try await self.persistently {
+        try await self.writer.write {
             try await self.instruments.timing(.write) {
                 try await self.streams.work.record(
                     entry,
@@ -171,23 +192,6 @@ struct UnitDriver {
                     rejection: blame,
                     next: next,
                 )
-            }
-        }
-    }
-
-    /// Redis away is no reason to forget what was sent: the report waits and is written when Redis is back.
-    private func persistently<Result>(_ body: () async throws -> Result) async throws -> Result {
-        var failures = 0
-        while true {
-            do {
-                return try await body()
-            } catch let error as RedisError where error.isRetryable || error.isOutcomeUnknown {
-                failures += 1
-                self.logger.warning(
-                    "progress not written, will repeat",
-                    metadata: ["error": "\(error)", "failures": "\(failures)"]
-                )
-                try await Task.sleep(for: .milliseconds(min(2_000, 50 << min(failures, 6))))
             }
         }
     }

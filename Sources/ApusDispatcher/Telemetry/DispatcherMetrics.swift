@@ -57,6 +57,10 @@ package struct DispatcherMetrics: MetricSet {
         "apus_dispatcher_retries_total",
         "Recipients that are tried again."
     )
+    package let rechecked = Counter(
+        "apus_dispatcher_rechecked_recipients_total",
+        "Recipients that had waited and were read again before they were sent to."
+    )
     package let clockSkew = Counter(
         "apus_dispatcher_clock_skew_total",
         "Latencies that came out negative, because publisher and dispatcher disagree on the time."

@@ -1,6 +1,7 @@
 import ApusCore
 import ApusFCM
 import ApusMessages
+import ApusStore
 import Testing
 
 @testable import ApusDispatcher
@@ -13,7 +14,7 @@ import Testing
     private func run(_ count: Int, canProbe: Bool = true) -> RecipientRun {
         var table = RecipientTable()
         for index in 0..<count {
-            table.append(RecipientTable.Row(partition: 3, ordinal: UInt32(index), generation: 1), token: [1])
+            table.append(RecipientTable.Row(partition: 3, ordinal: UInt32(index), generation: 1), token: [UInt8(index)])
         }
         var terms = RecipientRun.Terms(provider: .fcm, retryRules: .fcm, attempt: 1, listsRecipients: false)
         terms.canProbe = canProbe
@@ -27,7 +28,6 @@ import Testing
     ) -> RecipientRun.Consequence {
         let detail = RecipientRun.Detail(
             status: 400,
-            tokenDigest: UInt64(index),
             startedAt: self.now,
             wantsTokenProbe: outcome == self.unclear,
         )
@@ -40,6 +40,8 @@ import Testing
         while let index = run.takeNext() { taken.append(index) }
         return taken
     }
+
+    private func digests(_ indices: UInt8...) -> [UInt64] { indices.map { DeviceToken.digest([$0]) } }
 
     private func counts(_ run: inout RecipientRun) -> Set<String> {
         let taken = run.takeReport(now: self.now)
@@ -56,12 +58,12 @@ import Testing
         #expect(self.takeAll(&run) == [1] && run.probes.isProbe(1))
         #expect(!run.isFinished)
         #expect(self.answer(&run, 1, .accepted) == .sendAgain)
-        #expect(run.report.suspects.map(\.tokenDigest) == [0] && run.report.suspects.map(\.reason) == [.badToken])
+        #expect(run.report.suspects.map(\.tokenDigest) == self.digests(0) && run.report.suspects.map(\.reason) == [.badToken])
         // The control is asked once for a run.
         #expect(self.answer(&run, 2, self.unclear) == .sendAgain)
         #expect(self.takeAll(&run) == [2])
         #expect(self.answer(&run, 2, .suspect(.badToken)) == .settled)
-        #expect(run.isFinished && run.report.suspects.map(\.tokenDigest) == [0, 2])
+        #expect(run.isFinished && run.report.suspects.map(\.tokenDigest) == self.digests(0, 2))
         #expect(self.counts(&run) == ["accepted none 1", "rejected bad_token 2"])
     }
 

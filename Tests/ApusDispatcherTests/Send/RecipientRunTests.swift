@@ -1,6 +1,7 @@
 import ApusAPNs
 import ApusCore
 import ApusMessages
+import ApusStore
 import Testing
 
 @testable import ApusDispatcher
@@ -44,7 +45,7 @@ import Testing
     }
 
     private func detail(_ reason: String = "", status: Int = 0) -> RecipientRun.Detail {
-        RecipientRun.Detail(reason: reason, status: status, tokenDigest: 7, startedAt: self.now)
+        RecipientRun.Detail(reason: reason, status: status, startedAt: self.now)
     }
 
     @discardableResult
@@ -88,7 +89,7 @@ import Testing
         var run = self.run(3)
         while run.takeNext() != nil {}
         let began = self.now.advanced(byMilliseconds: -5_000)
-        let detail = RecipientRun.Detail(reason: "Unregistered", status: 410, tokenDigest: 7, startedAt: began)
+        let detail = RecipientRun.Detail(reason: "Unregistered", status: 410, startedAt: began)
         let times = [nil, began.advanced(byMilliseconds: -1), self.now.advanced(byMilliseconds: 86_400_000 * 365)]
         for (index, asOf) in times.enumerated() {
             _ = run.answered(index, .unregistered(.unregistered, asOf: asOf), detail: detail, now: self.now, draw: 0.5)
@@ -266,8 +267,9 @@ import Testing
         self.answer(&run, 4, .unregistered(.unregistered, asOf: UnixMilliseconds(1_750_000_000_000_000_000)))
         let report = run.takeReport(now: self.now).report
         #expect(report.unregistered.map(\.asOf) == [then, self.now, self.now, self.now])
-        #expect(report.unregistered.allSatisfy { $0.tokenDigest == 7 && $0.providerReason == "Word" })
-        #expect(report.suspects.count == 1)
+        #expect(report.unregistered.map(\.tokenDigest) == [0, 1, 3, 4].map { DeviceToken.digest([$0]) })
+        #expect(report.unregistered.allSatisfy { $0.providerReason == "Word" })
+        #expect(report.suspects.map(\.tokenDigest) == [DeviceToken.digest([2])])
         #expect(report.counts(provider: .apns).map { [$0.outcome, .open] }.count == 2)
     }
 

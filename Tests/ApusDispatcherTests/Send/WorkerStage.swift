@@ -71,6 +71,7 @@ struct WorkerStage: Sendable {
         expiresAt: UnixMilliseconds? = nil,
         // A test that writes nothing for a while is no Redis that is away.
         unwrittenTimeMax: TimeAmount = .minutes(5),
+        recheckAfter: TimeAmount = .minutes(5),
         _ body: (WorkerStage) async throws -> Void,
     ) async throws {
         let simulator = try await Simulator.start()
@@ -101,6 +102,7 @@ struct WorkerStage: Sendable {
             var settings = WorkerSettings()
             settings.window = window
             settings.unwrittenTimeMax = unwrittenTimeMax
+            settings.recheckAfter = recheckAfter
             let worker = Worker(
                 eventLoop: loop,
                 clock: SystemClock(),

@@ -91,6 +91,38 @@ import Testing
         }
     }
 
+    @Test func `Whoever was read too long ago is read again before they are sent to`() async throws {
+        try await WorkerStage.with(recheckAfter: .minutes(2)) { stage in
+            var plan = try stage.plan(40)
+            plan.readAt = .now() - .minutes(3)
+            let token = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(token)
+            #expect(update.recheck == Array(0..<40))
+            #expect(stage.accepted == 0)
+            var rows = plan.table
+            for index in 0..<30 {
+                rows.rows[index].verdict = .skipped
+                rows.rows[index].verdictReason = .notMatching
+            }
+            try await stage.worker.recheck(token, rows, of: update.recheck, readAt: .now())
+            #expect(try await stage.follow(token) == [.accepted: 10, .skipped: 30])
+            #expect(stage.accepted == 10)
+        }
+    }
+
+    @Test func `A direct send whose recipients were read too long ago leaves all of them to units`() async throws {
+        try await WorkerStage.with(recheckAfter: .minutes(2)) { stage in
+            var plan = try stage.plan(3)
+            plan.reportsAtEnd = true
+            plan.readAt = .now() - .minutes(3)
+            let token = try await stage.worker.start(plan)
+            let update = try await stage.worker.update(token)
+            #expect(update.isFinished && update.unsent == [0, 1, 2] && update.recheck.isEmpty)
+            try await stage.worker.remove(token)
+            #expect(stage.accepted == 0)
+        }
+    }
+
     @Test func `While its route is paused a run expires all the same, and nothing of it was sent`() async throws {
         let paused = ScriptedLeases { _, _ in
             var lease = RateLimitGrant(permits: 0)

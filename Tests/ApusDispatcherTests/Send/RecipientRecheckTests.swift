@@ -1,0 +1,175 @@
+import ApusAPNs
+import ApusCore
+import ApusMessages
+import Testing
+
+@testable import ApusDispatcher
+
+@Suite struct RecipientRecheckTests {
+    private let now = UnixMilliseconds(1_750_000_000_000)
+    private static let second: UInt64 = 1_000_000_000
+
+    private static func row(_ index: Int, generation: UInt32 = 1) -> RecipientTable.Row {
+        RecipientTable.Row(
+            partition: 3,
+            ordinal: UInt32(index),
+            generation: generation,
+        )
+    }
+
+    /// A run over devices that were read at second 10, and may be sent to for two.
+    private func run(_ count: Int, hasOther: Bool = false, ofAddresses: Bool = false) -> RecipientRun {
+        var table = RecipientTable()
+        for index in 0..<count {
+            var row = Self.row(index)
+            if ofAddresses { row.partition = RecipientTable.addressPartition }
+            table.append(row, token: [UInt8(index)])
+        }
+        let terms = RecipientRun.Terms(
+            provider: .apns,
+            retryRules: .apns,
+            attempt: 1,
+            expiresAt: nil,
+            firstAttemptAt: nil,
+            listsRecipients: false,
+            hasOtherEnvironment: hasOther,
+        )
+        let freshness = RecipientFreshness(validFor: 2 * Self.second, readAt: 10 * Self.second, count: count)
+        return RecipientRun(terms: terms, table: table, freshness: freshness, now: self.now)
+    }
+
+    private func isStale(_ run: RecipientRun, at second: UInt64) -> Bool { run.isStale(now: second * Self.second) }
+
+    /// What a read finds of these rows, with the tokens they had, but for those whose end is given.
+    private func found(_ indices: [Int], ended: [Int: Reason] = [:], moved: [Int: UInt8] = [:]) -> RecipientTable {
+        var table = RecipientTable()
+        for index in indices {
+            if let reason = ended[index] {
+                table.append(Self.row(index, generation: 0), outcome: .skipped, reason: reason)
+            } else {
+                table.append(Self.row(index), token: [moved[index] ?? UInt8(index)])
+            }
+        }
+        return table
+    }
+
+    private func finish(
+        _ run: inout RecipientRun,
+        _ indices: [Int],
+        ended: [Int: Reason] = [:],
+        moved: [Int: UInt8] = [:],
+        at second: UInt64,
+    ) {
+        let rows = self.found(indices, ended: ended, moved: moved)
+        run.finishRecheck(rows, of: indices, readAt: second * Self.second, now: self.now)
+    }
+
+    private func counts(_ run: inout RecipientRun) -> [String] {
+        run.takeReport(now: self.now).report.counts(provider: .apns)
+            .map { "\($0.outcome.name) \($0.reason.name) \($0.count)" }.sorted()
+    }
+
+    @Test func `Whoever was read within the time is sent to without being read again`() {
+        let run = self.run(3)
+        #expect(!self.isStale(run, at: 10))
+        #expect(!self.isStale(run, at: 11))
+        #expect(self.isStale(run, at: 12))
+    }
+
+    @Test func `Addresses of the command are never read again`() {
+        #expect(!self.isStale(self.run(3, ofAddresses: true), at: 1_000))
+    }
+
+    @Test func `Who is gone or does not match any more is skipped, and who moved is sent to by the new token`() {
+        var run = self.run(4)
+        #expect(run.takeNext() == 0)
+        let indices = run.beginRecheck(countMax: 500)
+        #expect(indices == [1, 2, 3])
+        #expect(run.isBeingRechecked)
+        self.finish(&run, indices, ended: [1: .deviceGone, 2: .notMatching], moved: [3: 99], at: 20)
+        #expect(!run.isBeingRechecked)
+        #expect(!self.isStale(run, at: 21))
+        #expect(run.takeNext() == 3)
+        #expect(run.takeNext() == nil)
+        #expect(Array(run.table.token(3)) == [99])
+        #expect(Array(run.table.token(0)) == [0])
+        run.accepted(0, now: self.now)
+        run.accepted(3, now: self.now)
+        #expect(run.isFinished)
+        #expect(self.counts(&run) == ["accepted none 2", "skipped device_gone 1", "skipped not_matching 1"])
+    }
+
+    @Test func `Its outcome names the generation that the send was for`() {
+        var run = self.run(1)
+        let indices = run.beginRecheck(countMax: 1)
+        self.finish(&run, indices, ended: [0: .deviceGone], at: 20)
+        #expect(run.table.rows[0].generation == 1)
+        #expect(run.isFinished)
+    }
+
+    @Test func `A slow send reads as many as it may send to; those behind are stale`() {
+        var run = self.run(5)
+        let indices = run.beginRecheck(countMax: 2)
+        #expect(indices == [0, 1])
+        self.finish(&run, indices, at: 20)
+        #expect([run.takeNext(), run.takeNext()] == [0, 1])
+        #expect(self.isStale(run, at: 20))
+        #expect(run.beginRecheck(countMax: 2) == [2, 3])
+    }
+
+    @Test func `Who comes back from the wire after others were read again is read again too`() {
+        var run = self.run(3)
+        #expect(run.takeNext() == 0)
+        let indices = run.beginRecheck(countMax: 500)
+        self.finish(&run, indices, at: 20)
+        #expect(!self.isStale(run, at: 20))
+        self.comeBack(&run, 0)
+        #expect(self.isStale(run, at: 20))
+        #expect(run.beginRecheck(countMax: 1) == [0, 1])
+    }
+
+    @Test func `Who comes back while others are being read is read after them`() {
+        var run = self.run(3)
+        #expect(run.takeNext() == 0)
+        let indices = run.beginRecheck(countMax: 500)
+        self.comeBack(&run, 0)
+        self.finish(&run, indices, at: 20)
+        #expect(self.isStale(run, at: 20))
+        let again = run.beginRecheck(countMax: 500)
+        #expect(again == [0, 1, 2])
+        self.finish(&run, again, ended: [0: .deviceGone], at: 21)
+        #expect(!self.isStale(run, at: 21))
+        #expect([run.takeNext(), run.takeNext(), run.takeNext()] == [1, 2, nil])
+    }
+
+    @Test func `Who comes back before anybody was read again is as old as the others`() {
+        var run = self.run(2)
+        #expect(run.takeNext() == 0)
+        self.comeBack(&run, 0)
+        #expect(!self.isStale(run, at: 11))
+    }
+
+    @Test func `What was cancelled while it was read stays cancelled`() {
+        var run = self.run(2)
+        let indices = run.beginRecheck(countMax: 500)
+        run.closeRest(.cancelled, .cancelled, now: self.now)
+        self.finish(&run, indices, ended: [1: .deviceGone], at: 20)
+        #expect(run.isFinished)
+        #expect(self.counts(&run) == ["cancelled cancelled 2"])
+    }
+
+    @Test func `A device that the store has in the other environment by now is tried there`() {
+        var run = self.run(1, hasOther: true)
+        let indices = run.beginRecheck(countMax: 500)
+        self.finish(&run, indices, ended: [0: .wrongEnvironment], at: 20)
+        #expect(run.isFinished)
+        #expect(run.takeReport(now: self.now).elsewhere == [0])
+    }
+
+    /// A recipient that the provider never looked at is to be sent to again.
+    private func comeBack(_ run: inout RecipientRun, _ index: Int) {
+        let detail = RecipientRun.Detail(startedAt: self.now)
+        let outcome = DeliveryOutcome.misconfigured(.route)
+        #expect(run.answered(index, outcome, detail: detail, now: self.now, draw: 0.5) == .sendAgain)
+    }
+}

@@ -1,0 +1,311 @@
+import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusMessages
+import ApusSimulator
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Synchronization
+import Testing
+
+/// Nobody gets what is not for them any more, however long it waited.
+@Suite(.serialized) struct AudienceExactTests {
+    /// How long a dispatcher of these tests relies on what it read.
+    private static let recheckAfter: Int64 = 1_000
+    /// How much longer a busy machine may take from the look at a recipient until the request is at the provider.
+    private static let underWayMax: Int64 = 2_000
+
+    private static func route(_ fleet: Fleet, _ provider: Provider) async throws -> RouteNumber {
+        try await fleet.installation.streams.routes.number(
+            of: Route(app: try AppID(Fleet.app), provider: provider, environment: .production)
+        )
+    }
+
+    private static func dispatcher(_ fleet: Fleet) async throws -> ServiceProcess {
+        try await fleet.startDispatcher(["lease": "2s", "recheck_after": "\(Self.recheckAfter)ms"])
+    }
+
+    @Test func `What waited on a paused route does not reach whoever logged in since, left or is gone`() async throws {
+        try await Fleet.with { fleet in
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let routes = fleet.installation.streams.routes
+            let devices = try await fleet.register(6, providers: [.apns], topics: { _ in ["news"] }, user: { _ in "ann" })
+            let tokens = devices.map(\.token)
+            let ids = try devices.map { try DeviceID($0.id) }
+            let route = try await Self.route(fleet, .apns)
+            try await routes.control(route, .pause)
+            let dispatcher = try await Self.dispatcher(fleet)
+            let feedback = try await fleet.startFeedback()
+            for lane in Lane.allCases {
+                try await fleet.send(.users(["ann"]), id: "user-\(lane)", lane: lane)
+                try await fleet.send(.devices(devices.map(\.id)), id: "devices-\(lane)", lane: lane)
+                try await fleet.send(.topic("news"), id: "topic-\(lane)", lane: lane)
+            }
+            let sends = Lane.allCases.flatMap { ["user-\($0)", "devices-\($0)", "topic-\($0)"] }
+            for send in sends {
+                try await eventually("\(send) is planned") {
+                    try await fleet.ledger(of: send).map { !$0.isPlanning && $0.planned == 6 } ?? false
+                }
+            }
+            // Loaded, and waiting for the route: nothing tells of it from outside but time.
+            try await Task.sleep(for: .milliseconds(500))
+            _ = try await store.bindUser(app, ids[0], try UserID("bob"))
+            _ = try await store.unbindUser(app, ids[1])
+            _ = try await store.delete(app, ids[2])
+            _ = try await store.unsubscribe(app, ids[3], from: ["news"])
+            let new = SampleDevice(app: "another", index: 0).token
+            var moved = DeviceRegistration(device: devices[4].id, provider: .apns, token: new)
+            moved.user = "ann"
+            _ = try await store.register(app, moved)
+            #expect(fleet.simulator.ledger.snapshot.count == 0)
+            try await Task.sleep(for: .milliseconds(Self.recheckAfter + 200))
+            try await routes.control(route, .resume)
+            for send in sends {
+                let ledger = try await fleet.completion(of: send)
+                let expected: Set<String> =
+                    switch send.prefix(4) {
+                    case "user": [tokens[3], moved.token, tokens[5]]
+                    case "devi": [tokens[0], tokens[1], tokens[3], moved.token, tokens[5]]
+                    default: [tokens[0], tokens[1], moved.token, tokens[5]]
+                    }
+                #expect(Comparison(accepted: fleet.accepted(of: send), audience: expected) == .exact, "\(send)")
+                #expect(ledger.total(.accepted) == UInt64(expected.count), "\(send)")
+                #expect(ledger.total(.skipped) == UInt64(6 - expected.count), "\(send)")
+            }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `Who is named twice is one recipient`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(2, providers: [.apns], user: { _ in "ann" })
+            let dispatcher = try await Self.dispatcher(fleet)
+            let feedback = try await fleet.startFeedback()
+            let (one, other) = (devices[0], devices[1])
+            try await fleet.send(.devices([one.id, other.id, one.id]), id: "devices")
+            try await fleet.send(.users(["ann", "ann"]), id: "users", lane: .express)
+            // More than go out directly.
+            try await fleet.send(.devices((0..<200).map { _ in one.id }), id: "planned")
+            let address = Address(provider: .apns, token: one.token)
+            try await fleet.send(.addresses([address, address]), id: "addresses")
+            for (send, count) in [("devices", 2), ("users", 2), ("planned", 1), ("addresses", 1)] {
+                try await eventually("\(send) is told") {
+                    try await fleet.receipts(of: send).contains { $0.kind == .final && $0.planned == UInt64(count) }
+                }
+                let accepted = fleet.accepted(of: send)
+                #expect(accepted.count == count && accepted.values.allSatisfy { $0 == 1 }, "\(send)")
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `Through logins, moves, deletes, pauses, paces, retries and kills nobody gets what is not theirs`()
+        async throws
+    {
+        var faults = FaultPlan(seed: 7)
+        faults.apns.unavailable = 0.1
+        faults.fcm.unavailable = 0.1
+        faults.apns.goAwayAfterRequests = 50
+        let seed = UInt64.random(in: .min ... .max)
+        try await Fleet.with(faults: faults) { fleet in
+            let population = try await Population(fleet, seed: seed, count: 60)
+            var dispatcher = try await Self.dispatcher(fleet)
+            let feedback = try await fleet.startFeedback()
+            let routes = [try await Self.route(fleet, .apns), try await Self.route(fleet, .fcm)]
+            var generator = SeededGenerator(seed: seed)
+            for round in 0..<120 {
+                for _ in 0..<2 { try await population.change(&generator) }
+                if round.isMultiple(of: 2) { try await population.send(round, &generator) }
+                let route = routes[Int.random(in: 0...1, using: &generator)]
+                switch round % 20 {
+                case 3: try await fleet.installation.streams.routes.control(route, .pause)
+                case 19: for route in routes { try await fleet.installation.streams.routes.control(route, .resume) }
+                case 10: try await fleet.makeRetriesDue()
+                case 15 where round > 40:
+                    await dispatcher.kill()
+                    dispatcher = try await Self.dispatcher(fleet)
+                default: break
+                }
+                try await Task.sleep(for: .milliseconds(120))
+            }
+            for send in population.sends {
+                try await eventually("\(send.id) has its final receipt", timeout: .seconds(180)) {
+                    try await fleet.makeRetriesDue()
+                    return try await fleet.receipts(of: send.id).contains { $0.kind == .final }
+                }
+            }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            let wrong = population.wrong(within: Self.recheckAfter + Self.underWayMax)
+            #expect(wrong == [], "seed \(seed)")
+            let lost = try await population.lost()
+            #expect(lost == [], "seed \(seed)")
+            for send in population.sends {
+                let final = try await fleet.receipts(of: send.id).last { $0.kind == .final }
+                let counted = final?.counts.reduce(0) { $0 + $1.count }
+                #expect(counted == final?.planned, "\(send.id), seed \(seed)")
+            }
+            #expect(population.acceptedCount > 200, "the test must send")
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+}
+
+/// Devices that change owners, tokens and topics while sends to them wait, with what each was at any time.
+private final class Population {
+    /// A device as it was for a while.
+    struct Era {
+        /// When the change that made it began, and when the one that ended it was done: nanoseconds since 1970.
+        var from: Int64
+        var until = Int64.max
+        /// Empty: the device is gone.
+        var token: String
+        var user = ""
+        var topics: Set<String> = []
+    }
+
+    struct Send {
+        var id: String
+        var target: Target
+        var publishedAt: Int64
+    }
+
+    private let fleet: Fleet
+    private let app: AppID
+    private var eras: [[Era]]
+    private var tokenCount: Int
+    private(set) var sends: [Send] = []
+    private static let users = (0..<8).map { "user-\($0)" }
+    private static let topics = ["news", "sport"]
+
+    init(_ fleet: Fleet, seed: UInt64, count: Int) async throws {
+        self.fleet = fleet
+        self.app = try AppID(Fleet.app)
+        self.tokenCount = count
+        let (users, now) = (Self.users, fleet.clock.nanosecondsSince1970())
+        let devices = try await fleet.register(count, topics: { _ in ["news"] }, user: { users[$0 % users.count] })
+        self.eras = devices.enumerated().map { index, device in
+            [Era(from: now, token: device.token, user: users[index % users.count], topics: ["news"])]
+        }
+    }
+
+    private func id(_ index: Int) -> String { SampleDevice(app: Fleet.app, index: index).id }
+
+    /// Makes one device somebody else's, moves its token, changes its topics, or deletes it or brings it back.
+    func change(_ generator: inout SeededGenerator) async throws {
+        // The last third stays as it is: none of its sends may be lost.
+        let index = Int.random(in: 0..<self.eras.count * 2 / 3, using: &generator)
+        let device = try DeviceID(self.id(index))
+        let store = self.fleet.installation.store
+        guard var era = self.eras[index].last else { return }
+        era.from = self.fleet.clock.nanosecondsSince1970()
+        switch era.token.isEmpty ? 5 : Int.random(in: 0..<6, using: &generator) {
+        case 0, 1:
+            era.user = Self.users.randomElement(using: &generator) ?? ""
+            _ = try await store.bindUser(self.app, device, try UserID(era.user))
+        case 2:
+            era.user = ""
+            _ = try await store.unbindUser(self.app, device)
+        case 3:
+            let topic = Self.topics.randomElement(using: &generator) ?? ""
+            if era.topics.remove(topic) != nil {
+                _ = try await store.unsubscribe(self.app, device, from: [topic])
+            } else {
+                era.topics.insert(topic)
+                _ = try await store.subscribe(self.app, device, to: [topic])
+            }
+        case 4:
+            era.token = ""
+            _ = try await store.delete(self.app, device)
+        default:
+            self.tokenCount += 2
+            // Of the same provider as before.
+            let sample = SampleDevice(app: Fleet.app, index: self.tokenCount + index % 2 - self.tokenCount % 2)
+            era.token = sample.token
+            var registration = DeviceRegistration(device: device.text, provider: sample.provider, token: sample.token)
+            registration.user = era.user
+            registration.topics = era.topics.sorted()
+            _ = try await store.register(self.app, registration)
+        }
+        self.eras[index][self.eras[index].count - 1].until = self.fleet.clock.nanosecondsSince1970()
+        self.eras[index].append(era)
+    }
+
+    /// Publishes a send of some kind to some of them.
+    func send(_ number: Int, _ generator: inout SeededGenerator) async throws {
+        let target: Target =
+            switch Int.random(in: 0..<4, using: &generator) {
+            case 0: .users([Self.users.randomElement(using: &generator) ?? ""])
+            case 1: .devices((0..<5).map { _ in self.id(Int.random(in: 0..<self.eras.count, using: &generator)) })
+            case 2: .condition("'news' in topics && !('sport' in topics)")
+            default: .topic(Self.topics.randomElement(using: &generator) ?? "")
+            }
+        let (id, rate) = ("send-\(number)", Int.random(in: 0..<3, using: &generator) == 0 ? 10 : 0)
+        let publishedAt = self.fleet.clock.nanosecondsSince1970()
+        try await self.fleet.send(target, id: id, lane: number % 4 == 0 ? .express : .bulk) { command in
+            command.ratePerSecond = UInt32(rate)
+        }
+        self.sends.append(Send(id: id, target: target, publishedAt: publishedAt))
+    }
+
+    private func matches(_ target: Target, _ era: Era, _ index: Int) -> Bool {
+        guard !era.token.isEmpty else { return false }
+        return switch target {
+        case .users(let users): users.contains(era.user)
+        case .devices(let devices): devices.contains(self.id(index))
+        case .condition: era.topics.contains("news") && !era.topics.contains("sport")
+        case .topic(let topic): era.topics.contains(topic)
+        default: false
+        }
+    }
+
+    private func visitAccepted(_ body: (Send, String, Int64) -> Void) {
+        let sends = Dictionary(uniqueKeysWithValues: self.sends.map { ($0.id, $0) })
+        self.fleet.simulator.ledger.snapshot.visit { entry in
+            guard entry.isAccepted, let send = entry.send.flatMap({ sends[$0] }) else { return }
+            body(send, entry.token, entry.timeNanoseconds)
+        }
+    }
+
+    var acceptedCount: Int {
+        var count = 0
+        self.visitAccepted { _, _, _ in count += 1 }
+        return count
+    }
+
+    /// What reached a token whose device was not meant at any moment of so many milliseconds before.
+    func wrong(within milliseconds: Int64) -> [String] {
+        var wrong: [String] = []
+        self.visitAccepted { send, token, time in
+            let isMeant = self.eras.enumerated().contains { index, eras in
+                eras.contains { era in
+                    era.token == token && era.from <= time && era.until >= time - milliseconds * 1_000_000
+                        && self.matches(send.target, era, index)
+                }
+            }
+            guard !isMeant else { return }
+            func after(_ time: Int64) -> String { "\((time - send.publishedAt) / 1_000_000) ms" }
+            let eras = self.eras.first { $0.contains { $0.token == token } } ?? []
+            let history = eras.map { "[\(after($0.from)) \($0.user) \($0.topics) \($0.token == token)]" }
+            wrong.append("\(send.id) \(send.target) reached \(token) after \(after(time)): \(history.joined())")
+        }
+        return wrong
+    }
+
+    /// Sends that did not reach a device that never changed and was meant.
+    func lost() async throws -> [String] {
+        var reached: Set<String> = []
+        self.visitAccepted { send, token, _ in reached.insert("\(send.id) \(token)") }
+        return self.sends.flatMap { send in
+            self.eras.enumerated().compactMap { index, eras in
+                guard eras.count == 1, self.matches(send.target, eras[0], index) else { return nil }
+                let name = "\(send.id) \(eras[0].token)"
+                return reached.contains(name) ? nil : name
+            }
+        }
+    }
+}
