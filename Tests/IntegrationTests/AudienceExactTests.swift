@@ -41,8 +41,13 @@ import Testing
                 try await fleet.send(.users(["ann"]), id: "user-\(lane)", lane: lane)
                 try await fleet.send(.devices(devices.map(\.id)), id: "devices-\(lane)", lane: lane)
                 try await fleet.send(.topic("news"), id: "topic-\(lane)", lane: lane)
+                // Nobody has ever been in the second one.
+                let condition = "'news' in topics && !('quiet' in topics)"
+                try await fleet.send(.condition(condition), id: "condition-\(lane)", lane: lane)
             }
-            let sends = Lane.allCases.flatMap { ["user-\($0)", "devices-\($0)", "topic-\($0)"] }
+            let sends = Lane.allCases.flatMap { lane in
+                ["user", "devices", "topic", "condition"].map { "\($0)-\(lane)" }
+            }
             for send in sends {
                 try await eventually("\(send) is planned") {
                     try await fleet.ledger(of: send).map { !$0.isPlanning && $0.planned == 6 } ?? false
@@ -55,6 +60,7 @@ import Testing
             _ = try await store.delete(app, ids[2])
             _ = try await store.unsubscribe(app, ids[3], from: ["news"])
             let new = SampleDevice(app: "another", index: 0).token
+            _ = try await store.subscribe(app, ids[5], to: ["quiet"])
             var moved = DeviceRegistration(device: devices[4].id, provider: .apns, token: new)
             moved.user = "ann"
             _ = try await store.register(app, moved)
@@ -67,6 +73,7 @@ import Testing
                     switch send.prefix(4) {
                     case "user": [tokens[3], moved.token, tokens[5]]
                     case "devi": [tokens[0], tokens[1], tokens[3], moved.token, tokens[5]]
+                    case "cond": [tokens[0], tokens[1], moved.token]
                     default: [tokens[0], tokens[1], moved.token, tokens[5]]
                     }
                 #expect(Comparison(accepted: fleet.accepted(of: send), audience: expected) == .exact, "\(send)")

@@ -156,6 +156,12 @@ extension SendCommand {
         return expiry.deadline(publishedAt: self.publishedAt(now: now))
     }
 
+    /// What `now` means in its expression: when it was published, or was to go out.
+    func resolvedAt(now: UnixMilliseconds) -> UnixMilliseconds {
+        let publishedAt = self.publishedAt(now: now)
+        return max(publishedAt, self.notBefore ?? publishedAt)
+    }
+
     /// When it was published, as far as the command says so.
     func publishedAt(now: UnixMilliseconds) -> UnixMilliseconds {
         self.publishedAtNanoseconds > 0 ? UnixMilliseconds(self.publishedAtNanoseconds / 1_000_000) : now

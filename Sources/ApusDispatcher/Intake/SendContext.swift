@@ -22,6 +22,9 @@ final class SendContext: Sendable {
     let expiresAt: UnixMilliseconds?
     /// Whom it is for, as records are checked; nil: nothing to check (addresses, devices).
     let predicate: Predicate
+    /// Whether the target names a topic that nobody was ever in, and which may have got a number since: then the predicate is to be
+    /// looked up again for every table.
+    let namesUnknownTopic: Bool
     /// The step of dispatching it, in its publisher's trace; nil: it has none.
     let trace: TraceContext?
     /// Which token of each device it goes to; nil: the device's own, or one that the command names.
@@ -33,20 +36,6 @@ final class SendContext: Sendable {
     /// The routes of the app, rendered.
     let routes: [RouteNumber: RouteContext]
 
-    /// What a record must still fulfil when its turn comes.
-    enum Predicate: Sendable {
-        /// To exist.
-        case exists
-        /// To be one of these devices.
-        case devices(Set<String>)
-        /// To fulfil an expression over topics.
-        case topics(TopicExpression)
-        /// To fulfil an expression over topics and attributes.
-        case audience(Audience)
-        /// To belong to one of these users.
-        case users([[UInt8]])
-    }
-
     /// - Parameter anyProvider: of the app, for a send that no route leads to.
     init(
         send: String,
@@ -55,6 +44,7 @@ final class SendContext: Sendable {
         digest: UInt64,
         expiresAt: UnixMilliseconds?,
         predicate: Predicate,
+        namesUnknownTopic: Bool = false,
         routes: [RouteNumber: RouteContext],
         anyProvider: Provider,
     ) {
@@ -64,6 +54,7 @@ final class SendContext: Sendable {
         self.digest = digest
         self.expiresAt = expiresAt
         self.predicate = predicate
+        self.namesUnknownTopic = namesUnknownTopic
         self.trace = Self.trace(of: command, send: send)
         self.activity = ActivityAddress(command)
         self.kind = command.notification.kind

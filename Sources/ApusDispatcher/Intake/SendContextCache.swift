@@ -91,6 +91,13 @@ actor SendContextCache {
                 isAccepted: isAccepted,
             ),
         )
+        // Whoever works on the send takes the same moment for now, as far as the command names one.
+        let (predicate, namesUnknownTopic) = try await SendContext.Predicate.resolve(
+            command.target,
+            app: app,
+            now: command.resolvedAt(now: now),
+            in: self.store,
+        )
         for route in contexts.values { self.instruments.recordSizes(of: route) }
         return SendContext(
             send: send,
@@ -98,12 +105,8 @@ actor SendContextCache {
             tag: tag,
             digest: SHA256.hash(Array(send.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
             expiresAt: command.deadline(now: now),
-            // Whoever works on the send takes the same moment for now, as far as the command names one.
-            predicate: try await self.predicate(
-                of: command.target,
-                app: app,
-                now: max(publishedAt, command.notBefore ?? publishedAt),
-            ),
+            predicate: predicate,
+            namesUnknownTopic: namesUnknownTopic,
             routes: contexts,
             anyProvider: self.routes.apps[app]?.first?.route.provider ?? self.routes.anyProvider,
         )
@@ -112,41 +115,5 @@ actor SendContextCache {
     private func load(_ send: String, tag: HashTag) async throws -> SendContext? {
         guard let command = try await self.streams.mailboxes.command(of: send, tag: tag) else { return nil }
         return try await self.context(of: command, send: send, tag: tag, isAccepted: true)
-    }
-
-    // MARK: Targets
-
-    private nonisolated func predicate(
-        of target: Target,
-        app: AppID,
-        now: UnixMilliseconds,
-    ) async throws -> SendContext.Predicate {
-        switch target {
-        case .topic(let name):
-            return .topics(try await self.expression(of: .topic(try TopicName(name)), app: app))
-        case .condition(let text):
-            return .topics(try await self.expression(of: try TopicCondition(parsing: text), app: app))
-        case .expression(let text):
-            return .audience(try await self.store.audience(app, AudienceExpression(parsing: text), now: now))
-        case .devices(let ids): return .devices(Set(ids))
-        case .users(let ids): return .users(ids.map { Array($0.utf8) })
-        default: return .exists
-        }
-    }
-
-    /// The condition over numbers. A topic that nobody ever subscribed has none, and nobody is in it.
-    private nonisolated func expression(of condition: TopicCondition, app: AppID) async throws -> TopicExpression {
-        var numbers: [TopicName: UInt32] = [:]
-        for topic in condition.topics { numbers[topic] = try await self.store.topicNumber(app, topic) }
-        return Self.expression(of: condition, numbers)
-    }
-
-    private static func expression(of condition: TopicCondition, _ numbers: [TopicName: UInt32]) -> TopicExpression {
-        switch condition {
-        case .topic(let name): numbers[name].map { .topic($0) } ?? .nobody
-        case .not(let inner): .not(Self.expression(of: inner, numbers))
-        case .and(let one, let other): .and([Self.expression(of: one, numbers), Self.expression(of: other, numbers)])
-        case .or(let one, let other): .or([Self.expression(of: one, numbers), Self.expression(of: other, numbers)])
-        }
     }
 }

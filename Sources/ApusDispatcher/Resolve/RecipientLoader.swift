@@ -127,6 +127,7 @@ struct RecipientLoader: Sendable {
         _ home: RouteContext?,
     ) async throws -> RecipientTable {
         let (store, route) = (self.store, (home ?? context).route)
+        let predicate = try await self.predicate(of: send)
         let replies = try await withThrowingTaskGroup(of: (Int, [(read: RecordRead, reply: RESPReply)]).self) { group in
             for (index, place) in places.enumerated() {
                 group.addTask {
@@ -151,11 +152,23 @@ struct RecipientLoader: Sendable {
             for (read, reply) in reads {
                 read.forEachRecord(in: reply) { ordinal, value in
                     guard let row = table.row(of: ordinal, from: first) else { return }
-                    table.fill(row, value, generation: generations?[row], send, context, home: home, now: now)
+                    let generation = generations?[row]
+                    table.fill(row, value, generation: generation, send, predicate, context, home: home, now: now)
                 }
             }
         }
         return table
+    }
+
+    /// Who is meant by now.
+    private func predicate(of send: SendContext) async throws -> SendContext.Predicate {
+        guard send.namesUnknownTopic else { return send.predicate }
+        return try await SendContext.Predicate.resolve(
+            send.command.target,
+            app: try AppID(send.command.app),
+            now: send.command.resolvedAt(now: self.store.now),
+            in: self.store,
+        ).predicate
     }
 
     /// The table of an audience that a provider holds: one recipient without a token.
@@ -217,6 +230,7 @@ extension RecipientTable {
         _ value: Span<UInt8>,
         generation: UInt32?,
         _ send: SendContext,
+        _ predicate: SendContext.Predicate,
         _ context: RouteContext,
         home: RouteContext?,
         now: UnixMilliseconds,
@@ -234,7 +248,7 @@ extension RecipientTable {
         }
         // Where the record stands, not where it is sent to.
         let realm = (home ?? context).realm
-        guard send.predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
+        guard predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
         var token = view.token
         if let activity = send.activity {
             switch activity.find(in: view, value, now: now) {
