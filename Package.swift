@@ -367,3 +367,24 @@ let package = Package(
         tests("ArchitectureTests", []),
     ],
 )
+
+// Builds these programs and nothing else, all of them in one go: Scripts/build-release says which.
+if let programs = Context.environment["APUS_PROGRAMS"] {
+    package.keepOnly(Set(programs.split(separator: " ").map(String.init)))
+}
+
+extension Package {
+    /// Leaves out every product and target that these programs do not need.
+    func keepOnly(_ programs: Set<String>) {
+        var needed = programs
+        var waiting = Array(programs)
+        while let name = waiting.popLast() {
+            for case .byNameItem(let target, _) in self.targets.first(where: { $0.name == name })?.dependencies ?? []
+            where needed.insert(target).inserted {
+                waiting.append(target)
+            }
+        }
+        self.targets.removeAll { !needed.contains($0.name) }
+        self.products.removeAll { !programs.contains($0.name) }
+    }
+}

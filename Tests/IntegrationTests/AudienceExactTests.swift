@@ -30,7 +30,12 @@ import Testing
         try await Fleet.with { fleet in
             let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
             let routes = fleet.installation.streams.routes
-            let devices = try await fleet.register(6, providers: [.apns], topics: { _ in ["news"] }, user: { _ in "ann" })
+            let devices = try await fleet.register(
+                6,
+                providers: [.apns],
+                topics: { _ in ["news"] },
+                user: { _ in "ann" },
+            )
             let tokens = devices.map(\.token)
             let ids = try devices.map { try DeviceID($0.id) }
             let route = try await Self.route(fleet, .apns)

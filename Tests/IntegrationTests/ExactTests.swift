@@ -65,6 +65,29 @@ private final class Witness: Sendable {
         return plan
     }
 
+    @Test func `What was sent while Redis was away for longer than a call's patience is not sent again`() async throws {
+        try await Fleet.with(faults: Self.slow(1_000)) { fleet in
+            let devices = try await fleet.register(2)
+            let dispatcher = try await fleet.startDispatcher(lease: "30s")
+            let feedback = try await fleet.startFeedback()
+            try await fleet.send(.devices(devices.map(\.id)), id: "s", lane: .express)
+            try await eventually("both are on the wire") { fleet.simulator.ledger.snapshot.count == 2 }
+            fleet.redis.suspend()
+            // Longer than any call waits for its answer.
+            try await Task.sleep(for: .seconds(8))
+            fleet.redis.resume()
+            try await eventually("its receipt is there") {
+                try await fleet.receipts(of: "s").contains { $0.kind == .final && $0.planned == 2 }
+            }
+            let audience = Set(devices.map(\.token))
+            #expect(Comparison(accepted: fleet.accepted(of: "s"), audience: audience) == .exact)
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            #expect(fleet.simulator.ledger.snapshot.count == 2)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A repeat after a kill has the same id, replaces the first on the screen and shows the same badge`()
         async throws
     {
