@@ -22,7 +22,14 @@ private let folders: [String: [String]] = [
     "ApusDispatcher": [
         "Telemetry", "Control", "Intake", "Plan", "Resolve", "Send", "Settle", "DryRun", "Service",
     ],
+    "ApusHTTP2": ["Protocol", "Request", "Client", "Server", "Channel"],
     "ApusProviders": ["Notification", "Answers", "Gateway", "Provider"],
+    "ApusRedis": ["Engine", "Configuration", "Channel", "Keyspace", "Client"],
+    "ApusService": ["Tracing", "Settings", "Logging", "Admin", "Redis", "Lifecycle"],
+    // The empty name is the target's own files, outside of its folders.
+    "ApusStore": ["", "History", "Audience", "Upkeep"],
+    "ApusStreams": ["", "Consumer"],
+    "ApusTLS": ["Crypto", "Engine", "Channel"],
 ]
 
 /// The one Swift target that may import each C module.

@@ -279,6 +279,18 @@ struct SentCommand {
     let at: NIODeadline?
 }
 
+extension RedisConfiguration {
+    /// The bounds of a connection's pipeline.
+    var pipelineLimits: RedisPipeline<SentCommand>.Limits {
+        RedisPipeline.Limits(
+            pendingMax: self.pendingCommandsMax,
+            outboundBytesMax: RedisLimits.outboundBytesMax,
+            keepAlive: TimeAmount(self.keepAlive),
+            pingTimeout: TimeAmount(self.requestTimeout),
+        )
+    }
+}
+
 extension ChannelHandlerContext {
     fileprivate func writeAndPromise(_ data: NIOAny) -> EventLoopFuture<Void> {
         let promise = self.eventLoop.makePromise(of: Void.self)

@@ -82,15 +82,3 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         }
     }
 }
-
-extension RedisConfiguration {
-    /// The bounds of a connection's pipeline.
-    var pipelineLimits: RedisPipeline<SentCommand>.Limits {
-        RedisPipeline.Limits(
-            pendingMax: self.pendingCommandsMax,
-            outboundBytesMax: RedisLimits.outboundBytesMax,
-            keepAlive: TimeAmount(self.keepAlive),
-            pingTimeout: TimeAmount(self.requestTimeout),
-        )
-    }
-}
