@@ -55,6 +55,7 @@ extension WallClock {
 }
 
 /// Returns the result of some work, or nil when it takes too long; the work is then cancelled, but not waited for.
+@discardableResult
 package func firstWithin<Result: Sendable>(
     _ limit: Duration,
     _ work: @escaping @Sendable () async -> Result,

@@ -33,7 +33,15 @@ package struct Feedback: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
-        let installation = try await Installation.waiting(client, clock: clock, logger: logger)
+        // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
+        guard
+            let installation = try await unlessShutdown({
+                try await Installation.waiting(client, clock: clock, logger: logger)
+            })
+        else {
+            await firstWithin(ShutdownLimits.closingMax) { await client.close() }
+            return
+        }
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
@@ -136,15 +144,15 @@ package struct Feedback: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
-                group.addTask { await cancelWhenGracefulShutdown { await massFailureGuard.run() } }
-                group.addTask { await cancelWhenGracefulShutdown { await sweeper.run() } }
-                for sender in senders { group.addTask { await cancelWhenGracefulShutdown { await sender.run() } } }
+                group.addTask { await untilShutdown { await massFailureGuard.run() } }
+                group.addTask { await untilShutdown { await sweeper.run() } }
+                for sender in senders { group.addTask { await untilShutdown { await sender.run() } } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {
             for shard in shards { shard.stop() }
         }
-        await client.close()
+        await firstWithin(ShutdownLimits.closingMax) { await client.close() }
         logger.notice("drained")
     }
 

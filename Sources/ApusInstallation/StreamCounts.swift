@@ -66,9 +66,12 @@ package final class StreamCounts: StreamObserver {
     /// Counts it.
     package func groupLost() { self.shared.add(to: self.groupsLost) }
 
-    /// Keeps how many there are; see ``unansweredReads``.
+    /// Keeps how many there are, and sets the gauge to those of all shards; see ``unansweredReads``.
     package func readsUnanswered(_ streams: Int, shard: HashTag) {
-        self.unanswered.withLock { $0[shard] = streams == 0 ? nil : streams }
+        self.unanswered.withLock { unanswered in
+            unanswered[shard] = streams == 0 ? nil : streams
+            self.shared.set(self.metrics.readsStalled, to: Int64(unanswered.values.reduce(0, +)))
+        }
     }
 
     /// How many streams are not read although there is room for what they hold, in words; nil: none.

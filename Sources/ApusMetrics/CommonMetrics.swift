@@ -131,6 +131,11 @@ public struct StreamMetrics: MetricSet {
         by: .read,
         .all
     )
+    /// The limit is `StreamLimits.readSilenceMax`.
+    package let readsStalled = Gauge(
+        "apus_stream_reads_stalled",
+        "Streams of all shards that have room for entries and were not read for ten seconds."
+    )
     package let length = GaugeBy<StreamLabel>(
         "apus_stream_length_entries",
         "Entries in the stream.",

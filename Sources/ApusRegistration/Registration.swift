@@ -36,7 +36,15 @@ package struct Registration: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
-        let installation = try await Installation.waiting(client, clock: SystemClock(), logger: logger)
+        // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
+        guard
+            let installation = try await unlessShutdown({
+                try await Installation.waiting(client, clock: SystemClock(), logger: logger)
+            })
+        else {
+            await firstWithin(ShutdownLimits.closingMax) { await client.close() }
+            return
+        }
         let census = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
@@ -68,13 +76,13 @@ package struct Registration: Service {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for shard in shards { group.addTask { await shard.run() } }
                     group.addTask {
-                        await cancelWhenGracefulShutdown { await self.credentials.follow(updates, logger: logger) }
+                        await untilShutdown { await self.credentials.follow(updates, logger: logger) }
                     }
                     group.addTask {
-                        await cancelWhenGracefulShutdown { await self.credentials.follow(keys, logger: logger) }
+                        await untilShutdown { await self.credentials.follow(keys, logger: logger) }
                     }
-                    group.addTask { await cancelWhenGracefulShutdown { await janitor.run() } }
-                    group.addTask { await cancelWhenGracefulShutdown { await devices.run() } }
+                    group.addTask { await untilShutdown { await janitor.run() } }
+                    group.addTask { await untilShutdown { await devices.run() } }
                     group.addTask { try await server.run() }
                     do {
                         while try await group.next() != nil {}
@@ -90,7 +98,7 @@ package struct Registration: Service {
         } onCancel: {
             stop()
         }
-        await client.close()
+        await firstWithin(ShutdownLimits.closingMax) { await client.close() }
         logger.notice("drained")
     }
 

@@ -148,11 +148,11 @@ package struct Entries: Sendable {
         return count
     }
 
-    /// Takes the consumer off the stream if it owns nothing there.
+    /// Takes the consumer off those streams where it owns nothing; the number of those it was taken off.
     @discardableResult
-    package func remove(_ consumer: StreamConsumer, from stream: String, tag: HashTag) async throws -> Bool {
-        let call = RemoveConsumerCall(keys: [stream], consumer: consumer)
-        return try await self.access.call(call, on: tag).number == 1
+    package func remove(_ consumer: StreamConsumer, from streams: [String], tag: HashTag) async throws -> Int {
+        let call = RemoveConsumerCall(keys: streams, consumer: consumer)
+        return Int(try await self.access.call(call, on: tag).number)
     }
 
     /// Consumers of a group that have not asked for anything for so long.

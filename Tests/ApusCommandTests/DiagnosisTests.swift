@@ -117,4 +117,25 @@ import Testing
         #expect(findings[1]["cure"]?.string == "Get more" && findings[0]["cure"] == nil && findings[2]["of"] == nil)
         #expect(diagnosis.json["failed"] == 1 && diagnosis.json["warnings"] == 1 && diagnosis.json["ok"] == 1)
     }
+
+    @Test func `Entries that nobody reads fail, entries that wait behind others warn, and the rest is well`() {
+        func reading(_ name: String, unread: Int64?, read: Int64?) -> StreamReading {
+            StreamReading(name, service: "dispatcher", unreadMilliseconds: unread, readMillisecondsAgo: read)
+        }
+        let well = Diagnosis.streams([
+            reading("in:bulk", unread: nil, read: nil), reading("in:bulk", unread: 9_000, read: 60_000),
+            reading("in:express", unread: nil, read: 90_000),
+        ])
+        #expect(well.map(\.verdict) == [.ok] && well.allSatisfy { $0.check == .streams && $0.cure.isEmpty })
+        let ill = Diagnosis.streams([
+            reading("in:bulk", unread: 70_000, read: 1_000), reading("in:bulk", unread: nil, read: nil),
+            reading("in:express", unread: 11_000, read: 20_000), reading("in:express", unread: 12_000, read: 1_000),
+            reading("register", unread: 11_000, read: nil),
+        ])
+        #expect(ill.map(\.verdict) == [.warn, .fail, .fail])
+        #expect(ill.map(\.subject) == ["in:bulk", "in:express", "register"])
+        #expect(ill[0].detail.contains("in 1 of 2 shards") && ill[1].detail.contains("in 2 of 2 shards"))
+        #expect(ill[2].detail.contains("nobody reads there"))
+        #expect(ill.allSatisfy { !$0.cure.isEmpty })
+    }
 }

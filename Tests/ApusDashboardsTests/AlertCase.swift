@@ -166,6 +166,14 @@ extension AlertCase {
             [stream("backlog_entries", "due", "5x40"), stream("entries_read_total", "due", "0x40")],
         ),
         AlertCase(
+            "ApusReadsStalled",
+            .critical,
+            fires: 6,
+            resolved: 14,
+            [("apus_stream_reads_stalled{\(dispatcher)}", "0x4 32x5 0x20")],
+            silent: [("apus_stream_reads_stalled{\(dispatcher)}", "0x40")],
+        ),
+        AlertCase(
             "ApusBacklogOld",
             .warning,
             fires: 14,

@@ -284,4 +284,33 @@ import Testing
         _ = book.stop()
         #expect(book.unansweredStreams(for: limit, mayRead: true, now: Self.now + .seconds(99)).isEmpty)
     }
+
+    @Test func `A stopped book waits for reads and for words to Redis until answers are given up, and for work always`() {
+        var book = Self.book(["a": 4, "b": 4])
+        let reads = book.takeOwnReads()
+        _ = book.arrived(Self.entry("a", 0), ownedAt: Self.now)
+        _ = book.arrived(Self.entry("a", 1), ownedAt: Self.now)
+        book.ended(reads[0], with: 2)
+        #expect(book.stop().isEmpty)
+        book.handled(Self.entry("a", 0))
+        #expect(!book.isQuiet)
+        book.giveUpAnswers()
+        #expect(!book.isQuiet)
+        book.handled(Self.entry("a", 1))
+        #expect(book.isQuiet)
+        #expect(book.inHand.count == 2)
+        // Late, but it came.
+        book.ended(reads[1], with: 0)
+        #expect(book.isQuiet)
+    }
+
+    @Test func `What had not begun at the end only waits for Redis`() {
+        var book = Self.book(["a": 1])
+        Self.read(&book, ["a": 2])
+        #expect(book.stop().count == 1)
+        book.giveUpAnswers()
+        #expect(!book.isQuiet)
+        book.handled(Self.entry("a", 0))
+        #expect(book.isQuiet)
+    }
 }

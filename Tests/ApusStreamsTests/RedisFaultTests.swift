@@ -93,12 +93,42 @@ import Testing
         }
     }
 
+    /// How Redis may be away.
+    enum Absence: CaseIterable {
+        case hangs
+        case refuses
+        case isBusy
+
+        var behavior: RedisProxy.Behavior {
+            switch self {
+            case .hangs: .ignore
+            case .refuses: .close
+            case .isBusy: .answer(RedisFaultTests.replies[0])
+            }
+        }
+    }
+
+    @Test(arguments: Absence.allCases) func `A consumer with nothing in hand leaves while Redis is away`(
+        _ absence: Absence
+    ) async throws {
+        try await Self.withConsumer { proxy, write, handled, _ in
+            proxy.set(absence.behavior)
+            try await eventually("the fault is met") { proxy.interceptedCount >= 2 }
+        } stopped: { proxy, run in
+            // Redis stays away: only the consumer's own limits end it.
+            let ended: Void? = await firstWithin(.seconds(4)) { await run.value }
+            proxy.set(.forward)
+            #expect(ended != nil)
+        }
+    }
+
     /// Runs `body` beside a consumer that has read one entry through a proxy.
     private static func withConsumer(
         _ body: (
             RedisProxy, _ write: (Int) async throws -> Void, _ handled: @Sendable () -> Int,
             _ unanswered: @Sendable () -> Int
-        ) async throws -> Void
+        ) async throws -> Void,
+        stopped: (RedisProxy, Task<Void, Never>) async throws -> Void = { _, _ in },
     ) async throws {
         try await StreamsFixture.with { direct in
             let proxy = try await RedisProxy.start(to: direct.server.port)
@@ -172,6 +202,7 @@ import Testing
                 throw error
             }
             consumer.stop()
+            try await stopped(proxy, run)
             await run.value
             await client.close()
             await proxy.stop()

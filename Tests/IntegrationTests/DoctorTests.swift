@@ -48,18 +48,18 @@ import Testing
             #expect(
                 ok == [
                     "connection", "version", "eviction", "persistence", "replication", "clients", "listpack", "clock",
-                    "installation", "configuration", "credential",
+                    "installation", "streams", "configuration", "credential",
                 ]
             )
             // A test's server has no limit.
             #expect(findings.filter { $0.verdict == "warn" }.map(\.check) == ["memory"])
-            #expect(well.json?["ok"]?.int64 == 12 && well.json?["warnings"]?.int64 == 1)
+            #expect(well.json?["ok"]?.int64 == 13 && well.json?["warnings"]?.int64 == 1)
             let credentials = findings.filter { $0.check == "credential" }
             #expect(credentials.map(\.subject) == ["\(Fleet.app)/apns/production", "\(Fleet.app)/fcm/production"])
 
             // For people: the same lines, and their number below.
             let text = try OperatorProgram.run(["doctor", "--config", file, "--redis", fleet.redis.url])
-            #expect(text.code == 0 && text.lines.last == "12 ok, 1 warnings, 0 failed")
+            #expect(text.code == 0 && text.lines.last == "13 ok, 1 warnings, 0 failed")
 
             // Nobody at the providers.
             await fleet.simulator.stop()

@@ -8,6 +8,42 @@ import ApusTestKit
 import Testing
 
 @Suite(.serialized) struct ShutdownTests {
+    /// The longest that a service with nothing in hand may take to end, on a loaded machine: it aims at two seconds.
+    private static let idleEndMax = Duration.seconds(10)
+
+    /// How Redis is away.
+    enum Absence: CaseIterable {
+        case killed
+        case frozen
+    }
+
+    @Test(arguments: Absence.allCases) func `A service with nothing in hand ends soon while Redis is away`(
+        _ absence: Absence
+    ) async throws {
+        try await Fleet.with { fleet in
+            // Longer than the bound below: nobody is cancelled by the drain's end.
+            let drain: ServiceSettingsText = ["drain_timeout": "30s"]
+            let services = [
+                try await fleet.startDispatcher(drain), try await fleet.startFeedback(drain),
+                try await fleet.startRegistration(drain).service,
+            ]
+            switch absence {
+            case .killed: await fleet.redis.kill()
+            case .frozen: fleet.redis.suspend()
+            }
+            // Reads and calls that began before are being tried again by now.
+            try await Task.sleep(for: .seconds(2))
+            for service in services {
+                let start = ContinuousClock.now
+                try await service.terminate()
+                #expect(ContinuousClock.now - start < Self.idleEndMax, "\(service.name): \(service.lastWords)")
+                #expect(service.log.contains("drained"))
+                #expect(!service.log.contains("the drain did not end in time"))
+            }
+            fleet.redis.resume()
+        }
+    }
+
     @Test func `A dispatcher whose providers never answer ends by its deadline and leaves everything to its successor`()
         async throws
     {

@@ -35,6 +35,8 @@ package struct Diagnosis: Sendable {
         case clock
         /// Sizes and functions of Apus in it.
         case installation
+        /// Whether anybody reads what is written for the services.
+        case streams
         /// What the services would say to the configuration.
         case configuration
         /// Keys of identity providers, with which registration verifies.

@@ -169,13 +169,23 @@ package struct Examination: Sendable {
         let keyspace = installation.keyspace
         let version = (try? Installation.library().version).map { "\($0)" } ?? ""
         let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
-        let found = Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")
-        guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return [found] }
+        let found =
+            [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
+            + (await Self.streams(installation))
+        guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return found }
         do {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
-            return [found] + report.findings.map(Self.credential)
+            return found + report.findings.map(Self.credential)
         } catch {
-            return [found, .init(.fail, .credential, "they could not be looked at: \(error)")]
+            return found + [.init(.fail, .credential, "they could not be looked at: \(error)")]
+        }
+    }
+
+    private static func streams(_ installation: Installation) async -> [Diagnosis.Finding] {
+        do {
+            return Diagnosis.streams(try await StreamReading.all(in: installation.streams))
+        } catch {
+            return [.init(.warn, .streams, "they could not be looked at: \(error)")]
         }
     }
 

@@ -17,7 +17,7 @@ extension Dashboard {
             PanelRow("Waiting", length, backlog, unreadAge, pending, pendingAge, deadLetters),
             PanelRow("Handling", read, acknowledged, claimed, malformed, vanished, replayed),
             PanelRow("Outcomes", batches, outcomes, applyDelay, receipts, clientEvents),
-            PanelRow("Redis", redisCommands, redisErrors, redisDuration, redisConnected),
+            PanelRow("Redis", redisCommands, redisErrors, redisDuration, redisConnected, readsStalled),
         ],
     )
 
@@ -235,5 +235,13 @@ extension Dashboard {
         width: 6,
         PanelQuery(W.every[common: \.redis.connected].sum(by: ["job"]), "{{job}}"),
         PanelQuery(W.every[common: \.redis.reconnects].rate(by: ["job"]), "{{job}} made again per second"),
+    )
+
+    private static let readsStalled = Panel.lines(
+        "Not read",
+        "Streams with room for entries whose reads had no good answer for ten seconds: the instance is not ready, and connects anew.",
+        .count,
+        width: 24,
+        PanelQuery(W.every[common: \.streams.readsStalled].max(by: ["job", "instance"]), "{{job}} {{instance}}"),
     )
 }

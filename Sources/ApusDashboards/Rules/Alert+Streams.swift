@@ -21,6 +21,16 @@ extension Alert {
             summary: "Nobody reads the stream {{ $labels.stream }}.",
             description: "Entries wait in {{ $labels.stream }}, and {{ $labels.job }} has read none for five minutes.",
         ),
+        Alert(
+            name: "ApusReadsStalled",
+            severity: .critical,
+            lasts: "0m",
+            expression: "\(W.every[common: \.streams.readsStalled].series()) > 0",
+            probes: [W.every[common: \.streams.readsStalled].series()],
+            summary: "{{ $labels.instance }} of {{ $labels.job }} does not read its streams.",
+            description: "Reads of {{ $value }} streams had no good answer for ten seconds. It is not ready meanwhile and "
+                + "connects anew by itself; other instances read on.",
+        ),
         backlogOld(seconds: 300, severity: .warning, words: "five minutes"),
         backlogOld(seconds: 1_800, severity: .critical, words: "half an hour"),
         Alert(

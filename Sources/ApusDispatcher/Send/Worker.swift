@@ -346,9 +346,12 @@ extension Worker: ProviderGatewayDelegate {
         _ route: RouteSender,
         _ gateway: ProviderGateway,
     ) -> DeliveryOutcome {
-        // Of a gateway that leaves: what it is told about our configuration is about the one before.
-        if case .misconfigured = outcome, !route.isSentWith(gateway) { return outcome }
         let now = NIODeadline.now().uptimeNanoseconds
+        // Of a gateway that leaves: what it is told about our configuration is about the one before. It may have been the circuit's probe.
+        if case .misconfigured = outcome, !route.isSentWith(gateway) {
+            route.circuit.record(.neutral, now: now, draw: 0)
+            return outcome
+        }
         let draw = Double.random(in: 0..<1, using: &self.generator)
         let meaning = route.faults.record(outcome, now: now)
         switch meaning {

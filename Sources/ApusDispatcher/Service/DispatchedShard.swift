@@ -12,6 +12,8 @@ struct DispatchedShard: Sendable {
 
     /// Plans of one route in hand at once.
     private static let plansInHandMax = 2
+    /// How long what is due may still be moved after everything else has ended.
+    private static let movingEndMax = Duration.milliseconds(100)
 
     /// A shard that is not running yet; the handlers differ in what they send with: threads and connections.
     init(
@@ -81,11 +83,10 @@ struct DispatchedShard: Sendable {
     }
 
     func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.consumer.run() }
-            group.addTask(executorPreference: self.handler.site.executor) { await self.moveDue() }
-            await group.waitForAll()
-        }
+        let moving = Task(executorPreference: self.handler.site.executor) { await self.moveDue() }
+        await self.consumer.run()
+        // It has ended by now, unless Redis is away: then nothing depends on the answer it waits for.
+        await firstWithin(Self.movingEndMax) { await moving.value }
     }
 
     func stop() { self.consumer.stop() }

@@ -38,7 +38,15 @@ package struct Dispatcher: Service {
         let client = try self.client(on: loops.express)
         let bulkClient = try self.client(on: loops.bulk)
         self.context.readiness.add("redis") { await .redis(client) }
-        let installation = try await Installation.waiting(client, clock: clock, logger: logger)
+        // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
+        guard
+            let installation = try await unlessShutdown({
+                try await Installation.waiting(client, clock: clock, logger: logger)
+            })
+        else {
+            await firstWithin(ShutdownLimits.closingMax) { await client.close() }
+            return
+        }
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let routes = try await RouteTable(common.apps, providers: self.providers, streams: installation.streams)
         let counts = StreamCounts(
@@ -176,8 +184,8 @@ package struct Dispatcher: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
-                group.addTask { await cancelWhenGracefulShutdown { await reloader.follow(updates) } }
-                group.addTask { await cancelWhenGracefulShutdown { await watch.run() } }
+                group.addTask { await untilShutdown { await reloader.follow(updates) } }
+                group.addTask { await untilShutdown { await watch.run() } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {
@@ -187,8 +195,10 @@ package struct Dispatcher: Service {
         if !Task.isCancelled {
             for worker in workers.all { await worker.drain() }
         }
-        await client.close()
-        await bulkClient.close()
+        await firstWithin(ShutdownLimits.closingMax) {
+            await client.close()
+            await bulkClient.close()
+        }
         logger.notice("drained")
     }
 

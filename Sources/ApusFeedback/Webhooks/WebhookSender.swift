@@ -59,7 +59,7 @@ struct WebhookSender: Sendable {
     }
 
     private func retire(_ consumer: StreamConsumer) async {
-        _ = try? await self.streams.entries.remove(consumer, from: self.keys.receipts, tag: self.keys.tag)
+        _ = try? await self.streams.entries.remove(consumer, from: [self.keys.receipts], tag: self.keys.tag)
     }
 
     /// Takes those off the group who died and left nothing.

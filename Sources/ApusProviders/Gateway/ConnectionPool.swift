@@ -22,6 +22,8 @@ package struct ConnectionPool: Sendable {
         package var idleAfter: UInt64
         /// Requests in a row without an answer after which a connection is given up.
         package var timeoutsMax: Int
+        /// How long the peer may allow no requests at all on a connection before another takes its place.
+        package var forbiddenMax: UInt64
 
         /// Limits.
         package init(
@@ -31,6 +33,7 @@ package struct ConnectionPool: Sendable {
             backoff: ConnectBackoff = ConnectBackoff(),
             idleAfter: UInt64 = 300_000_000_000,
             timeoutsMax: Int = 10,
+            forbiddenMax: UInt64 = 5_000_000_000,
         ) {
             precondition(bulkMin >= 1 && bulkMax >= bulkMin && bulkMax <= 1_000 && timeoutsMax >= 1)
             self.bulkMin = bulkMin
@@ -39,6 +42,7 @@ package struct ConnectionPool: Sendable {
             self.backoff = backoff
             self.idleAfter = idleAfter
             self.timeoutsMax = timeoutsMax
+            self.forbiddenMax = forbiddenMax
         }
     }
 
@@ -71,6 +75,8 @@ package struct ConnectionPool: Sendable {
         var isBlocked = false
         var inFlight = 0
         var streamsMax = 0
+        /// Since when the peer allows no requests at all; nil: it allows some.
+        var forbiddenSince: UInt64?
         var timeouts = 0
         /// Whether any request was answered there.
         var hasAnswered = false
@@ -193,7 +199,13 @@ package struct ConnectionPool: Sendable {
     package mutating func unblocked(_ place: Place) { self.entries[place].isBlocked = false }
 
     /// Requests that the connection takes at a time.
-    package mutating func streamsChanged(_ place: Place, max: Int) { self.entries[place].streamsMax = max }
+    ///
+    /// - Parameter forbiddenSince: since when the peer allows none at all (RFC 9113, 6.5.2: a value of 0 is for short durations); nil: it
+    ///   allows some.
+    package mutating func streamsChanged(_ place: Place, max: Int, forbiddenSince: UInt64? = nil) {
+        self.entries[place].streamsMax = max
+        self.entries[place].forbiddenSince = forbiddenSince
+    }
 
     /// No bulk connection has room: another one is wanted, if all of them are there and in use.
     package mutating func saturated() {
@@ -227,12 +239,13 @@ package struct ConnectionPool: Sendable {
         return express == 0 ? .express : bulk < self.bulkTarget ? .bulk : nil
     }
 
-    /// The attempt succeeded.
-    package mutating func connected(_ place: Place, streamsMax: Int, now: UInt64) {
+    /// The attempt succeeded; the last as for ``streamsChanged(_:max:forbiddenSince:)``.
+    package mutating func connected(_ place: Place, streamsMax: Int, now: UInt64, forbiddenSince: UInt64? = nil) {
         precondition(self.entries[place].phase == .connecting)
         self.isConnecting = false
         self.entries[place].phase = .open
         self.entries[place].streamsMax = streamsMax
+        self.entries[place].forbiddenSince = forbiddenSince
         self.entries[place].isProven = !self.limits.startsWithOneStream
         self.entries[place].openedAt = now
         self.entries[place].idleSince = now
@@ -264,7 +277,9 @@ package struct ConnectionPool: Sendable {
 
     private mutating func left(_ place: Place, now: UInt64, draw: Double) {
         let entry = self.entries[place]
-        let isStable = now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
+        // One that never allowed a request has failed, however long it was waited for.
+        let wasOfUse = entry.forbiddenSince == nil || entry.hasAnswered
+        let isStable = wasOfUse && now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
         // One that did its work was no failure, however short it lived: a provider that ends connections every second would
         // otherwise be waited for ever longer. The next one still does not come at once.
         if isStable || (entry.isProven && entry.hasAnswered) { self.failures = 0 }
@@ -274,6 +289,17 @@ package struct ConnectionPool: Sendable {
     private mutating func failed(now: UInt64, draw: Double) {
         self.failures = min(self.failures + 1, 1_000)
         self.attemptNotBefore = now + self.limits.backoff.wait(failures: self.failures, draw: draw)
+    }
+
+    /// A connection on which the peer has allowed no requests for too long; nil: there is none. It counts as retired from now on, and another
+    /// one takes its place: after a wait when it never answered any.
+    package mutating func takeForbidden(now: UInt64, draw: Double) -> Place? {
+        let place = self.entries.indices.first { place in
+            guard self.entries[place].phase == .open, let since = self.entries[place].forbiddenSince else { return false }
+            return now - min(since, now) >= self.limits.forbiddenMax
+        }
+        if let place { self.retired(place, now: now, draw: draw) }
+        return place
     }
 
     /// A bulk connection too many, idle for long; it counts as retired from now on.

@@ -79,7 +79,12 @@ final class ProviderConnection: HTTP2ClientDelegate {
             self.hasReceived = false
             self.gateway.lost(self.slots.release(slot), .timeout, self)
         case .goAway(let code, _, let debug): self.gateway.goAwayReceived(code, debug, self)
-        case .settingsChanged: self.gateway.streamsChanged(self, max: handler.streamsMax)
+        case .settingsChanged:
+            self.gateway.streamsChanged(
+                self,
+                max: handler.streamsMax,
+                forbiddenSince: handler.streamsForbiddenSince?.uptimeNanoseconds
+            )
         case .pingAcknowledged(let nanoseconds): self.gateway.pingAnswered(within: nanoseconds)
         case .closed(let reason):
             precondition(self.slots.count == 0, "every request has had its end")

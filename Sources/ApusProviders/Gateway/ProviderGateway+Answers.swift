@@ -157,8 +157,8 @@ extension ProviderGateway {
     }
 
     /// The peer allows more or fewer requests at a time.
-    func streamsChanged(_ connection: ProviderConnection, max: Int) {
-        self.pool.streamsChanged(connection.place, max: max)
+    func streamsChanged(_ connection: ProviderConnection, max: Int, forbiddenSince: UInt64?) {
+        self.pool.streamsChanged(connection.place, max: max, forbiddenSince: forbiddenSince)
         self.roomMayHaveChanged()
     }
 

@@ -120,7 +120,12 @@ extension ProviderGateway {
         self.counts.handshakes += 1
         self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start), handshake: handshake)
         connection.attach(handler, credential: self.authorizationNumber, now: now)
-        self.pool.connected(connection.place, streamsMax: handler.streamsMax, now: now)
+        self.pool.connected(
+            connection.place,
+            streamsMax: handler.streamsMax,
+            now: now,
+            forbiddenSince: handler.streamsForbiddenSince?.uptimeNanoseconds
+        )
         guard self.phase == .running else {
             self.pool.drain()
             return handler.close()
@@ -197,6 +202,13 @@ extension ProviderGateway {
             let silence =
                 self.pool.isBusy(connection.place) ? self.configuration.silencePing : self.configuration.idlePing
             if now &- connection.receivedAt >= UInt64(silence.nanoseconds) { self.ping(connection) }
+        }
+        while let place = self.pool.takeForbidden(now: now, draw: self.draw) {
+            self.connections[place]?.handler?.startDraining()
+            self.logger.notice(
+                "the provider allows no requests on a connection; another one takes its place",
+                metadata: ["host": "\(self.configuration.host)"],
+            )
         }
         if let place = self.pool.takeIdle(now: now) { self.connections[place]?.handler?.startDraining() }
         if !self.isHeld, let askAgainAt, self.clock.now() >= askAgainAt { self.askForCredential() }

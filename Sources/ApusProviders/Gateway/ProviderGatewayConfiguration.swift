@@ -44,6 +44,8 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var housekeeping: TimeAmount
     /// Requests in a row without an answer after which a connection is closed.
     package var timeoutsMax: Int
+    /// How long the provider may allow no requests at all on a connection before another takes its place.
+    package var streamsForbiddenMax: TimeAmount
     /// How old a connection is at least that is given up because the provider does not know our topic on it: only a new one knows of a topic
     /// that has been added since.
     package var mappingAge: TimeAmount
@@ -79,6 +81,7 @@ package struct ProviderGatewayConfiguration: Sendable {
         self.bindsCredentials = false
         self.housekeeping = .seconds(1)
         self.timeoutsMax = 10
+        self.streamsForbiddenMax = .seconds(5)
         self.mappingAge = .minutes(1)
     }
 
@@ -90,6 +93,7 @@ package struct ProviderGatewayConfiguration: Sendable {
             backoff: self.backoff,
             idleAfter: UInt64(self.idleClose.nanoseconds),
             timeoutsMax: self.timeoutsMax,
+            forbiddenMax: UInt64(self.streamsForbiddenMax.nanoseconds),
         )
     }
 }

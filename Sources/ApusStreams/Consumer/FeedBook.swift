@@ -23,6 +23,8 @@ struct FeedBook {
         var renewedAt: ContinuousClock.Instant
         /// Whether it waits for something of its own: then it counts against no credit.
         var isWaiting = false
+        /// Whether it was handled, or will not be: only Redis has yet to be told.
+        var isHandled = false
     }
 
     private struct State {
@@ -90,6 +92,8 @@ struct FeedBook {
     /// Groups whose blocking read has brought what there was, and rests before the next one.
     private var resting: Set<Int> = []
     private(set) var isStopped = false
+    /// Whether answers of Redis are waited for no longer.
+    private var givesUpAnswers = false
 
     init(
         _ feeds: [ShardConsumer.Feed],
@@ -109,8 +113,13 @@ struct FeedBook {
 
     var groupCount: Int { self.groups.count }
 
-    /// Whether nothing is in hand and nothing is being read by itself.
-    var isQuiet: Bool { self.states.allSatisfy { $0.held.isEmpty && $0.phase != .reading } }
+    /// Whether nothing is in hand and nothing is being read by itself; what only waits for an answer of Redis aside, once that is given up.
+    var isQuiet: Bool {
+        self.states.allSatisfy { state in
+            self.givesUpAnswers
+                ? state.held.values.allSatisfy(\.isHandled) : state.held.isEmpty && state.phase != .reading
+        }
+    }
 
     // MARK: Entries
 
@@ -125,7 +134,8 @@ struct FeedBook {
                 deliveries: entry.deliveries,
                 byteCount: known.byteCount,
                 renewedAt: ownedAt,
-                isWaiting: known.isWaiting
+                isWaiting: known.isWaiting,
+                isHandled: known.isHandled,
             )
             return .known
         }
@@ -181,7 +191,20 @@ struct FeedBook {
         self.isStopped = true
         let waiting = self.states.flatMap(\.queue)
         for index in self.states.indices { self.states[index].queue = [] }
+        for entry in waiting { self.handled(entry) }
         return waiting
+    }
+
+    /// An entry in hand was handled, or will not be: only Redis has yet to be told.
+    mutating func handled(_ entry: StreamEntry) {
+        guard let index = self.indices[entry.stream] else { return }
+        self.states[index].held[entry.id]?.isHandled = true
+    }
+
+    /// Reads that are on their way, and entries of which only Redis has yet to be told, keep a stopped consumer no longer.
+    mutating func giveUpAnswers() {
+        precondition(self.isStopped)
+        self.givesUpAnswers = true
     }
 
     /// Everything in hand; each with the deliveries it had.

@@ -1,3 +1,4 @@
+internal import ApusCore
 package import ApusRedis
 package import Logging
 internal import NIOCore
@@ -28,6 +29,8 @@ package final class ShardConsumer: Sendable {
         var unansweredCount = 0
         /// When connections were last replaced because of that.
         var reconnectedAt: ContinuousClock.Instant?
+        /// When `stop` was called first.
+        var stoppedAt: ContinuousClock.Instant?
     }
 
     let tag: HashTag
@@ -54,6 +57,12 @@ package final class ShardConsumer: Sendable {
     private static let lingerPause = Duration.milliseconds(20)
     private static let interruptionPauseMin = Duration.milliseconds(1)
     private static let interruptionPauseMax = Duration.milliseconds(64)
+    /// How long after `stop` answers of Redis are waited for that nothing in hand depends on.
+    static let lastAnswersMax = Duration.seconds(1)
+    /// How long it may take to leave the group with nothing in hand.
+    static let leavingMax = Duration.milliseconds(500)
+    /// How long it may take to give back what is in hand when there is no more time for it.
+    static let handingBackMax = Duration.seconds(3)
 
     /// A consumer that is not running yet.
     ///
@@ -108,9 +117,14 @@ package final class ShardConsumer: Sendable {
     /// Whether `stop` was called: what is in hand is to be brought to a good end soon.
     package var isStopping: Bool { self.state.withLock { $0.book.isStopped } }
 
-    /// Reads and begins nothing more; `run` returns when nothing is in hand.
+    /// Reads and begins nothing more; `run` returns when nothing is in hand. Where Redis is away and nothing in hand waits for it, neither
+    /// does `run`.
     package func stop() {
-        let waiting = self.state.withLock { $0.book.stop() }
+        let (waiting, isFirst) = self.state.withLock { state in
+            let isFirst = state.stoppedAt == nil
+            if isFirst { state.stoppedAt = .now }
+            return (state.book.stop(), isFirst)
+        }
         self.gate.stop()
         for entry in waiting {
             Task {
@@ -118,6 +132,13 @@ package final class ShardConsumer: Sendable {
                 self.ended(entry)
             }
         }
+        if isFirst { Task { await self.giveUpAnswers() } }
+        self.pump()
+    }
+
+    private func giveUpAnswers() async {
+        try? await Task.sleep(for: Self.lastAnswersMax)
+        self.state.withLock { $0.book.giveUpAnswers() }
         self.pump()
     }
 
@@ -140,15 +161,17 @@ package final class ShardConsumer: Sendable {
         await self.ensureAll()
         let beat = Task { await self.beat() }
         self.pump()
-        await withTaskGroup(of: Void.self) { group in
-            for (number, watcher) in self.watchers.enumerated() {
-                group.addTask(executorPreference: watcher.executor) { await self.watch(number, watcher) }
-            }
-            group.addTask { await self.waitUntilQuiet() }
-            await group.waitForAll()
+        let watching = self.watchers.enumerated().map { number, watcher in
+            Task(executorPreference: watcher.executor) { await self.watch(number, watcher) }
         }
+        await self.waitUntilQuiet()
         beat.cancel()
-        await beat.value
+        // Where Redis is away they wait for it, and nothing waits for them.
+        let stopped = self.state.withLock { $0.stoppedAt } ?? .now
+        await firstWithin(max(Self.lastAnswersMax - (.now - stopped), Self.lingerPause)) {
+            for task in watching { await task.value }
+            await beat.value
+        }
         self.gate.resign(member)
         await self.leave()
     }
@@ -157,15 +180,24 @@ package final class ShardConsumer: Sendable {
     private func leave() async {
         for watcher in self.watchers { await watcher.connection.close() }
         let left = self.inHand
-        if !left.isEmpty {
-            self.logger.warning("handing back what has not ended", metadata: ["entries": "\(left.count)"])
-            let holdings = left.map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: 0) }
-            try? await self.streams.entries.handBack(holdings, by: self.consumer, tag: self.tag)
+        guard !left.isEmpty else {
+            let streams = self.feeds.map(\.stream)
+            await firstWithin(Self.leavingMax) {
+                _ = try? await self.streams.entries.remove(self.consumer, from: streams, tag: self.tag)
+            }
             return
         }
-        for feed in self.feeds {
-            _ = try? await self.streams.entries.remove(self.consumer, from: feed.stream, tag: self.tag)
+        let metadata: Logger.Metadata = [
+            "shard": "\(self.tag)", "entries": "\(left.count)", "streams": "\(Set(left.map(\.stream)).sorted())",
+        ]
+        self.logger.warning("handing back what has not ended", metadata: metadata)
+        let holdings = left.map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: 0) }
+        let isAbandoned = self.state.withLock { $0.isAbandoned }
+        let isHandedBack = await firstWithin(isAbandoned ? Self.handingBackMax : Self.leavingMax) {
+            (try? await self.streams.entries.handBack(holdings, by: self.consumer, tag: self.tag)) != nil
         }
+        guard isHandedBack != true else { return }
+        self.logger.error("could not hand back: others take it over when its lease is over", metadata: metadata)
     }
 
     /// Far less than a lease: what a blocking read brings counts as held from when it was asked for.
@@ -379,12 +411,22 @@ package final class ShardConsumer: Sendable {
                     isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
                 }
                 self.gate.leave(visitor)
-                if isOutage { await self.excuse(entry) }
+                if isOutage {
+                    self.handled(entry)
+                    await self.excuse(entry)
+                }
             } else {
+                self.handled(entry)
                 await self.handBack(entry)
             }
             self.ended(entry)
         }
+    }
+
+    /// Only Redis has yet to be told of an entry.
+    private func handled(_ entry: StreamEntry) {
+        self.state.withLock { $0.book.handled(entry) }
+        self.pump()
     }
 
     private func waits(_ entry: StreamEntry, _ isWaiting: Bool) {
@@ -532,7 +574,7 @@ package final class ShardConsumer: Sendable {
                 tag: self.tag,
             )
             for consumer in silent ?? [] where consumer != self.consumer {
-                _ = try? await self.streams.entries.remove(consumer, from: feed.stream, tag: self.tag)
+                _ = try? await self.streams.entries.remove(consumer, from: [feed.stream], tag: self.tag)
             }
         }
     }

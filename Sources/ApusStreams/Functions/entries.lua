@@ -166,19 +166,23 @@ register_function{
     end,
 }
 
--- Removes a consumer that owns nothing: XGROUP DELCONSUMER by itself would drop what it owns.
--- KEYS: 1 stream
--- Returns: 1 removed · 0 it still owns entries
+-- Removes a consumer from the streams where it owns nothing: XGROUP DELCONSUMER by itself would drop what it owns.
+-- KEYS: streams of one shard
+-- Returns: from how many; not from those where it still owns entries, or that have no such group
 register_function{
     name = 'apus2_remove_consumer',
     flags = {'allow-oom'},
     required = 2,
     run = function(keys, group, consumer)
-        if #redis.call('XPENDING', keys[1], group, '-', '+', 1, consumer) > 0 then
-            return 0
+        local count = 0
+        for _, stream in ipairs(keys) do
+            local pending = redis.pcall('XPENDING', stream, group, '-', '+', 1, consumer)
+            if not pending.err and #pending == 0 then
+                redis.call('XGROUP', 'DELCONSUMER', stream, group, consumer)
+                count = count + 1
+            end
         end
-        redis.call('XGROUP', 'DELCONSUMER', keys[1], group, consumer)
-        return 1
+        return count
     end,
 }
 

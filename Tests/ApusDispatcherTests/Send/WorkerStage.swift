@@ -63,6 +63,8 @@ struct WorkerStage: Sendable {
     let simulator: Simulator
     let worker: WorkerHandle
     let leases: ScriptedLeases
+    /// Makes another gateway for the route; to be called on the worker's event loop.
+    let makeGateway: @Sendable () -> ProviderGateway
     private let send: SendContext
 
     static func with(
@@ -90,8 +92,8 @@ struct WorkerStage: Sendable {
         let metrics = DispatcherMetrics(&catalogue)
         let registry = MetricRegistry(catalogue)
         let pace = RoutePace(limiter: RateLimit(ofSend: "route", tag: HashTag(ofKey: "{1}")), ratePerSecond: nil)
-        let worker = try await loop.submit {
-            let gateway = ProviderGateway(
+        let makeGateway: @Sendable () -> ProviderGateway = {
+            ProviderGateway(
                 configuration: configuration,
                 credential: credential,
                 eventLoop: loop,
@@ -99,6 +101,8 @@ struct WorkerStage: Sendable {
                 clock: SystemClock(),
                 logger: logger,
             )
+        }
+        let worker = try await loop.submit {
             var settings = WorkerSettings()
             settings.window = window
             settings.unwrittenTimeMax = unwrittenTimeMax
@@ -111,13 +115,14 @@ struct WorkerStage: Sendable {
                 metrics: metrics,
                 shard: registry.makeShard(),
             )
-            worker.add(RouteGateways(notifications: gateway), for: Self.route, pace: pace)
+            worker.add(RouteGateways(notifications: makeGateway()), for: Self.route, pace: pace)
             return WorkerHandle(worker)
         }.get()
         let stage = WorkerStage(
             simulator: simulator,
             worker: worker,
             leases: leases,
+            makeGateway: makeGateway,
             send: try Self.send(app, expiresAt: expiresAt),
         )
         do {

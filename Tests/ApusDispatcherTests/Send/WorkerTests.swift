@@ -279,4 +279,38 @@ import Testing
             #expect(accepted + UInt64(retried) == 5_000 && retried >= 20 && accepted > 1_000)
         }
     }
+
+    @Test func `A circuit whose probes end at a gateway that was replaced probes again, and closes`() async throws {
+        try await WorkerStage.with { stage in
+            // The connection is known by then: it takes several requests at a time.
+            #expect(try await stage.follow(try await stage.worker.start(try stage.plan(1))) == [.accepted: 1])
+            var faults = FaultPlan()
+            faults.apns.reasons = [ReasonRate("BadTopic", 1)]
+            faults.apns.delayMilliseconds = 1_500
+            stage.simulator.setFaults(faults)
+            let state: @Sendable () async throws -> RouteCircuit.State? = {
+                try await stage.worker.onLoop { $0.routes[WorkerStage.route]?.circuit.state }
+            }
+            try await stage.worker.onLoop { worker in
+                // Opened long ago.
+                for _ in 0..<20 {
+                    let trouble = RouteCircuit.Answer.trouble(retryAfterMilliseconds: nil)
+                    worker.routes[WorkerStage.route]?.circuit.record(trouble, now: 0, draw: 0)
+                }
+            }
+            let token = try await stage.worker.start(try stage.plan(100, from: 1_000))
+            var isProbing = false
+            for _ in 0..<1_000 where !isProbing {
+                isProbing = try await state() == .halfOpen(room: 0, good: 0)
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            #expect(isProbing)
+            stage.simulator.clearFaults()
+            try await stage.worker.onLoop { worker in
+                worker.exchange(RouteGateways(notifications: stage.makeGateway()), for: WorkerStage.route)
+            }
+            #expect(try await stage.follow(token) == [.accepted: 100])
+            #expect(try await state() == .closed)
+        }
+    }
 }

@@ -19,6 +19,7 @@ import Testing
                 backoff: Self.backoff,
                 idleAfter: 1_000,
                 timeoutsMax: 3,
+                forbiddenMax: 500,
             )
         )
     }
@@ -257,6 +258,44 @@ import Testing
         for place in 0...last {
             #expect(pool.nextStep(now: 0) == .connect(place))
             pool.connected(place, streamsMax: streamsMax, now: 0)
+        }
+    }
+
+    @Test("a connection that allows no requests for too long is replaced; one that allows some again in time stays")
+    func forbidden() {
+        var pool = self.pool()
+        self.open(&pool)
+        pool.submitted(1)
+        pool.submitted(1)
+        pool.answered(1, now: 20_000)
+        pool.streamsChanged(0, max: 0, forbiddenSince: 20_000)
+        pool.streamsChanged(1, max: 0, forbiddenSince: 20_100)
+        let early = pool.takeForbidden(now: 20_499, draw: 0)
+        #expect(early == nil && pool.choose(.bulk) == nil)
+        pool.streamsChanged(0, max: 10)
+        let late = pool.takeForbidden(now: 20_600, draw: 0)
+        let again = pool.takeForbidden(now: 20_600, draw: 0)
+        #expect(late == 1 && again == nil)
+        // It has answered, so the next one comes at once; what is on its wire is awaited.
+        #expect(pool.nextStep(now: 20_600) == .connect(2))
+        #expect(pool.census == .init(connecting: 1, open: 1, draining: 1, inFlight: 1, streamsLimit: 10))
+    }
+
+    @Test("connections that allow no requests from the first are replaced ever more slowly, however long they are waited for")
+    func forbiddenFromTheFirst() {
+        var pool = self.pool()
+        self.open(&pool)
+        var now: UInt64 = 0
+        for wait: UInt64 in [50, 100, 200, 400, 500] {
+            pool.streamsChanged(1, max: 0, forbiddenSince: now)
+            now += 20_000
+            let place = pool.takeForbidden(now: now, draw: 0)
+            #expect(place == 1)
+            pool.closed(1, now: now, draw: 0)
+            #expect(pool.nextStep(now: now) == .wait(until: now + wait))
+            now += wait
+            #expect(pool.nextStep(now: now) == .connect(1))
+            pool.connected(1, streamsMax: 0, now: now, forbiddenSince: now)
         }
     }
 

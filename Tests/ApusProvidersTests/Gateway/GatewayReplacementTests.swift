@@ -60,6 +60,28 @@ import Testing
         try await provider.stop()
     }
 
+    @Test("connections that allow no requests any more are replaced by new ones, which carry what waits")
+    func forbiddenStreams() async throws {
+        let carriers = Carriers()
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, 200)
+            // The first two, of express and bulk, allow one request and then none.
+            guard connection.number < 2 else { return carriers.add(connection.number) }
+            connection.handler?.updateSettings(maxConcurrentStreams: 0)
+        }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 40) {
+            $0.streamsForbiddenMax = .milliseconds(200)
+            $0.housekeeping = .milliseconds(20)
+        }
+        try await gateway.finished.get()
+        try await gateway.look { traffic in #expect(traffic.count(.accepted) == 40 && traffic.isExact) }
+        #expect(!carriers.all.isEmpty)
+        let forbade = try await provider.look { $0.prefix(2).count { $0.requests > 0 } }
+        #expect(forbade >= 1)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
     @Test("a topic that is not ours costs an old connection, and a new one only the request")
     func mapping() async throws {
         for (age, isReplaced) in [(TimeAmount.nanoseconds(0), true), (.hours(1), false)] {
