@@ -24,14 +24,14 @@ public struct ClientEvent: Hashable, Sendable {
     public var send: String
     /// What happened.
     public var kind: Kind
-    /// Which action.
+    /// The action.
     public var action: String = ""
     /// When.
     public var at: UnixMilliseconds
-    /// Through whom it came; nil: unknown.
+    /// Through whom it came; nil for unknown.
     public var provider: Provider?
 
-    /// An event.
+    /// Creates an event.
     public init(id: String, app: String, device: String, send: String, kind: Kind, at: UnixMilliseconds) {
         self.id = id
         self.app = app

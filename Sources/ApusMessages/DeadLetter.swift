@@ -2,7 +2,7 @@ public import ApusCore
 
 /// What could not be handled, kept for an operator with its original bytes.
 public struct DeadLetter: Hashable, Sendable {
-    /// Why it is here.
+    /// The reasons why it is here.
     public enum Cause: UInt8, CaseIterable, Sendable {
         /// Not a message of the schema, or beyond its limits.
         case malformed = 1
@@ -28,7 +28,7 @@ public struct DeadLetter: Hashable, Sendable {
     public var stream: String
     /// Its entry there.
     public var entry: String
-    /// Why it is here.
+    /// The reason why it is here.
     public var cause: Cause
     /// What is wrong.
     public var problem: Problem
@@ -36,7 +36,7 @@ public struct DeadLetter: Hashable, Sendable {
     public var payload: [UInt8]
     /// How often it was delivered.
     public var deliveries: UInt32 = 1
-    /// When it was given up.
+    /// The time at which it was given up.
     public var at: UnixMilliseconds
     /// By whom.
     public var service: String = ""
@@ -45,7 +45,7 @@ public struct DeadLetter: Hashable, Sendable {
     /// The send, if it could be read.
     public var send: String = ""
 
-    /// A dead letter.
+    /// Creates a dead letter.
     public init(
         stream: String,
         entry: String,

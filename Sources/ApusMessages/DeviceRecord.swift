@@ -25,32 +25,32 @@ public struct DeviceRecord: Hashable, Sendable {
         public var kind: TokenKind
         /// Raw bytes.
         public var token: [UInt8]
-        /// Which Live Activity.
+        /// The Live Activity.
         public var activityID: String = ""
         /// Seconds since 1970.
         public var expiresAtSeconds: Int64 = 0
-        /// Whether it is not sent to for now, although nothing says it is dead.
+        /// True when it is not sent to for now, although nothing says it is dead.
         public var isSuspect = false
-        /// When the app registered it: what a provider knew of its token before that no longer counts. 0: not known.
+        /// The time at which the app registered it: what a provider knew of its token before that no longer counts. 0: not known.
         public var registeredAt = UnixMilliseconds(0)
-        /// Whether the provider takes it in the other environment than the device's own.
+        /// True when the provider takes it in the other environment than the device's own.
         public var isOfOtherEnvironment = false
 
-        /// An address.
+        /// Creates an address.
         public init(kind: TokenKind, token: [UInt8]) {
             self.kind = kind
             self.token = token
         }
     }
 
-    /// Why and since when a token is not sent to although nothing says it is dead.
+    /// The reasons why and since when a token is not sent to although nothing says it is dead.
     public struct Suspicion: Hashable, Sendable {
         /// Since when.
         public var since: UnixMilliseconds
         /// Why.
         public var reason: Reason
 
-        /// A suspicion.
+        /// Creates a suspicion.
         public init(since: UnixMilliseconds, reason: Reason) {
             self.since = since
             self.reason = reason
@@ -79,12 +79,12 @@ public struct DeviceRecord: Hashable, Sendable {
     public var webpushAuth: [UInt8] = []
     /// Not sent to, for now.
     public var suspicion: Suspicion?
-    /// Whether its environment is the one in which the provider took the token, whatever the app named.
+    /// True when its environment is the one in which the provider took the token, whatever the app named.
     public var isEnvironmentLearned = false
     /// Further tokens.
     public var secondary: [SecondaryAddress] = []
 
-    /// A device.
+    /// Creates a device.
     public init(device: String, token: [UInt8]) {
         self.device = device
         self.token = token

@@ -16,11 +16,11 @@ package struct DeviceRecordView: Sendable {
         package internal(set) var activityID: Range<Int> = 0..<0
         /// Seconds since 1970; 0: never.
         package internal(set) var expiresAtSeconds: Int64 = 0
-        /// Whether it is not sent to for now.
+        /// True when it is not sent to for now.
         package internal(set) var isSuspect = false
-        /// When the app registered it; 0: not known.
+        /// The time at which the app registered it; 0: not known.
         package internal(set) var registeredAt = UnixMilliseconds(0)
-        /// Whether the provider takes it in the other environment than the device's own.
+        /// True when the provider takes it in the other environment than the device's own.
         package internal(set) var isOfOtherEnvironment = false
     }
 
@@ -40,7 +40,7 @@ package struct DeviceRecordView: Sendable {
     package internal(set) var tokenKind: TokenKind = .device
     /// Where the owner's id is; empty: nobody's.
     package var user: Range<Int> { self.range(self.userPlace) }
-    /// How many topics it subscribes.
+    /// The number of topics it subscribes.
     package internal(set) var topicCount: UInt32 = 0
     /// Where the locale is; empty: unknown.
     package var locale: Range<Int> { self.range(self.localePlace) }
@@ -50,7 +50,7 @@ package struct DeviceRecordView: Sendable {
     package var appVersion: Range<Int> { self.range(self.appVersionPlace) }
     /// Where the country is; empty: unknown.
     package var country: Range<Int> { self.range(self.countryPlace) }
-    /// How many tags it has.
+    /// The number of tags it has.
     package internal(set) var tagCount: UInt32 = 0
     /// Hours since 1970.
     package internal(set) var seenAtHours: UInt32 = 0
@@ -58,9 +58,9 @@ package struct DeviceRecordView: Sendable {
     package var webpushP256DH: Range<Int> { self.range(self.webpushP256DHPlace) }
     /// Where the Web Push secret is: 16 bytes, or none.
     package var webpushAuth: Range<Int> { self.range(self.webpushAuthPlace) }
-    /// Why it is not sent to for the time being; nil: it is.
+    /// The reason why it is not sent to for the time being; nil when it is.
     package internal(set) var suspicion: DeviceRecord.Suspicion?
-    /// How many further tokens it has.
+    /// The number of further tokens it has.
     package internal(set) var secondaryCount: UInt32 = 0
 
     /// Where the record begins among the bytes; places count from here.
@@ -79,7 +79,7 @@ package struct DeviceRecordView: Sendable {
     var attributesPlace = Place()
     /// The topics, if they stand in one packed run, as every writer of ours leaves them.
     var topicRun = Place()
-    /// Whether they do not: allowed by the format, and read the slow way.
+    /// True when they do not: allowed by the format, and read the slow way.
     var hasScatteredTopics = false
 
     /// How the device's id stands in the record.
@@ -124,7 +124,7 @@ package struct DeviceRecordView: Sendable {
         }
     }
 
-    /// Whether the device subscribes the topic of that number.
+    /// Returns true when the device subscribes the topic of that number.
     package func hasTopic(_ number: UInt32, in bytes: Span<UInt8>) -> Bool {
         guard self.hasScatteredTopics else {
             return Self.hasTopic(number, WireReader(self.range(self.topicRun)), bytes)
@@ -151,7 +151,7 @@ package struct DeviceRecordView: Sendable {
         return false
     }
 
-    /// Whether the app gave the device that tag.
+    /// Returns true when the app gave the device that tag.
     package func hasTag(_ tag: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
         guard self.tagCount > 0 else { return false }
         var reader = WireReader(self.range(self.attributesPlace))
@@ -186,7 +186,7 @@ package struct DeviceRecordView: Sendable {
         return nil
     }
 
-    /// Whether that place of the bytes holds exactly `text`: to compare the owner, the locale and the like.
+    /// Returns true when that place of the bytes holds exactly `text`: to compare the owner, the locale and the like.
     package static func isEqual(_ place: Range<Int>, _ text: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
         guard place.count == text.count else { return false }
         for index in text.indices where bytes[place.lowerBound + index] != text[index] { return false }

@@ -1,4 +1,4 @@
-/// Why bytes are not a message, or a value cannot become one: what is wrong, and where.
+/// The reasons why bytes are not a message, or a value cannot become one: what is wrong, and where.
 ///
 /// The sentence never repeats what was refused: it may be hostile, or secret.
 public struct MessageError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -44,7 +44,7 @@ public struct MessageError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong, in words that stand behind the path: "must be …".
     public let detail: String
 
-    /// An error at that path.
+    /// Creates an error at that path.
     public init(_ code: Code, field: String = "", _ detail: String) {
         self.code = code
         self.field = field

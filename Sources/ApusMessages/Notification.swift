@@ -98,12 +98,12 @@ public struct Notification: Hashable, Sendable {
     public struct Sound: Hashable, Sendable {
         /// A file in the app, or "default".
         public var name: String
-        /// Whether it is an APNs critical alert.
+        /// True when it is an APNs critical alert.
         public var critical: Bool
         /// 0 to 1; critical alerts only.
         public var volume: Double?
 
-        /// A sound.
+        /// Creates a sound.
         public init(name: String = "default", critical: Bool = false, volume: Double? = nil) {
             self.name = name
             self.critical = critical
@@ -126,7 +126,7 @@ public struct Notification: Hashable, Sendable {
         /// What opens.
         public var clickAction: String = ""
 
-        /// A variant for that locale.
+        /// Creates a variant for that locale.
         public init(locale: String) { self.locale = locale }
     }
 
@@ -154,9 +154,9 @@ public struct Notification: Hashable, Sendable {
         public var attributesJSON: String = ""
         /// Nil: when sent. Of two updates the device shows the later one.
         public var timestamp: UnixMilliseconds?
-        /// When it is shown as stale.
+        /// The time at which it is shown as stale.
         public var staleAt: UnixMilliseconds?
-        /// End only: when it is removed, within four hours; in the past: at once; nil: after up to four hours.
+        /// End only: when it is removed, within four hours; in the past: at once; nil for after up to four hours.
         public var dismissAt: UnixMilliseconds?
         /// iOS 18: start, and ask for an update token.
         public var inputPushToken: Bool = false
@@ -166,7 +166,7 @@ public struct Notification: Hashable, Sendable {
         /// ``attributesType``. Update and end of registered devices need it; addresses and channels name their token themselves.
         public var activityID: String = ""
 
-        /// A change.
+        /// Creates a change.
         public init(event: Event) { self.event = event }
     }
 
@@ -252,6 +252,6 @@ public struct Notification: Hashable, Sendable {
     /// `payload`, `fcm_options` and `live_activity_token`; direct APNs knows nothing of it.
     public var fcmAPNsJSON: String = ""
 
-    /// An alert that says nothing yet.
+    /// Creates an alert that says nothing yet.
     public init() {}
 }

@@ -11,7 +11,7 @@ public struct OutcomeCount: Hashable, Sendable {
     /// How many.
     public var count: UInt64
 
-    /// A count.
+    /// Creates a count.
     public init(provider: Provider, outcome: Outcome, reason: Reason, count: UInt64) {
         self.provider = provider
         self.outcome = outcome
@@ -41,7 +41,7 @@ public struct TokenVerdict: Hashable, Sendable {
     /// The provider's word.
     public var providerReason: String
 
-    /// A verdict.
+    /// Creates a verdict.
     public init(
         place: RecipientPlace,
         tokenDigest: UInt64,
@@ -74,7 +74,7 @@ public struct RecipientOutcome: Hashable, Sendable {
     /// The id of a device of the store; empty: its record was not there, or it is an address.
     public var device: String = ""
 
-    /// An outcome.
+    /// Creates an outcome.
     public init(place: RecipientPlace, outcome: Outcome, reason: Reason, at: UnixMilliseconds) {
         self.place = place
         self.outcome = outcome
@@ -99,7 +99,7 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var unit: String = ""
     /// Of the batch within the unit.
     public var sequence: UInt64 = 0
-    /// How many ended how.
+    /// The number of ended how.
     public var counts: [OutcomeCount] = []
     /// Tokens said to be dead.
     public var unregistered: [TokenVerdict] = []
@@ -107,13 +107,13 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var suspects: [TokenVerdict] = []
     /// At receipt level `recipients`, or of a send that names its recipients.
     public var recipients: [RecipientOutcome] = []
-    /// When the first of them ended; nil: unknown.
+    /// The time at which the first of them ended; nil for unknown.
     public var firstAt: UnixMilliseconds?
-    /// When the last of them ended; nil: unknown.
+    /// The time at which the last of them ended; nil for unknown.
     public var lastAt: UnixMilliseconds?
     /// A direct send: nothing follows.
     public var isFinal: Bool = false
-    /// Whether the send names a few devices or users: each outcome goes into its device's history.
+    /// True when the send names a few devices or users: each outcome goes into its device's history.
     public var namesRecipients: Bool = false
     /// Where receipts go.
     public var replyTo: String = ""
@@ -128,7 +128,7 @@ public struct OutcomeBatch: Hashable, Sendable {
     /// Nanoseconds since 1970; 0: unknown.
     public var publishedAtNanoseconds: Int64 = 0
 
-    /// An empty batch.
+    /// Creates an empty batch.
     public init(send: String, app: String, route: RouteNumber, provider: Provider) {
         self.send = send
         self.app = app

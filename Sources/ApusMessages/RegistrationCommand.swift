@@ -18,14 +18,14 @@ public struct DeviceRegistration: Hashable, Sendable {
     public var attributes: Attributes = Attributes()
     /// Nil: leave the topics as they are.
     public var topics: [String]?
-    /// What the app's badge shows now, at most `Limits.badgeMax`; nil: leave what was counted.
+    /// What the app's badge shows now, at most `Limits.badgeMax`; nil when leave what was counted.
     public var badge: UInt32?
     /// 65 bytes.
     public var webpushP256DH: [UInt8] = []
     /// 16 bytes.
     public var webpushAuth: [UInt8] = []
 
-    /// A registration.
+    /// Creates a registration.
     public init(device: String, provider: Provider, token: String) {
         self.device = device
         self.provider = provider
@@ -61,7 +61,7 @@ public struct RegistrationCommand: Hashable, Sendable {
     public var id: String = ""
     /// The app.
     public var app: String
-    /// When this was true; nil: now.
+    /// The time at which this was true; nil for now.
     public var asOf: UnixMilliseconds?
     /// What is to change.
     public var action: Action
@@ -70,7 +70,7 @@ public struct RegistrationCommand: Hashable, Sendable {
     /// W3C trace context.
     public var traceparent: String = ""
 
-    /// A command.
+    /// Creates a command.
     public init(app: String, action: Action) {
         self.app = app
         self.action = action

@@ -17,7 +17,7 @@ public struct Address: Hashable, Sendable {
     /// BCP 47; chooses the variant.
     public var locale: String = ""
 
-    /// An address.
+    /// Creates an address.
     public init(provider: Provider, token: String) {
         self.provider = provider
         self.token = token
@@ -100,7 +100,7 @@ public struct SendCommand: Hashable, Sendable {
     /// Carried unread.
     public var tracestate: String = ""
 
-    /// A command.
+    /// Creates a command.
     public init(app: String, target: Target, notification: Notification) {
         self.app = app
         self.target = target

@@ -9,7 +9,7 @@ public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
     /// A sentence.
     public var detail: String
 
-    /// A problem.
+    /// Creates a problem.
     public init(code: String, field: String = "", detail: String) {
         self.code = code
         self.field = field
@@ -49,7 +49,7 @@ public struct SendReceipt: Hashable, Sendable {
         /// The limit.
         public var payloadBytesMax: UInt32
 
-        /// A rendering.
+        /// Creates a rendering.
         public init(
             provider: Provider,
             environment: ProviderEnvironment,
@@ -73,19 +73,19 @@ public struct SendReceipt: Hashable, Sendable {
     public var app: String
     /// What it tells.
     public var kind: Kind
-    /// Why it was refused.
+    /// The reason why it was refused.
     public var problem: Problem?
-    /// How many recipients it has.
+    /// The number of recipients it has.
     public var planned: UInt64 = 0
-    /// How many ended how; of a dry run, who would be sent to is open.
+    /// The number of ended how; of a dry run, who would be sent to is open.
     public var counts: [OutcomeCount] = []
     /// Outcomes one by one.
     public var recipients: [RecipientOutcome] = []
     /// Nanoseconds since 1970; 0: unknown.
     public var publishedAtNanoseconds: Int64 = 0
-    /// When the first recipient ended.
+    /// The time at which the first recipient ended.
     public var firstAt: UnixMilliseconds?
-    /// When the last recipient ended.
+    /// The time at which the last recipient ended.
     public var lastAt: UnixMilliseconds?
     /// W3C trace context.
     public var traceparent: String = ""
@@ -100,7 +100,7 @@ public struct SendReceipt: Hashable, Sendable {
     /// Of a dry run: advice, nothing of which would stop the send.
     public var lints: [Problem] = []
 
-    /// A receipt.
+    /// Creates a receipt.
     public init(id: String, send: String, app: String, kind: Kind) {
         self.id = id
         self.send = send

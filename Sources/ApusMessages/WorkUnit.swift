@@ -9,7 +9,7 @@ public struct Segment: Hashable, Sendable {
     /// Within the chunk, ascending.
     public var ordinals: [UInt16]
 
-    /// A segment.
+    /// Creates a segment.
     public init(partition: UInt32, chunk: UInt32, ordinals: [UInt16]) {
         self.partition = partition
         self.chunk = chunk
@@ -26,7 +26,7 @@ public struct DeviceReference: Hashable, Sendable {
     /// Raised whenever the place is given to another device.
     public var generation: UInt32
 
-    /// A reference.
+    /// Creates a reference.
     public init(partition: UInt32, ordinal: UInt32, generation: UInt32) {
         self.partition = partition
         self.ordinal = ordinal
@@ -87,16 +87,16 @@ public struct WorkUnit: Hashable, Sendable {
     public var publishedAtNanoseconds: Int64 = 0
     /// Who they are.
     public var recipients: Recipients
-    /// When the first attempt began; nil on the first.
+    /// The time at which the first attempt began; nil on the first.
     public var firstAttemptAt: UnixMilliseconds?
     /// Of the store of work; raised by an operator after a restore.
     public var epoch: UInt32 = 0
-    /// The environment in which the store has these devices, where it is not the route's; nil: it is.
+    /// The environment in which the store has these devices, where it is not the route's; nil when it is.
     public var homeEnvironment: ProviderEnvironment?
-    /// Whether all of them were refused because a third party behind the provider does not take our credential.
+    /// True when all of them were refused because a third party behind the provider does not take our credential.
     public var waitsForThirdPartyAuth = false
 
-    /// A unit.
+    /// Creates a unit.
     public init(send: String, route: RouteNumber, recipients: Recipients) {
         self.send = send
         self.route = route

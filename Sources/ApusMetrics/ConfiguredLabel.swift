@@ -12,7 +12,7 @@ public final class ConfiguredLabel: Sendable {
     public let valuesMax: Int
     private let slots = Mutex<[String]>([])
 
-    /// A label without values yet.
+    /// Creates a label without values yet.
     ///
     /// - Parameters:
     ///   - name: in snake case.

@@ -20,7 +20,7 @@ struct ExpositionWriter: Sendable {
 
     private struct Entry {
         let family: MetricFamily
-        /// nil: laid out at each scrape.
+        /// nil for laid out at each scrape.
         let lines: [Line]?
         let textHead: [UInt8]
         let openMetricsHead: [UInt8]

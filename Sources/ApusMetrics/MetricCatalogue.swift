@@ -138,7 +138,7 @@ struct MetricFamily: Sendable {
     let sum: Int
     /// The first bound in the table of all bounds.
     let boundsStart: Int
-    /// The first exemplar; nil: it keeps none.
+    /// The first exemplar; nil when it keeps none.
     let exemplar: Int?
 
     var cellsPerChild: Int { self.buckets.map { $0.bounds.count + 1 } ?? 1 }

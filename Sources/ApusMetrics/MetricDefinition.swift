@@ -27,7 +27,7 @@ public struct MetricDefinition: Sendable, Hashable {
     /// Samples that an exposition has of it, those with labels of the configuration as far as they were known when asked.
     public let seriesCount: Int
 
-    /// A declaration.
+    /// Creates a declaration.
     public init(
         name: String,
         kind: MetricKind,

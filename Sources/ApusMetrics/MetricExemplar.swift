@@ -11,7 +11,7 @@ public struct MetricExemplar: Sendable, Hashable {
     /// When, in milliseconds since 1970.
     public let milliseconds: Int64
 
-    /// An observation of a trace.
+    /// Creates an observation of a trace.
     @inlinable
     public init(trace: TraceID, value: Int64, milliseconds: Int64) {
         self.trace = trace

@@ -71,7 +71,7 @@ public struct Gauge: MetricHandle, Hashable {
 
     /// Declares a gauge.
     ///
-    /// - Parameter startsAbsent: whether it has no sample until it is set: for what has no honest zero, such as the time of something.
+    /// - Parameter startsAbsent: true when it has no sample until it is set: for what has no honest zero, such as the time of something.
     ///   Set such a gauge through the shared cells.
     public init(_ name: String, _ help: String, scale: MetricScale = .one, startsAbsent: Bool = false) {
         self.init(declareFamily(name, .gauge, help, scale: scale, startsAbsent: startsAbsent).cell)
@@ -165,7 +165,7 @@ public struct HistogramBy<Label: MetricLabel>: MetricHandle {
 
     /// Declares histograms by one label; never more, since each has some twenty series.
     ///
-    /// - Parameter keepsExemplars: whether each bucket shows the last trace that was observed with it, in OpenMetrics.
+    /// - Parameter keepsExemplars: true when each bucket shows the last trace that was observed with it, in OpenMetrics.
     public init(
         _ name: String,
         _ help: String,

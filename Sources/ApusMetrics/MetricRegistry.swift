@@ -22,7 +22,7 @@ public final class MetricRegistry: Sendable {
     private let owners = Mutex<[Owner]>([])
     private let collectors = Mutex<[@Sendable () async -> Void]>([])
 
-    /// A registry of what the catalogue declares; nothing can be declared later.
+    /// Creates a registry of what the catalogue declares; nothing can be declared later.
     public init(_ catalogue: MetricCatalogue) {
         self.catalogue = catalogue
         self.writer = ExpositionWriter(families: catalogue.families)

@@ -30,7 +30,7 @@ public struct GroupedStream: ClosedMetricLabel, Hashable {
     /// The stream.
     public let stream: StreamLabel
 
-    /// The stream with its group.
+    /// Creates the stream with its group.
     public init(_ stream: StreamLabel) { self.stream = stream }
 
     /// All streams.
@@ -53,7 +53,7 @@ public struct GroupedStream: ClosedMetricLabel, Hashable {
     }
 }
 
-/// Why an entry became a dead letter.
+/// The reasons why an entry became a dead letter.
 public enum DeadLetterLabel: Int, ClosedMetricLabel, Hashable {
     /// Not a message of the schema, or beyond its limits.
     case malformed

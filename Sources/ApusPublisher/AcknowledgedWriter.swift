@@ -4,9 +4,9 @@ internal import NIOCore
 /// Publishes over a connection of its own, and asks on that same connection how safe the publications are: `WAIT` speaks
 /// of what its own connection wrote, and stops everything behind it. What comes while one is asked shares the next.
 package actor AcknowledgedWriter {
-    /// Publications that wait for their turn; more are refused.
+    /// The maximum number of publications that wait for their turn; more are refused.
     package static let waitingMax = 10_000
-    /// Publications that share one question.
+    /// The maximum number of publications that share one question.
     static let batchMax = 512
     /// How long an answer about replicas is believed.
     static let replicaNewsLifetime = Duration.seconds(5)
@@ -15,7 +15,7 @@ package actor AcknowledgedWriter {
     package struct Answer: Sendable {
         /// Of the call.
         package var reply: RESPReply
-        /// Whether what was asked for is proven.
+        /// True when what was asked for is proven.
         package var isAcknowledged: Bool
     }
 
@@ -30,13 +30,13 @@ package actor AcknowledgedWriter {
         var waiting: [Waiting] = []
         var isBusy = false
         var replicaNews: (hasReplica: Bool, at: ContinuousClock.Instant)?
-        /// Whether the server of that connection has `WAITAOF`.
+        /// True when the server of that connection has `WAITAOF`.
         var diskWait: (isKnown: Bool, connection: ObjectIdentifier)?
     }
 
     private let client: RedisClient
     private let eventLoop: any EventLoop
-    /// How long a replica or the disk may take.
+    /// The longest time that a replica or the disk may take.
     private let patience: Duration
     private let waitingMax: Int
     private var servers: [RedisEndpoint: Server] = [:]

@@ -28,7 +28,7 @@ package enum AcknowledgementProof: Hashable, Sendable {
         }
     }
 
-    /// Whether the answer proves it. Short of that the publications stand all the same.
+    /// Returns true when the answer proves it. Short of that the publications stand all the same.
     package func isGiven(by reply: RESPReply) -> Bool {
         switch self {
         case .none: true
@@ -37,10 +37,10 @@ package enum AcknowledgementProof: Hashable, Sendable {
         }
     }
 
-    /// Whether `COMMAND INFO waitaof` says that there is such a command.
+    /// Returns true when `COMMAND INFO waitaof` says that there is such a command.
     package static func knowsDiskWait(_ reply: RESPReply) -> Bool { reply.root.element(0)?.element(0)?.string != nil }
 
-    /// Whether `CONFIG GET append*` says that no answer is given before the disk has the write.
+    /// Returns true when `CONFIG GET append*` says that no answer is given before the disk has the write.
     package static func answersFromDisk(_ reply: RESPReply) -> Bool {
         var settings: [String: String] = [:]
         var nodes = reply.root.children.makeIterator()
@@ -48,7 +48,7 @@ package enum AcknowledgementProof: Hashable, Sendable {
         return settings["appendonly"] == "yes" && settings["appendfsync"] == "always"
     }
 
-    /// Whether `INFO replication` names a replica that follows.
+    /// Returns true when `INFO replication` names a replica that follows.
     package static func hasReplica(_ reply: RESPReply) -> Bool {
         guard let text = reply.root.string else { return false }
         return text.split(whereSeparator: \.isNewline)

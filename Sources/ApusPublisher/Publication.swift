@@ -15,7 +15,7 @@ public struct Publication: Hashable, Sendable {
     /// False: it stands in the mailbox, but what was to be waited for did not happen in time. It may yet: publishing the
     /// same command (with its id or key) again asks anew, and never sends twice.
     public let isAcknowledged: Bool
-    /// When it was published, in nanoseconds since 1970.
+    /// The time at which it was published, in nanoseconds since 1970.
     public let publishedAtNanoseconds: Int64
 
     /// The stream that its receipts come to.
@@ -23,7 +23,7 @@ public struct Publication: Hashable, Sendable {
     /// The entry after which they come.
     package let after: String
 
-    /// A command in its mailbox.
+    /// Creates a command in its mailbox.
     init(
         _ command: SendCommand,
         _ call: Mailboxes.PreparedCommand,

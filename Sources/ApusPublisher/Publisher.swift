@@ -36,7 +36,7 @@ public final class Publisher: Sendable {
     /// - Parameters:
     ///   - url: `redis://`, `rediss://` or `unix://`, as `RedisConfiguration` explains.
     ///   - acknowledgementPatience: how long a replica or the disk may take to have a publication.
-    ///   - eventLoopGroup: where its connections live; nil: one thread of its own, until `close()`.
+    ///   - eventLoopGroup: where its connections live; nil for one thread of its own, until `close()`.
     ///   - logger: one line when Redis is lost and one when it is back.
     /// - Throws: `unavailable`, `notInitialized`, or `refused` for an address or password that is wrong.
     public convenience init(
@@ -101,9 +101,9 @@ public final class Publisher: Sendable {
     ///
     /// - Parameters:
     ///   - lane: express for what a person waits for. Audiences are bulk, whatever is said here.
-    ///   - acknowledgement: what to wait for; nil: a replica if the server has one, else memory. A replica that does not
+    ///   - acknowledgement: what to wait for; nil when a replica if the server has one, else memory. A replica that does not
     ///     answer in time is no error: see `Publication.isAcknowledged`.
-    ///   - patience: how long to go on while Redis is away or the mailbox is full; nil: while Redis is away as long as the
+    ///   - patience: how long to go on while Redis is away or the mailbox is full; nil when while Redis is away as long as the
     ///     configuration says, and a full mailbox is an error at once.
     /// - Throws: `invalid`, `conflict`, `mailboxFull`, `acknowledgementUnavailable`, `unavailable` or `refused`.
     public func publish(

@@ -1,6 +1,6 @@
 internal import ApusRedis
 
-/// Why a publication failed, or a receipt could not be had.
+/// The reasons why a publication failed, or a receipt could not be had.
 public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What happened.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -41,7 +41,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
     public let field: String
     /// The send that the key named before, in a conflict.
     public let send: String?
-    /// When a full mailbox is expected to have room again, from the pace at which it is emptied: 0.1 to 30 s.
+    /// The time at which a full mailbox is expected to have room again, from the pace at which it is emptied: 0.1 to 30 s.
     public let retryAfter: Duration?
 
     init(

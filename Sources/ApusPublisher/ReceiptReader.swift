@@ -24,9 +24,9 @@ public final class ReceiptReader: Sendable {
     /// Hands receipts to `body`, in their order, until it says that it has enough or the time is over.
     ///
     /// - Parameters:
-    ///   - patience: nil: for ever.
+    ///   - patience: nil for for ever.
     ///   - body: returns whether to go on.
-    /// - Returns: whether `body` had enough.
+    /// - Returns: true when `body` had enough.
     /// - Throws: `unavailable` or `refused`; `CancellationError` becomes `timedOut`.
     public func read(
         within patience: Duration?,

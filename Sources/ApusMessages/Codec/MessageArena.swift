@@ -82,7 +82,7 @@ internal import CApusMessages
 
     private let state: UnsafeMutablePointer<State>
 
-    /// An empty arena; takes its first memory with the first message.
+    /// Creates an empty arena; takes its first memory with the first message.
     public init() {
         unsafe self.state = .allocate(capacity: 1)
         let allocator = unsafe ProtobufCAllocator(
@@ -105,7 +105,7 @@ internal import CApusMessages
     /// Bytes handed out since the last reset.
     package var used: Int { unsafe self.state.pointee.used }
 
-    /// Whether something was asked for that the budget did not hold.
+    /// True when something was asked for that the budget did not hold.
     package var isExhausted: Bool { unsafe self.state.pointee.isExhausted }
 
     /// Forgets everything handed out; the next message may have that many bytes.

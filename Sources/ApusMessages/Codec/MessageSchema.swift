@@ -13,7 +13,7 @@ internal import CApusMessages
     /// "apus.v1.SendCommand".
     var name: String { unsafe String(cString: self.descriptor.pointee.name) }
 
-    /// How many fields it has.
+    /// The number of fields it has.
     var fieldCount: Int { unsafe Int(self.descriptor.pointee.n_fields) }
 
     /// The field of that index, in ascending order of numbers.
@@ -82,10 +82,10 @@ internal import CApusMessages
     /// As the schema writes it.
     var name: String { unsafe String(cString: self.descriptor.pointee.name) }
 
-    /// Whether it may stand more than once.
+    /// True when it may stand more than once.
     var isRepeated: Bool { unsafe self.descriptor.pointee.label == PROTOBUF_C_LABEL_REPEATED }
 
-    /// Which `oneof` of its message it belongs to; nil: none. (The case enum's place tells them apart.)
+    /// Which `oneof` of its message it belongs to; nil for none. (The case enum's place tells them apart.)
     var oneof: UInt32? {
         let flags = unsafe self.descriptor.pointee.flags
         guard flags & PROTOBUF_C_FIELD_FLAG_ONEOF.rawValue != 0 else { return nil }

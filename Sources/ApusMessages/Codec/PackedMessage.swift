@@ -9,19 +9,19 @@ protocol PackedPart {
     /// The generated `…__init`: every field unset. It also leads to the descriptor.
     static var initialize: (UnsafeMutablePointer<Packed>?) -> Void { get }
 
-    /// The value of a structure that was scanned before it was unpacked: all text in it is whole and UTF-8.
+    /// Creates the value of a structure that was scanned before it was unpacked: all text in it is whole and UTF-8.
     init(unpacking packed: UnsafePointer<Packed>) throws(MessageError)
 
     /// Fills an initialized structure. Text and lists go into the arena, and were checked.
     func pack(into packed: UnsafeMutablePointer<Packed>, _ arena: borrowing MessageArena) throws(MessageError)
 
-    /// Whether the value keeps to the limits and to itself.
+    /// Returns true when the value keeps to the limits and to itself.
     func check() throws(MessageError)
 }
 
 /// A message that travels by itself.
 protocol PackedMessage: PackedPart {
-    /// How many bytes it may have.
+    /// The number of bytes it may have.
     static var bytesMax: Int { get }
 }
 

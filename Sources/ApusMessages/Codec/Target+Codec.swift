@@ -192,17 +192,17 @@ extension Target {
         }
     }
 
-    /// The environment in which a provider holds the audience; nil: the provider has only one, or holds none.
+    /// The environment in which a provider holds the audience; nil when the provider has only one, or holds none.
     public var holderEnvironment: ProviderEnvironment? {
         if case .apnsChannel(_, let environment, _) = self { environment } else { nil }
     }
 
-    /// The broadcast channel that it names, and whether that keeps its latest message; nil: it names none.
+    /// The broadcast channel that it names, and whether that keeps its latest message; nil when it names none.
     public var channel: (id: String, storesLatest: Bool)? {
         if case .apnsChannel(let id, _, let storesLatest) = self { (id, storesLatest) } else { nil }
     }
 
-    /// Whether it names registered devices, whose tokens the store knows.
+    /// True when it names registered devices, whose tokens the store knows.
     public var isOfDevices: Bool {
         switch self {
         case .devices, .users, .topic, .condition, .expression, .everyone: true

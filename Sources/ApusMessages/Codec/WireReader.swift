@@ -29,7 +29,7 @@ struct WireReader {
         self.end = range.upperBound
     }
 
-    /// Whether nothing is left.
+    /// True when nothing is left.
     var isAtEnd: Bool { self.position == self.end }
 
     /// A varint of up to 64 bits.

@@ -119,7 +119,7 @@ extension ProviderRoute {
     package func adopt(_ configuration: GatewayConfiguration) {}
     /// Does nothing: every credential serves all messages of the route.
     package func learnScope(_ settings: any ProviderSettings) throws {}
-    /// Returns nil: the provider has no validate-only form.
+    /// Returns nil when the provider has no validate-only form.
     package func validation(
         of command: SendCommand,
         _ context: RenderContext,

@@ -29,7 +29,7 @@ extension RedisArgument: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral
     /// Text.
     public init(stringLiteral text: String) { self = .text(text) }
 
-    /// A number.
+    /// Creates a number.
     public init(integerLiteral number: Int64) { self = .integer(number) }
 }
 
