@@ -1,28 +1,28 @@
 package import ApusCore
 package import ApusProviders
 
-/// An answer of APNs, taken apart. Whatever the body is, reading it never fails: what cannot be read counts as not said.
+/// Parses an answer of APNs. Parsing never fails: unreadable parts are ignored.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 package struct APNsAnswer: Hashable, Sendable {
     /// The HTTP status.
     package let status: Int
-    /// Apple's word, unknown ones too; nil when there was none.
+    /// Apple's reason, also an unknown one; nil when the answer held none.
     package let word: String?
-    /// When Apple knew that the token was dead: milliseconds, only with status 410.
+    /// The time at which Apple knew that the token was dead, in milliseconds; only with status 410.
     package let timestamp: UnixMilliseconds?
 
-    /// Bytes of a body that are read.
+    /// The maximum bytes of a body that are read.
     package static let bodyBytesMax = 4_096
 
-    /// The parts, already known.
+    /// Creates an answer of known parts.
     package init(status: Int, word: String? = nil, timestamp: UnixMilliseconds? = nil) {
         self.status = status
         self.word = word
         self.timestamp = timestamp
     }
 
-    /// Takes an answer apart. A 200 has no body and costs nothing.
+    /// Parses an answer. A 200 has no body and costs nothing.
     package init(status: Int, body: [UInt8]) {
         guard status != 200, let json = try? JSONValue(parsing: body, bytesMax: Self.bodyBytesMax) else {
             self.init(status: status)
@@ -36,10 +36,10 @@ package struct APNsAnswer: Hashable, Sendable {
         )
     }
 
-    /// What it means: the reason decides when it is known and comes with the class of status it belongs to, else the status
-    /// does. Without certainty no token is ever given up.
+    /// Returns the meaning of the answer: the reason decides when it is known and comes with its class of status,
+    /// otherwise the status does. A token is never given up without certainty.
     ///
-    /// - Parameter retryAfterMilliseconds: of the header, read by `RetryAfter`.
+    /// - Parameter retryAfterMilliseconds: the header's value, parsed by `RetryAfter`.
     package func outcome(retryAfterMilliseconds: Int64? = nil) -> DeliveryOutcome {
         if self.status == 200 { return .accepted }
         if let reason = self.word.flatMap({ APNsReason(word: $0) }), self.isPlausible(reason) {
@@ -48,7 +48,7 @@ package struct APNsAnswer: Hashable, Sendable {
         return Self.outcome(ofUnknown: self.status, isSilent: self.word == nil, retryAfterMilliseconds)
     }
 
-    /// A dead token is believed only under its own status.
+    /// Returns true when the reason comes with a matching status: a dead token is believed only under its own.
     private func isPlausible(_ reason: APNsReason) -> Bool {
         reason.status == 410 ? self.status == 410 : reason.status / 100 == self.status / 100
     }
@@ -57,7 +57,7 @@ package struct APNsAnswer: Hashable, Sendable {
         switch status {
         case 408: .deferred(Deferral(.timeout, retryAfterMilliseconds: retryAfter))
         case 429: .deferred(Deferral(.rateLimited, retryAfterMilliseconds: retryAfter))
-        // Without a word it is not certain that our credentials are wrong: a route pauses when it goes on.
+        // Without a reason it is uncertain that our credentials are wrong: the route pauses when this persists.
         case 401, 403: isSilent ? .misconfigured(.unclear) : .rejected(.other)
         case 413: .rejected(.payload)
         case 500...599: .deferred(Deferral(.providerUnavailable, retryAfterMilliseconds: retryAfter))
@@ -65,7 +65,7 @@ package struct APNsAnswer: Hashable, Sendable {
         }
     }
 
-    /// Reads the debug data of a GOAWAY: JSON with a `reason` from the same vocabulary, when Apple has one to give.
+    /// Parses the debug data of a GOAWAY: JSON with a `reason` from the same vocabulary, when Apple gives one.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     package static func goAway(debug: [UInt8]) -> GoAwayMeaning {

@@ -3,9 +3,9 @@ package import ApusMessages
 package import ApusProviders
 package import ApusService
 
-/// Apple Push Notification service.
+/// The provider Apple Push Notification service.
 package struct APNsProvider: PushProvider {
-    /// The provider.
+    /// Creates the provider.
     package init() {}
 
     package var traits: ProviderTraits { Provider.apns.traits }
@@ -44,14 +44,14 @@ package struct APNsProvider: PushProvider {
         }
     }
 
-    /// A bundle id to which Apple's suffix has been added already; nil: it ends as none.
+    /// Warns about a bundle id that ends in one of Apple's topic suffixes; nil for others.
     static func advice(onBundleID id: String, of app: AppID) -> String? {
         let suffix = APNsPushType.allCases.map(\.topicSuffix).filter { !$0.isEmpty && id.hasSuffix($0) }
             .max { $0.utf8.count < $1.utf8.count }
         guard let suffix else { return nil }
         return """
-            apps.\(app).apns.topic is \(id), which is taken as the bundle id as it is: if the app is called \
-            \(id.dropLast(suffix.count)), leave out \(suffix), which is added to what needs it
+            apps.\(app).apns.topic is \(id), which is used as the bundle id unchanged: if the app's bundle id is \
+            \(id.dropLast(suffix.count)), leave out \(suffix), which is added where it is needed
             """
     }
 
@@ -75,33 +75,34 @@ package struct APNsProvider: PushProvider {
                 Problem(
                     code: "push_type",
                     field: "notification.kind",
-                    detail: "the payload only wakes the app, which wants the kind background: as an alert it is dropped",
+                    detail: "the payload only wakes the app, which needs the kind background: as an alert it is dropped",
                 )
             )
         }
         return advice
     }
 
-    /// Apple advises two or three background pushes an hour at most, which it may hold back or drop.
+    /// Returns the advice on background pushes: Apple recommends two or three an hour at most, and may hold back or drop more.
     /// Source: https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app
     package static func backgroundAdvice(_ field: String) -> Problem {
         Problem(
             code: "background",
             field: field,
             detail:
-                "wakes an iOS app silently, with priority 5: Apple may delay or drop it, the more so above two or three an hour for a device",
+                "wakes an iOS app silently, with priority 5: Apple may delay or drop it, especially beyond two or three an hour for a device",
         )
     }
 }
 
 extension RetryRules {
-    /// The retry rules of APNs.
+    /// The retry rules for APNs.
     ///
-    /// Apple's page lets a 500 or 503 be tried again fifteen minutes later, and with back-off
-    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns). Our tries begin earlier, a minute
-    /// or two after the first: most trouble is a single server's and short, and a notification a minute late is worth more than one a quarter
-    /// of an hour late. They back off from there to Apple's own interval, and go on for at least as long as Apple asks to wait, so that what
-    /// lasts is outlasted too: sixteen tries a minute apart at least are fifteen minutes at the very least.
+    /// Apple's page allows a retry of a 500 or 503 fifteen minutes later, with back-off
+    /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns). Our
+    /// retries begin earlier, a minute or two after the first attempt: most failures are a single server's and short,
+    /// and a notification a minute late is worth more than one a quarter of an hour late. They back off to Apple's own
+    /// interval, and go on for at least as long as Apple asks to wait, so that lasting failures are outlasted too:
+    /// sixteen retries at least a minute apart take fifteen minutes at least.
     package static let apns = RetryRules(
         unavailable: RetryPolicy(
             baseMilliseconds: 120_000,
@@ -109,14 +110,14 @@ extension RetryRules {
             capMilliseconds: 900_000,
             attemptsMax: 16,
         ),
-        // Too many to one device.
+        // Too many requests to one device.
         rateLimited: RetryPolicy(
             baseMilliseconds: 30_000,
             floorMilliseconds: 5_000,
             capMilliseconds: 900_000,
             attemptsMax: 10,
         ),
-        // The connection's trouble, not Apple's: another one may work at once.
+        // The connection is at fault, not Apple: another one may work at once.
         connection: RetryPolicy(
             baseMilliseconds: 2_000,
             floorMilliseconds: 100,

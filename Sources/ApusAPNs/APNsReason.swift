@@ -1,6 +1,6 @@
 package import ApusCore
 
-/// Apple's vocabulary of refusals: one line each of the word, the status it comes with and what it means to us.
+/// Apple's reasons for refusals: each with its word, its status and its meaning for us.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns, for
 /// broadcasts https://developer.apple.com/documentation/usernotifications/handling-error-responses-from-apns
@@ -9,9 +9,9 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case badCollapseID = "BadCollapseId"
     /// The token is invalid, or of the other environment.
     case badDeviceToken = "BadDeviceToken"
-    /// The expiration is no number.
+    /// The expiration is not a number.
     case badExpirationDate = "BadExpirationDate"
-    /// The `apns-id` is no UUID.
+    /// The `apns-id` is not a UUID.
     case badMessageID = "BadMessageId"
     /// The priority is none of 10, 5 and 1.
     case badPriority = "BadPriority"
@@ -19,7 +19,7 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case badTopic = "BadTopic"
     /// The token belongs to another app.
     case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
-    /// A header stands twice.
+    /// A header is repeated.
     case duplicateHeaders = "DuplicateHeaders"
     /// The connection was idle for too long.
     case idleTimeout = "IdleTimeout"
@@ -27,7 +27,7 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case invalidPushType = "InvalidPushType"
     /// The path has no token.
     case missingDeviceToken = "MissingDeviceToken"
-    /// The topic is not said and not known from the certificate.
+    /// The topic is missing and unknown from the certificate.
     case missingTopic = "MissingTopic"
     /// There is no body.
     case payloadEmpty = "PayloadEmpty"
@@ -41,15 +41,15 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case expiredProviderToken = "ExpiredProviderToken"
     /// The action is not allowed.
     case forbidden = "Forbidden"
-    /// The JWT is wrong, or its signature cannot be verified.
+    /// The JWT is invalid, or its signature cannot be verified.
     case invalidProviderToken = "InvalidProviderToken"
-    /// Neither JWT nor certificate came.
+    /// The request had neither a JWT nor a certificate.
     case missingProviderToken = "MissingProviderToken"
     /// The key is not related to the one that this connection was first used with.
     case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
     /// The key is for the other environment.
     case badEnvironmentKeyIDInToken = "BadEnvironmentKeyIdInToken"
-    /// As before; not in Apple's list, but seen on the wire.
+    /// The same under another name; it is not in Apple's list, but was seen on the wire.
     case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
     /// The path is unknown.
     case badPath = "BadPath"
@@ -63,9 +63,9 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case payloadTooLarge = "PayloadTooLarge"
     /// The JWT changed more than once in 20 minutes.
     case tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
-    /// Too many in a row to one device.
+    /// There were too many consecutive requests to one device.
     case tooManyRequests = "TooManyRequests"
-    /// Apple's own error.
+    /// Apple has an internal error.
     case internalServerError = "InternalServerError"
     /// The service is unavailable.
     case serviceUnavailable = "ServiceUnavailable"
@@ -75,7 +75,7 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case featureNotEnabled = "FeatureNotEnabled"
     /// No channel is named.
     case missingChannelID = "MissingChannelId"
-    /// The channel's name is no base64.
+    /// The channel's name is not base64.
     case badChannelID = "BadChannelId"
     /// There is no such channel, or it is of the other environment.
     case channelNotRegistered = "ChannelNotRegistered"
@@ -83,21 +83,21 @@ package enum APNsReason: String, CaseIterable, Sendable {
     case badRequestParameters = "BadRequestParams"
     /// A broadcast's body is invalid.
     case badRequestPayload = "BadRequestPayload"
-    /// A broadcast's push type is not said.
+    /// A broadcast's push type is missing.
     case missingPushType = "MissingPushType"
-    /// The app has as many channels as Apple allows: 10,000 for each environment.
+    /// The app has the maximum number of channels: 10,000 for each environment.
     case cannotCreateChannel = "CannotCreateChannelConfig"
     /// The bundle id is not covered by the credential.
     case topicMismatch = "TopicMismatch"
     /// The storage policy is invalid; not in Apple's list, but seen on the wire.
     case missingChannelQueueSize = "MissingChannelQueueSize"
 
-    /// The reason of that word; also as the page on broadcasts spells it, "Service Unavailable".
+    /// Parses a reason, also in the spelling of the page on broadcasts, "Service Unavailable".
     package init?(word: String) {
         self.init(rawValue: word == "Service Unavailable" ? "ServiceUnavailable" : word)
     }
 
-    /// The status it comes with.
+    /// The status that the reason comes with.
     package var status: Int {
         switch self {
         case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
@@ -120,11 +120,11 @@ package enum APNsReason: String, CaseIterable, Sendable {
         }
     }
 
-    /// What it means.
+    /// Returns the meaning of the reason.
     ///
     /// - Parameters:
-    ///   - asOf: when Apple knew that the token was dead.
-    ///   - retryAfterMilliseconds: what the answer asked for, if anything; Apple documents no such header.
+    ///   - asOf: the time at which Apple knew that the token was dead.
+    ///   - retryAfterMilliseconds: the wait that the answer asks for, if any; Apple documents no such header.
     package func outcome(asOf: UnixMilliseconds?, retryAfterMilliseconds: Int64?) -> DeliveryOutcome {
         switch self {
         case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .invalidPushType, .payloadEmpty,
@@ -133,7 +133,7 @@ package enum APNsReason: String, CaseIterable, Sendable {
             .rejected(.payload)
         case .duplicateHeaders, .missingDeviceToken, .badPath, .methodNotAllowed, .cannotCreateChannel:
             .rejected(.other)
-        // Without the capability device pushes still work: the route must not pause.
+        // Without the capability pushes to devices still work: the route must not pause.
         case .featureNotEnabled: .rejected(.credentials)
         case .badChannelID: .rejected(.badToken)
         // The audience is gone; there is no device to be pruned.

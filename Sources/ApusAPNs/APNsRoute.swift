@@ -5,15 +5,15 @@ package import ApusProviders
 package import ApusService
 internal import Synchronization
 
-/// An app's way out through APNs in one environment.
+/// The route of an app through APNs in one environment.
 package final class APNsRoute: ProviderRoute {
     package let route: Route
     package let rate: RouteRate
     private let renderer: APNsRenderer
     private let authority: String
-    /// Broadcasts may have an authority of their own.
+    /// The authority of broadcasts, which may differ.
     private let broadcastAuthority: String
-    /// Which topics the credential serves: what is outside is refused before it is sent.
+    /// The scope of the credential: notifications to other topics are refused before they are sent.
     private let scope: Mutex<APNsTopicScope>
 
     init(_ route: Route, _ settings: APNsSettings, _ renderer: APNsRenderer) {
@@ -36,7 +36,7 @@ package final class APNsRoute: ProviderRoute {
         let kinds = APNsPushType.tokenKinds(for: notification.kind)
         guard case .apnsChannel(let id, _, let storesLatest) = command.target else {
             try scope.check(notification.kind, of: self.renderer.bundleID)
-            // Both environments are told alike.
+            // Both environments get the same rendering.
             let written: RenderedNotification<RenderedAPNsMessage>
             if let known = sharing as? RenderedNotification<RenderedAPNsMessage> {
                 written = known
@@ -71,7 +71,7 @@ package final class APNsRoute: ProviderRoute {
         self.scope.withLock { $0 = scope }
     }
 
-    /// Only a certificate says more than the configuration: it names its topics.
+    /// Only a certificate holds more than the configuration: it names its topics.
     package func learnScope(_ settings: any ProviderSettings) throws {
         guard let settings = settings as? APNsSettings,
             case .certificate = settings.credential(for: self.route.environment)
@@ -130,7 +130,7 @@ package final class APNsRoute: ProviderRoute {
 }
 
 extension CredentialProbe {
-    /// What APNs is asked with: of a kind whose topic the credential serves, for a certificate may serve calls alone.
+    /// Returns the notification of a credential probe, of a kind whose topic the credential serves: a certificate may serve calls alone.
     package static func notification(for scope: APNsTopicScope, of bundleID: String) -> Notification {
         let kind = Self.kinds.first { kind in
             do throws(Problem) {
@@ -150,18 +150,19 @@ extension CredentialProbe {
         return notification
     }
 
-    /// Those with a topic of their own. Background stands for alerts and device management, too.
+    /// The kinds with a topic of their own. Background stands for alerts and device management too.
     private static let kinds: [Notification.Kind] = [
         .background, .voip, .complication, .fileProvider, .pushToTalk, .location, .widgets, .controls, .liveActivity,
     ]
 }
 
 extension APNsPushType {
-    /// Which tokens can be sent a notification of that kind.
+    /// Returns the kinds of tokens to which a kind of notification can be sent.
     ///
-    /// Apple gives an app a token of its own for each service, and knows a token under that service's topic only: under another it
-    /// answers `DeviceTokenNotForTopic`, which says nothing against the token. Kinds that have no token kind here (complications,
-    /// file providers, device management, location queries) go to what was registered as an ordinary one.
+    /// Apple gives an app a separate token for each service, and knows a token under that service's topic only: under
+    /// another it answers `DeviceTokenNotForTopic`, which says nothing against the token. Notifications whose tokens
+    /// have no kind of their own here (complications, file providers, device management, location queries) go to tokens
+    /// that were registered as ordinary ones.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     package static func tokenKinds(for kind: Notification.Kind) -> TokenKinds {
@@ -177,7 +178,7 @@ extension APNsPushType {
 }
 
 extension PreparedMessage {
-    /// For APNs: the path takes the token's raw bytes and writes them in hexadecimal.
+    /// Creates a message for APNs, whose path takes the token's raw bytes and writes them in hexadecimal.
     ///
     /// - Parameter authority: the host that requests are for, with a port other than 443.
     package static func apns(
@@ -193,7 +194,7 @@ extension PreparedMessage {
         )
     }
 
-    /// For a broadcast channel at APNs: no token anywhere.
+    /// Creates a message for a broadcast channel of APNs, which has no token.
     ///
     /// - Parameter authority: the host that requests are for, with a port other than 443.
     package static func apns(
@@ -210,11 +211,12 @@ extension PreparedMessage {
 }
 
 extension ProviderGatewayConfiguration {
-    /// A gateway to APNs.
+    /// Creates the configuration of a gateway to APNs.
     ///
-    /// APNs allows one stream until a request with a valid token has come
-    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate that it
-    /// refuses ends the connection after the handshake (TLS 1.3): then one request is lost, not all that fit.
+    /// APNs allows one stream until it has received a request with a valid token
+    /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A refused
+    /// certificate ends the connection after the handshake (TLS 1.3): with one stream a single request is lost, not all
+    /// that fit.
     package static func apns(host: String, port: Int = WebAddress.securePort) -> ProviderGatewayConfiguration {
         var configuration = ProviderGatewayConfiguration(
             provider: .apns,
@@ -228,9 +230,9 @@ extension ProviderGatewayConfiguration {
     }
 }
 
-/// Reads answers of APNs.
+/// Interprets answers of APNs.
 package struct APNsAnswerReader: AnswerReader {
-    /// The reader.
+    /// Creates the reader.
     package init() {}
 
     package func meaning(of answer: PlainAnswer, retryAfterMilliseconds: Int64?) -> AnswerMeaning {
@@ -241,8 +243,8 @@ package struct APNsAnswerReader: AnswerReader {
         )
     }
 
-    /// The `apns-id`; of a broadcast, that of its request. In its sandbox Apple has an id of its own besides, by which its console shows what became of the notification: it
-    /// stands behind a slash
+    /// Returns the `apns-id`; for a broadcast, that of its request. In the sandbox Apple adds an id of its own behind a
+    /// slash, by which its console shows the notification's fate
     /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
     package func id(in answer: PlainAnswer) -> String {
         let id = answer.headers[.apnsID] ?? answer.headers[.apnsRequestID] ?? ""

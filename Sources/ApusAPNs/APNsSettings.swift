@@ -1,38 +1,39 @@
 package import ApusCore
 package import ApusService
 
-/// An app at APNs, with a signing key or a client certificate.
+/// Holds an app's settings at APNs, with a signing key or a client certificate.
 package struct APNsSettings: ProviderSettings {
-    /// With what Apple is shown who sends.
+    /// The credential that authenticates us to Apple.
     package var credential: APNsCredentialSettings
-    /// The credential of the sandbox, where it has one of its own; nil: the same.
+    /// The credential of the sandbox, if it has one of its own; nil for the same one.
     package var sandboxCredential: APNsCredentialSettings?
-    /// What the credential serves: bundle ids of a topic-specific key, whole topics of a certificate; nil: all that Apple says.
+    /// The scope of the credential: bundle ids of a topic-specific key, whole topics of a certificate; nil for
+    /// everything that Apple allows.
     package var topics: [String]?
     /// The bundle id.
     package var topic: String
-    /// Which of Apple's worlds the app uses.
+    /// The environments of APNs that the app uses.
     package var environments: [ProviderEnvironment]
-    /// Stands in for Apple's host: a simulator.
+    /// The host to use instead of Apple's, such as a simulator's.
     package var host: String?
-    /// Stands in for port 443.
+    /// The port to use instead of 443.
     package var port: Int
-    /// Stands in for the sandbox's port 443; nil: as `port`.
+    /// The port to use instead of the sandbox's 443; nil for `port`.
     package var sandboxPort: Int?
-    /// Where broadcasts to channels go, if not where other notifications do: Apple's table of hosts names the usual one for them, its examples
-    /// name `api-broadcast.push.apple.com`.
+    /// The host of broadcasts to channels, if it differs from that of other notifications: Apple's table of hosts names
+    /// the same one, its examples name `api-broadcast.push.apple.com`.
     package var broadcastHost: String?
-    /// The same in the sandbox, which Apple's examples call `api-broadcast.sandbox.push.apple.com`.
+    /// The host of broadcasts in the sandbox, which Apple's examples call `api-broadcast.sandbox.push.apple.com`.
     package var sandboxBroadcastHost: String?
-    /// The port there; nil: that of other notifications.
+    /// The port of broadcasts; nil for that of other notifications.
     package var broadcastPort: Int?
-    /// Stands in for Apple's channel management: a simulator.
+    /// The address to use instead of Apple's channel management, such as a simulator's.
     package var channelsURL: String?
-    /// The authority that the server's certificate must come from; nil: the system's.
+    /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     package var caFile: String?
-    /// Connections for each environment.
+    /// The number of connections for each environment.
     package var connections: Int
-    /// Requests per second and environment of all dispatchers together; nil: as many as can be.
+    /// The maximum requests per second and environment of all dispatchers together; nil for no limit.
     package var ratePerSecond: Int?
 
     init(_ reader: SettingsReader, at key: String) {
@@ -64,7 +65,7 @@ package struct APNsSettings: ProviderSettings {
         self.checkBroadcasts(reader, key)
     }
 
-    /// An address that nothing would be sent to is a mistake.
+    /// Reports an address of broadcasts that nothing would be sent to.
     private func checkBroadcasts(_ reader: SettingsReader, _ key: String) {
         let names: [(ProviderEnvironment, String, String?)] = [
             (.production, "broadcast_host", self.broadcastHost),
@@ -80,7 +81,7 @@ package struct APNsSettings: ProviderSettings {
         )
     }
 
-    /// A route that its credential does not serve is a mistake that shows before anything is sent.
+    /// Reports a route that its credential does not serve, before anything is sent.
     private func checkScope(_ reader: SettingsReader, _ key: String) {
         if let topics = self.topics {
             if topics.isEmpty || !topics.allSatisfy(Self.bundleID.accepts) {
@@ -103,12 +104,12 @@ package struct APNsSettings: ProviderSettings {
         }
     }
 
-    /// The credential that an environment uses.
+    /// Returns the credential of an environment.
     package func credential(for environment: ProviderEnvironment) -> APNsCredentialSettings {
         environment == .sandbox ? self.sandboxCredential ?? self.credential : self.credential
     }
 
-    /// The host of one of the two worlds.
+    /// Returns the host of an environment.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     package func host(for environment: ProviderEnvironment) -> String {
@@ -119,17 +120,17 @@ package struct APNsSettings: ProviderSettings {
         }
     }
 
-    /// The port of one of the two worlds.
+    /// Returns the port of an environment.
     package func port(for environment: ProviderEnvironment) -> Int {
         environment == .sandbox ? self.sandboxPort ?? self.port : self.port
     }
 
-    /// The address of notifications in an environment.
+    /// Returns the address of notifications in an environment.
     package func address(for environment: ProviderEnvironment) -> WebAddress {
         WebAddress(host: self.host(for: environment), port: self.port(for: environment))
     }
 
-    /// The address of broadcasts in an environment; nil: that of other notifications.
+    /// Returns the address of broadcasts in an environment; nil for that of other notifications.
     package func broadcastAddress(for environment: ProviderEnvironment) -> WebAddress? {
         let given = environment == .sandbox ? self.sandboxBroadcastHost : self.broadcastHost
         guard let host = given else { return nil }
@@ -147,7 +148,7 @@ package struct APNsSettings: ProviderSettings {
 }
 
 extension AppSettings {
-    /// The app at Apple; nil: it is not there.
+    /// The app's settings at APNs; nil when it has none.
     package var apns: APNsSettings? {
         get { self[.apns] as? APNsSettings }
         set { self[.apns] = newValue }

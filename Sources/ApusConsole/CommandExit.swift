@@ -6,7 +6,7 @@ package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertibl
     /// The sentence.
     package let description: String
 
-    /// A failure.
+    /// Creates a failure.
     package init(_ sentence: String) { self.description = sentence }
 }
 

@@ -9,7 +9,7 @@ package struct ProgressDisplay {
     private let write: (String) -> Void
     private var shownAt: Double?
 
-    /// A display.
+    /// Creates a display.
     ///
     /// - Parameters:
     ///   - label: stands before every line; empty: nothing does.

@@ -10,7 +10,7 @@ package struct ProgressLine {
     /// The line.
     ///
     /// - Parameters:
-    ///   - rate: recipients per second; nil: unknown.
+    ///   - rate: recipients per second; nil for unknown.
     package static func text(_ status: SendStatus, rate: Double?) -> String {
         if case .refused(let problem) = status.phase { return "refused: \(problem.code): \(problem)" }
         guard status.phase != .waiting else { return "waiting for a dispatcher" }

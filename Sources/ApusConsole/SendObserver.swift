@@ -15,10 +15,10 @@ package struct SendObserver: Sendable {
     /// Where reading of each shard's receipts goes on.
     private var cursors: [String]
 
-    /// An observer.
+    /// Creates an observer.
     ///
     /// - Parameters:
-    ///   - app: nil: whichever app's send it is.
+    ///   - app: nil when whichever app's send it is.
     ///   - receiptsAfter: an entry id that is older than the send.
     package init(_ streams: SendStreams, app: String?, send: String, receiptsAfter: String = "0") {
         self.streams = streams
@@ -84,7 +84,7 @@ package struct SendObserver: Sendable {
 
     /// Looks again and again until the send is over or the time is up, showing how it goes.
     ///
-    /// - Parameter patience: nil: for ever.
+    /// - Parameter patience: nil for for ever.
     /// - Returns: the last status, which is not over when the time was.
     package mutating func follow(
         within patience: Duration?,
@@ -115,7 +115,7 @@ package struct SendObserver: Sendable {
 }
 
 extension SendObserver {
-    /// An observer of what was just published.
+    /// Creates an observer of what was just published.
     package init(_ publisher: Publisher, _ publication: Publication) {
         self.init(
             publisher.installation.streams,

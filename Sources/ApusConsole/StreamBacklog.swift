@@ -14,7 +14,7 @@ package struct StreamBacklog: Sendable {
         package var shard: String
         /// Entries that nobody has read: `XLEN − pending`.
         package var backlog: Int64
-        /// Entries that somebody has read and not finished; nil: the stream has no group.
+        /// Entries that somebody has read and not finished; nil when the stream has no group.
         package var pending: Int64?
         /// Milliseconds since the oldest entry that is not finished was published, or written if that is not known; of
         /// what waits for its time, how late the first is.
@@ -26,7 +26,7 @@ package struct StreamBacklog: Sendable {
         /// Of what is put aside: of how many paused sends.
         package var sends: Int64?
 
-        /// A row.
+        /// Creates a row.
         package init(
             name: String,
             shard: String,
@@ -85,7 +85,7 @@ package struct StreamBacklog: Sendable {
     private let client: RedisClient
     private let keyspace: Keyspace
 
-    /// A survey of an installation's streams.
+    /// Creates a survey of an installation's streams.
     package init(_ streams: SendStreams) {
         self.streams = streams
         self.client = streams.client
@@ -217,7 +217,7 @@ package struct StreamBacklog: Sendable {
         return Row(name: "sends", shard: keys.tag.description, backlog: count)
     }
 
-    /// When the message at the head of a stream was published, in milliseconds since 1970; nil: it does not say.
+    /// When the message at the head of a stream was published, in milliseconds since 1970; nil when it does not say.
     private static func published(_ message: [UInt8], _ name: String) -> Int64? {
         let nanoseconds: Int64 =
             switch name.prefix(while: { $0 != ":" }) {

@@ -4,7 +4,7 @@ package struct TextTable {
     private let isNumber: [Bool]
     private var rows: [[String]] = []
 
-    /// A table with those titles; a title that begins with ">" heads a column of numbers.
+    /// Creates a table with those titles; a title that begins with ">" heads a column of numbers.
     package init(_ titles: [String]) {
         self.titles = titles.map { $0.hasPrefix(">") ? String($0.dropFirst()) : $0 }
         self.isNumber = titles.map { $0.hasPrefix(">") }
@@ -16,7 +16,7 @@ package struct TextTable {
         self.rows.append(cells)
     }
 
-    /// Whether it has no rows.
+    /// True when it has no rows.
     package var isEmpty: Bool { self.rows.isEmpty }
 
     /// Its lines, the titles first.

@@ -2,25 +2,25 @@
 ///
 /// Every provider has one table from its own vocabulary to these cases; every switch over them is exhaustive.
 public enum DeliveryOutcome: Hashable, Sendable {
-    /// The provider took it. (Taken is not shown: a provider may discard what it accepted.)
+    /// The provider accepted the message, which need not be shown: a provider may discard what it accepted.
     case accepted
-    /// The token is dead. `asOf` is when the provider knew it; nil: compare with the start of the request.
+    /// The token is dead. `asOf` is the time at which the provider knew it; when nil, the start of the request counts.
     case unregistered(Reason, asOf: UnixMilliseconds?)
-    /// Something says the token may be bad, or we may be: never deletes by itself.
+    /// The token may be bad, or the error may be ours: this never deletes a token by itself.
     case suspect(Reason)
-    /// This message is refused for good; the token is fine.
+    /// The message is refused for good; the token is good.
     case rejected(Reason)
-    /// Not now.
+    /// The message cannot be accepted now.
     case deferred(Deferral)
     /// Our configuration is wrong: pauses `scope`, never touches a token.
     case misconfigured(Misconfiguration)
-    /// No answer: the outcome is unknown.
+    /// There is no answer: the outcome is unknown.
     case lost(Loss)
 }
 
-/// How long, and in what scope, to hold back.
+/// Describes how long, and in what scope, to hold back.
 public struct Deferral: Hashable, Sendable {
-    /// What is to be held back.
+    /// The scope of a deferral.
     public enum Scope: Hashable, Sendable {
         /// This message to this device only.
         case message
@@ -32,16 +32,16 @@ public struct Deferral: Hashable, Sendable {
 
     /// The reason.
     public let reason: Reason
-    /// What is to be held back.
+    /// The scope of the deferral.
     public let scope: Scope
-    /// What the provider asked for, in milliseconds; nil when it said nothing.
+    /// The wait that the provider asked for, in milliseconds; nil when it named none.
     public let retryAfterMilliseconds: Int64?
-    /// Whether another attempt needs another connection.
+    /// True when another attempt needs another connection.
     public let needsNewConnection: Bool
-    /// Whether this was no fault at all (a stream refused before it was looked at): resend at once, count no attempt.
+    /// True when this was no fault at all (a stream refused unprocessed): resend at once, count no attempt.
     public let isFree: Bool
 
-    /// A deferral.
+    /// Creates a deferral.
     public init(
         _ reason: Reason,
         scope: Scope = .message,
@@ -59,29 +59,29 @@ public struct Deferral: Hashable, Sendable {
 
 /// The part of our configuration that is wrong, and what can still be done.
 public enum Misconfiguration: Hashable, Sendable {
-    /// The short-lived credential (JWT, OAuth token) is stale: renew it once, on a new connection, and send again.
+    /// The short-lived credential (JWT, OAuth token) is stale: renew it once, on a new connection, and resend.
     case staleCredential
-    /// The short-lived credential was renewed too often: go on with the old one.
+    /// The short-lived credential was renewed too often: keep using the old one.
     case renewedTooOften
-    /// This connection was first used with another key: open one for this key and send again.
+    /// The connection was first used with another key: open one for this key and resend.
     case wrongConnection
-    /// The credential is wrong or lacks rights: pause all that uses it.
+    /// The credential is wrong or lacks permissions: pause everything that uses it.
     case credential
     /// The topic, project or environment of the route is wrong: pause the route.
     case route
-    /// What was asked for is not allowed, and must not be asked for again: refuses the message, and pauses the route.
+    /// The request is not allowed and must not be repeated: refuses the message, and pauses the route.
     case forbidden
-    /// The project, the route or its rights may be wrong, or this request alone: refuses the message, and pauses the route
-    /// when it goes on.
+    /// The project, the route or its permissions may be wrong, or this request alone: refuses the message, and pauses
+    /// the route when it persists.
     case unclear
     /// The provider cannot reach a third party with our credentials: pause that part only.
     case thirdPartyAuth
 }
 
-/// Why there is no answer.
+/// The reasons for a missing answer.
 public enum Loss: Hashable, Sendable {
     /// The deadline passed.
     case timeout
-    /// The connection ended, or the stream was reset, after the request had gone out.
+    /// The connection ended, or the stream was reset, after the request was sent.
     case connection
 }

@@ -1,11 +1,11 @@
 /// A name that was refused, with the rule that it breaks.
 public struct IdentifierError: Error, Equatable, CustomStringConvertible {
-    /// What kind of name it was to be: "app", "device", "topic".
+    /// The kind of name: "app", "device", "topic".
     public let kind: String
-    /// The rule in words.
+    /// The rule that was broken.
     public let rule: String
 
-    /// A refusal.
+    /// Creates an error.
     public init(kind: String, rule: String) {
         self.kind = kind
         self.rule = rule
@@ -17,12 +17,12 @@ public struct IdentifierError: Error, Equatable, CustomStringConvertible {
 
 /// The name of an app: `[a-z0-9-]{1,32}`.
 ///
-/// It stands in Redis keys behind the hash tag; the narrow alphabet keeps it from injecting one.
+/// It stands in Redis keys behind the hash tag; the narrow alphabet prevents injection of another tag.
 public struct AppID: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The name.
     public let text: String
 
-    /// Checks and wraps.
+    /// Checks and wraps a text.
     public init(_ text: String) throws(IdentifierError) {
         let valid = text.utf8.allSatisfy { byte in
             (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d
@@ -39,7 +39,7 @@ public struct AppID: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The name.
     public var description: String { self.text }
 
-    /// Alphabetical.
+    /// Orders names alphabetically.
     public static func < (one: AppID, other: AppID) -> Bool { one.text < other.text }
 }
 
@@ -48,7 +48,7 @@ public struct DeviceID: Hashable, Sendable, CustomStringConvertible {
     /// The id.
     public let text: String
 
-    /// Checks and wraps: 1 to 128 printable ASCII characters without spaces.
+    /// Checks and wraps a text: 1 to 128 printable ASCII characters without spaces.
     public init(_ text: String) throws(IdentifierError) {
         self.text = try checkedPrintable(text, kind: "device id", bytesMax: Limits.deviceIDBytesMax)
     }
@@ -62,7 +62,7 @@ public struct UserID: Hashable, Sendable, CustomStringConvertible {
     /// The id.
     public let text: String
 
-    /// Checks and wraps: 1 to 128 printable ASCII characters without spaces.
+    /// Checks and wraps a text: 1 to 128 printable ASCII characters without spaces.
     public init(_ text: String) throws(IdentifierError) {
         self.text = try checkedPrintable(text, kind: "user id", bytesMax: Limits.userIDBytesMax)
     }
@@ -71,12 +71,12 @@ public struct UserID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { self.text }
 }
 
-/// The id of a send: the publisher's, or made at intake.
+/// The id of a send: the publisher's, or one created at intake.
 public struct SendID: Hashable, Sendable, CustomStringConvertible {
     /// The id.
     public let text: String
 
-    /// Checks and wraps: 1 to 64 of `[A-Za-z0-9._:-]`, since it stands in Redis keys.
+    /// Checks and wraps a text: 1 to 64 of `[A-Za-z0-9._:-]`, since it stands in Redis keys.
     public init(_ text: String) throws(IdentifierError) {
         let valid = text.utf8.allSatisfy { byte in
             isAlphanumeric(byte) || byte == 0x2e || byte == 0x5f || byte == 0x2d || byte == 0x3a
@@ -101,7 +101,7 @@ public struct TopicName: Hashable, Sendable, Comparable, CustomStringConvertible
     /// The name, without a "/topics/" before it.
     public let text: String
 
-    /// Checks and wraps; a leading "/topics/" is taken off.
+    /// Checks and wraps a text; a leading "/topics/" is removed.
     public init(_ text: String) throws(IdentifierError) {
         let name = text.hasPrefix("/topics/") ? String(text.dropFirst(8)) : text
         let valid = name.utf8.allSatisfy { byte in
@@ -119,7 +119,7 @@ public struct TopicName: Hashable, Sendable, Comparable, CustomStringConvertible
     /// The name.
     public var description: String { self.text }
 
-    /// Alphabetical.
+    /// Orders names alphabetically.
     public static func < (one: TopicName, other: TopicName) -> Bool { one.text < other.text }
 }
 
@@ -142,17 +142,17 @@ private func checkedPrintable(
     return text
 }
 
-/// The rights of the holder of an app's API key.
+/// The permissions of the holder of an app's API key.
 public enum APIKeyRole: String, CaseIterable, Hashable, Sendable {
-    /// Register and change devices.
+    /// The holder may register and change devices.
     case register
-    /// Send.
+    /// The holder may send.
     case publish
-    /// All of it.
+    /// The holder may do everything.
     case admin
 
-    /// Whether it may register and change devices.
+    /// True when the holder may register and change devices.
     public var mayRegister: Bool { self != .publish }
-    /// Whether it may send.
+    /// True when the holder may send.
     public var mayPublish: Bool { self != .register }
 }

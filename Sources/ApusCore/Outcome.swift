@@ -1,20 +1,20 @@
-/// The state of one recipient of a send. At every moment the planned recipients are the sum over all of these.
+/// The state of one recipient of a send. At every moment the number of planned recipients is the sum over all states.
 public enum Outcome: UInt8, CaseIterable, Sendable, Hashable {
-    /// Nothing final is known yet.
+    /// The outcome is not final yet.
     case open = 1
-    /// The provider took it.
+    /// The provider accepted the message.
     case accepted = 2
     /// The provider says the token is dead.
     case unregistered = 3
-    /// The provider, or our check of its rules, refused this message for good.
+    /// The provider, or our check of its rules, refused the message for good.
     case rejected = 4
-    /// Retries are used up, or the credentials are wrong.
+    /// Retries are exhausted, or the credentials are wrong.
     case failed = 5
-    /// It expired before it could be delivered.
+    /// The message expired before it could be delivered.
     case expired = 6
-    /// The publisher or an operator stopped it.
+    /// The publisher or an operator stopped the send.
     case cancelled = 7
-    /// It no longer matched when its turn came.
+    /// The recipient no longer matched when its turn came.
     case skipped = 8
 
     /// The name in ledgers, metrics, receipts and reports.
@@ -31,15 +31,15 @@ public enum Outcome: UInt8, CaseIterable, Sendable, Hashable {
         }
     }
 
-    /// All but `open`.
+    /// All states but `open`.
     public static let final: [Outcome] = Self.allCases.filter { $0 != .open }
 }
 
-/// The reason of an outcome: the closed set that metrics and ledgers use. The provider's own word travels beside it, as of
-/// https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns and
-/// https://firebase.google.com/docs/cloud-messaging/error-codes.
+/// The reason of an outcome: the closed set that metrics and ledgers use. The provider's own reason is kept beside it,
+/// as defined by https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
+/// and https://firebase.google.com/docs/cloud-messaging/error-codes.
 public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
-    /// Nothing to explain.
+    /// There is nothing to explain.
     case none = 1
     /// The app is gone from the device: `Unregistered`, `ExpiredToken`; `UNREGISTERED`.
     case unregistered = 2
@@ -51,36 +51,36 @@ public enum Reason: UInt8, CaseIterable, Sendable, Hashable {
     case wrongSender = 5
     /// The message breaks a rule: `PayloadTooLarge`, `BadPriority` and their like; `INVALID_ARGUMENT` about the message.
     case payload = 6
-    /// Key, certificate, account or their rights: `InvalidProviderToken`, `TopicDisallowed`; `PERMISSION_DENIED`,
-    /// `THIRD_PARTY_AUTH_ERROR`.
+    /// The key, certificate, account or its permissions are wrong: `InvalidProviderToken`, `TopicDisallowed`;
+    /// `PERMISSION_DENIED`, `THIRD_PARTY_AUTH_ERROR`.
     case credentials = 7
-    /// Too many requests: `TooManyRequests`; `QUOTA_EXCEEDED`.
+    /// There are too many requests: `TooManyRequests`; `QUOTA_EXCEEDED`.
     case rateLimited = 8
     /// The provider failed: `InternalServerError`, `ServiceUnavailable`, `Shutdown`; `INTERNAL`, `UNAVAILABLE`.
     case providerUnavailable = 9
-    /// No answer in time.
+    /// The answer did not come in time.
     case timeout = 10
     /// The connection ended before the answer.
     case connection = 11
     /// The message expired.
     case ttl = 12
-    /// Stopped on purpose.
+    /// The send was stopped on purpose.
     case cancelled = 13
-    /// Tried as often as allowed.
+    /// The maximum number of attempts was made.
     case retriesExhausted = 14
-    /// Could not be decoded.
+    /// The message could not be decoded.
     case malformed = 15
     /// The app has no credentials for this provider and environment.
     case noRoute = 16
-    /// Owner, topic or predicate no longer hold.
+    /// The owner, topic or predicate no longer match.
     case notMatching = 17
-    /// The record was deleted, or the place belongs to a later device.
+    /// The record was deleted, or its place belongs to a later device.
     case deviceGone = 18
-    /// Anything else.
+    /// Any other reason.
     case other = 19
-    /// Perhaps sent, perhaps not: its sender ended before the answer came, and it must not be sent twice.
+    /// The message may have been sent: its sender ended before the answer came, and it must not be sent twice.
     case unknown = 20
-    /// The provider calls the token bad in the environment that the app named, and takes it in the other.
+    /// The provider calls the token bad in the environment that the app named, and accepts it in the other.
     case wrongEnvironment = 21
 
     /// The name in ledgers, metrics and receipts.

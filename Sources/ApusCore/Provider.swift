@@ -1,16 +1,16 @@
 internal import Synchronization
 
-/// Who delivers: an open value, known by its code on the wire.
+/// A push provider: an open set, identified by the code on the wire.
 ///
-/// Equality, hashing and order go by the code alone. A code that this process knows nothing of is carried, counted and passed on like
-/// any other. What is to be known of a provider stands in its ``ProviderTraits``.
+/// Equality, hashing and order use the code alone. An unknown code is carried, counted and passed on like any other.
+/// The properties of a provider are in its ``ProviderTraits``.
 public struct Provider: RawRepresentable, CaseIterable, Sendable, Hashable, Comparable,
     CustomStringConvertible
 {
-    /// The code on the wire; 0 stands for none there.
+    /// The code on the wire, where 0 stands for no provider.
     public let rawValue: UInt8
 
-    /// The provider of a code.
+    /// Creates the provider of a code.
     @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// Code 1 of the wire protocol.
@@ -23,22 +23,22 @@ public struct Provider: RawRepresentable, CaseIterable, Sendable, Hashable, Comp
     /// The providers that this process knows, by code.
     public static var allCases: [Provider] { ProviderTraits.known.map(\.provider) }
 
-    /// What this process knows of it.
+    /// The properties of the provider, as far as this process knows them.
     public var traits: ProviderTraits { ProviderTraits.of(self) }
 
-    /// The name in keys, configuration, metrics and on the command line; `provider-<code>` when this process knows no other.
+    /// The name in keys, configuration, metrics and on the command line; `provider-<code>` for an unknown provider.
     public var name: String { self.traits.name }
 
     /// The name.
     public var description: String { self.name }
 
-    /// The provider of that name among those that this process knows: for what people write.
+    /// Returns the provider of a name among those that this process knows: for input of people.
     public init?(known name: some StringProtocol) {
         guard let traits = ProviderTraits.known.first(where: { $0.name == name }) else { return nil }
         self = traits.provider
     }
 
-    /// The provider of that name, or of the code that it stands for: for what any process of ours has written.
+    /// Returns the provider of a name, also of the form `provider-<code>`: for text that another process has written.
     public init?(name: some StringProtocol) {
         if let known = Provider(known: name) {
             self = known
@@ -51,31 +51,31 @@ public struct Provider: RawRepresentable, CaseIterable, Sendable, Hashable, Comp
         }
     }
 
-    /// In the order of the codes.
+    /// Orders providers by code.
     public static func < (one: Provider, other: Provider) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// What everybody must know of a provider who stores, routes or counts: plain facts, the same in every process.
+/// The properties of a provider that storing, routing and counting need: constants, the same in every process.
 ///
-/// The wire protocol's own providers are known from the start, for data at rest must be read without any of their targets. Others are
-/// added once, when a program starts: see ``install(_:)``.
+/// The wire protocol's own providers are known from the start, because stored data must be readable without any of
+/// their targets. Others are added once, when a program starts: see ``install(_:)``.
 public struct ProviderTraits: Hashable, Sendable {
-    /// Whose.
+    /// The provider.
     public let provider: Provider
     /// The name in keys, configuration, metrics and on the command line: lower-case letters and digits.
     public let name: String
-    /// Which worlds a token may belong to; one of the first does not work in the second, nor the other way round.
+    /// The environments that a token may belong to; a token of one does not work in another.
     public let environments: [ProviderEnvironment]
-    /// What its tokens look like.
+    /// The form of the provider's tokens.
     public let token: TokenForm
-    /// What an audience expression calls its devices; nil: nothing of their own.
+    /// The platform of its devices in audience expressions; nil for none of their own.
     public let platform: String?
-    /// Whether a device has further tokens beside its own: for Live Activities.
+    /// True when a device can have further tokens beside its own: for Live Activities.
     public let hasActivities: Bool
-    /// After how many days without a registration the provider forgets a token; nil: it tells nothing of the kind.
+    /// The number of days without a registration after which the provider forgets a token; nil when it documents none.
     public let tokenDaysMax: Int?
 
-    /// Facts.
+    /// Creates the properties of a provider.
     public init(
         _ provider: Provider,
         name: String,
@@ -111,7 +111,7 @@ public struct ProviderTraits: Hashable, Sendable {
         ProviderTraits(Provider(rawValue: 3), name: "webpush", token: .endpoint(bytesMax: 2_048), platform: "web"),
     ])
 
-    /// All that this process knows, by code.
+    /// All known providers, by code.
     public static var known: [ProviderTraits] { Self.table.withLock { $0 } }
 
     static func of(_ provider: Provider) -> ProviderTraits {
@@ -119,7 +119,7 @@ public struct ProviderTraits: Hashable, Sendable {
         return known ?? ProviderTraits(provider, name: "\(Self.unknownPrefix)\(provider.rawValue)")
     }
 
-    /// Makes a provider known to this process. Traps when its code or its name is another's.
+    /// Makes a provider known to this process. Traps when another provider has its code or its name.
     public static func install(_ traits: ProviderTraits) {
         Self.table.withLock { table in
             if let known = table.first(where: { $0.provider == traits.provider || $0.name == traits.name }) {
@@ -131,16 +131,16 @@ public struct ProviderTraits: Hashable, Sendable {
     }
 }
 
-/// What the tokens of a provider look like, as apps send them.
+/// The form of a provider's tokens, as apps send them.
 public enum TokenForm: Hashable, Sendable {
-    /// An even number of hexadecimal digits, kept as raw bytes: at most so many.
+    /// An even number of hexadecimal digits, stored as raw bytes: at most `bytesMax`.
     case hexadecimal(bytesMax: Int)
     /// Printable ASCII characters without spaces.
     case text(bytesMax: Int)
     /// An https URL (RFC 8030 §5) without user name and fragment.
     case endpoint(bytesMax: Int)
 
-    /// A token as apps write it, from the bytes that are kept of it.
+    /// Returns the text of a token, as apps write it, from its stored bytes.
     public func text(of stored: [UInt8]) -> String {
         switch self {
         case .hexadecimal: Hexadecimal.encode(stored)
@@ -149,11 +149,11 @@ public enum TokenForm: Hashable, Sendable {
     }
 }
 
-/// Which of a provider's worlds a token belongs to. Most providers know only production.
+/// The environments of a provider. Most providers have only production.
 public enum ProviderEnvironment: UInt8, CaseIterable, Sendable, Hashable {
-    /// What people use.
+    /// The environment of released apps.
     case production = 1
-    /// What developers try.
+    /// The environment of development.
     case sandbox = 2
 
     /// The name in configuration, metrics and on the command line.
@@ -164,34 +164,34 @@ public enum ProviderEnvironment: UInt8, CaseIterable, Sendable, Hashable {
         }
     }
 
-    /// The environment of that name.
+    /// Returns the environment of a name.
     public init?(name: some StringProtocol) {
         guard let match = Self.allCases.first(where: { $0.name == name }) else { return nil }
         self = match
     }
 }
 
-/// What a token addresses.
+/// The purpose of a token.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/registering-your-app-with-apns,
 /// https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications,
 /// https://firebase.google.com/docs/cloud-messaging/manage-tokens
 public enum TokenKind: UInt8, CaseIterable, Sendable, Hashable {
-    /// The ordinary one: a device token, a registration token, an endpoint.
+    /// An ordinary token: a device token, a registration token, an endpoint.
     case device = 1
-    /// A Firebase installation id, which takes the registration token's place since 2026.
+    /// A Firebase installation id, which replaces the registration token since 2026.
     case installation = 2
-    /// PushKit, for calls.
+    /// A PushKit token, for calls.
     case voip = 3
-    /// Push to start: starts Live Activities of one type (iOS 17.2).
+    /// A push-to-start token: it starts Live Activities of one type (iOS 17.2).
     case liveActivityStart = 4
-    /// Updates and ends one Live Activity; may change while it lasts.
+    /// A token that updates and ends one Live Activity; it may change during the activity.
     case liveActivityUpdate = 5
-    /// A joined push-to-talk channel, valid until it is left.
+    /// A token of a joined push-to-talk channel, valid until the channel is left.
     case pushToTalk = 6
-    /// WidgetKit.
+    /// A WidgetKit token.
     case widgets = 7
-    /// Control Center controls (iOS 18).
+    /// A token of Control Center controls (iOS 18).
     case controls = 8
 }
 
@@ -199,7 +199,7 @@ public enum TokenKind: UInt8, CaseIterable, Sendable, Hashable {
 public enum Lane: UInt8, CaseIterable, Sendable, Hashable {
     /// Small sends that a person waits for.
     case express = 1
-    /// Everything else; audience sends always.
+    /// All other sends; sends to audiences always.
     case bulk = 2
 
     /// The name in stream keys and metrics.
@@ -211,23 +211,23 @@ public enum Lane: UInt8, CaseIterable, Sendable, Hashable {
     }
 }
 
-/// One way out: an app at a provider in an environment. Everything that can fail or be limited by itself.
+/// The path of notifications of an app to a provider in one environment: the unit that can fail or be limited by itself.
 public struct Route: Hashable, Sendable, LosslessStringConvertible {
     /// The app.
     public let app: AppID
-    /// Who delivers.
+    /// The provider.
     public let provider: Provider
-    /// Which of the provider's worlds.
+    /// The provider's environment.
     public let environment: ProviderEnvironment
 
-    /// A route.
+    /// Creates a route.
     public init(app: AppID, provider: Provider, environment: ProviderEnvironment) {
         self.app = app
         self.provider = provider
         self.environment = environment
     }
 
-    /// Reads a description; nil for anything else.
+    /// Parses a description; nil for anything else.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 3, let app = try? AppID(String(parts[0])), let provider = Provider(name: parts[1]),
@@ -236,21 +236,21 @@ public struct Route: Hashable, Sendable, LosslessStringConvertible {
         self.init(app: app, provider: provider, environment: environment)
     }
 
-    /// "shop/apns/sandbox".
+    /// The route as text, such as "shop/apns/sandbox".
     public var description: String { "\(self.app)/\(self.provider.name)/\(self.environment.name)" }
 }
 
-/// A route's small number, handed out once in Redis: what work streams and metrics carry.
+/// The small number of a route, assigned once in Redis, which work streams and metrics carry.
 public struct RouteNumber: Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// From 1.
+    /// The number, from 1.
     public let value: UInt32
 
-    /// Wraps.
+    /// Creates a route number.
     public init(_ value: UInt32) { self.value = value }
 
-    /// The digits.
+    /// The number in decimal digits.
     public var description: String { String(self.value) }
 
-    /// Numerical.
+    /// Orders by number.
     public static func < (one: RouteNumber, other: RouteNumber) -> Bool { one.value < other.value }
 }

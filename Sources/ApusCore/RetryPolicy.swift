@@ -1,19 +1,19 @@
 /// Decides when to retry: exponential backoff with full jitter, bounded by attempts and by the message's expiry.
 ///
-/// Pure: the time and the random number come in. The provider's `Retry-After` is a floor, never shortened.
+/// Pure: the time and the random number are arguments. The provider's `Retry-After` is a lower bound, never shortened.
 public struct RetryPolicy: Hashable, Sendable {
-    /// The wait that the first retry is drawn from.
+    /// The upper bound of the first retry's wait.
     public var baseMilliseconds: Int64
-    /// No retry comes sooner, whatever the draw.
+    /// The shortest wait before a retry, whatever the random number.
     public var floorMilliseconds: Int64
-    /// The wait never grows beyond this, unless the provider asks for more.
+    /// The longest wait, unless the provider asks for more.
     public var capMilliseconds: Int64
-    /// Tries in all, the first one counted.
+    /// The maximum number of attempts, including the first.
     public var attemptsMax: UInt32
-    /// A `Retry-After` beyond this gives up.
+    /// The longest accepted `Retry-After`; beyond it the message is given up.
     public var retryAfterMillisecondsMax: Int64
 
-    /// A policy. `baseMilliseconds` must be positive and not above `capMilliseconds`.
+    /// Creates a policy. `baseMilliseconds` must be positive and not above `capMilliseconds`.
     public init(
         baseMilliseconds: Int64,
         floorMilliseconds: Int64 = 0,
@@ -30,23 +30,23 @@ public struct RetryPolicy: Hashable, Sendable {
         self.retryAfterMillisecondsMax = retryAfterMillisecondsMax
     }
 
-    /// The decision after an attempt that failed.
+    /// The decision after a failed attempt.
     public enum Decision: Hashable, Sendable {
-        /// Try again, not before then.
+        /// Retry, not before the given time.
         case retry(notBefore: UnixMilliseconds)
-        /// No try is left.
+        /// No attempt is left.
         case giveUp
-        /// The next try would come after the message's expiry.
+        /// The next attempt would come after the message's expiry.
         case expire
     }
 
-    /// Decides whether and when to try again.
+    /// Decides whether and when to retry.
     ///
     /// - Parameters:
-    ///   - attempt: how many tries there were, from 1.
-    ///   - retryAfterMilliseconds: what the provider asked for.
-    ///   - now: the time.
-    ///   - expiresAt: when the message loses its worth; nil: never.
+    ///   - attempt: the number of attempts so far, from 1.
+    ///   - retryAfterMilliseconds: the wait that the provider asked for.
+    ///   - now: the current time.
+    ///   - expiresAt: the time at which the message expires; nil for never.
     ///   - draw: a random number in 0..<1.
     public func decide(
         attempt: UInt32,
@@ -63,7 +63,7 @@ public struct RetryPolicy: Hashable, Sendable {
         var wait = max(self.floorMilliseconds, Int64(Double(ceiling) * draw))
         if let asked = retryAfterMilliseconds {
             guard asked <= self.retryAfterMillisecondsMax else { return .giveUp }
-            // All dispatchers got the same answer: up to a fifth more spreads them out.
+            // All dispatchers got the same answer: up to a fifth more spreads their retries.
             wait = max(wait, asked + Int64(Double(max(asked, 0)) * 0.2 * draw))
         }
         let next = now.advanced(byMilliseconds: wait)

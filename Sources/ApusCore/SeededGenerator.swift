@@ -4,10 +4,10 @@
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    /// Starts from that seed.
+    /// Creates a generator from a seed.
     public init(seed: UInt64) { self.state = seed }
 
-    /// The next number.
+    /// Returns the next number.
     public mutating func next() -> UInt64 {
         self.state &+= 0x9e37_79b9_7f4a_7c15
         var mixed = self.state

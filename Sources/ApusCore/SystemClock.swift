@@ -1,11 +1,11 @@
 internal import Glibc
 
-/// The system's time of day. Only drivers and programs make one.
+/// Reads the system's time of day. Only drivers and programs create one.
 public struct SystemClock: WallClock {
-    /// The clock.
+    /// Creates the clock.
     public init() {}
 
-    /// Nanoseconds since 1970-01-01 UTC.
+    /// Returns the nanoseconds since 1970-01-01 UTC.
     public func nanosecondsSince1970() -> Int64 {
         var time = timespec()
         unsafe clock_gettime(CLOCK_REALTIME, &time)

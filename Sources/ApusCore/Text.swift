@@ -1,8 +1,8 @@
-/// Hexadecimal, as tokens in paths and digests use it.
+/// Converts bytes to hexadecimal text and back, for tokens in paths and for digests.
 public enum Hexadecimal {
     private static let digits: [UInt8] = Array("0123456789abcdef".utf8)
 
-    /// Lower case, two digits a byte.
+    /// Returns two lower-case digits per byte.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []
         for byte in bytes {
@@ -12,7 +12,7 @@ public enum Hexadecimal {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes; nil unless an even number of digits of either case.
+    /// Returns the bytes; nil unless the text is an even number of digits of either case.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let characters = Array(text.utf8)
         guard characters.count.isMultiple(of: 2) else { return nil }
@@ -36,13 +36,13 @@ public enum Hexadecimal {
     }
 }
 
-/// Base64url without padding (RFC 4648 §5), as JOSE and Web Push use it.
+/// Converts bytes to base64url without padding (RFC 4648 §5) and back, for JOSE and Web Push.
 public enum Base64URL {
     private static let alphabet: [UInt8] = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8
     )
 
-    /// The text, without padding.
+    /// Returns the text, without padding.
     public static func encode(_ bytes: some Collection<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count * 4 + 2) / 3)
@@ -60,7 +60,7 @@ public enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes; nil on any other character, a wrong length or stray bits. Padding is accepted where it belongs.
+    /// Returns the bytes; nil on any other character, a wrong length or stray bits. Correct padding is accepted.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var characters = Array(text.utf8)
         if characters.count.isMultiple(of: 4) {
@@ -99,7 +99,7 @@ public enum Base64URL {
 }
 
 extension String {
-    /// At most that many UTF-8 bytes, cut at a character's edge.
+    /// Returns at most the given number of UTF-8 bytes, cut between characters.
     public func clipped(toBytes bytesMax: Int) -> String {
         guard self.utf8.count > bytesMax else { return self }
         var end = self.utf8.index(self.startIndex, offsetBy: max(0, bytesMax))
@@ -110,9 +110,9 @@ extension String {
     }
 }
 
-/// Names of cases as they stand outside: in labels and in JSON.
+/// Converts names of cases to the form of labels and JSON.
 public enum SnakeCase {
-    /// The case's name in snake case: `timeSensitive` is `time_sensitive`.
+    /// Returns a case's name in snake case: `timeSensitive` is `time_sensitive`.
     public static func name(of value: some Any) -> String {
         var text = ""
         for character in String(describing: value) {

@@ -1,15 +1,14 @@
 /// A point in time: milliseconds since 1970-01-01 UTC.
 ///
-/// The unit of Redis' `TIME`, of providers' timestamps and of messages. Code that decides never reads a clock: the time comes in as an
-/// argument.
+/// This is the unit of Redis' `TIME`, of providers' timestamps and of messages. Deciding code never reads a clock: the time is an argument.
 public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// The number.
+    /// The number of milliseconds.
     public let value: Int64
 
-    /// Wraps.
+    /// Creates a time.
     public init(_ value: Int64) { self.value = value }
 
-    /// From whole seconds; what lies beyond the ends of time is taken to be the end.
+    /// Creates a time from whole seconds, limited to the range.
     public init(seconds: Int64) {
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
         guard overflow else {
@@ -19,38 +18,38 @@ public struct UnixMilliseconds: Hashable, Sendable, Comparable, CustomStringConv
         self.value = seconds > 0 ? .max : .min
     }
 
-    /// Whole seconds, rounded down.
+    /// The whole seconds, rounded down.
     public var seconds: Int64 { self.value >= 0 ? self.value / 1_000 : (self.value + 1) / 1_000 - 1 }
 
-    /// Later by that many milliseconds, at most at the ends of time.
+    /// Returns a time later by the given milliseconds, limited to the range.
     public func advanced(byMilliseconds milliseconds: Int64) -> UnixMilliseconds {
         let (sum, overflow) = self.value.addingReportingOverflow(milliseconds)
         guard overflow else { return UnixMilliseconds(sum) }
         return UnixMilliseconds(milliseconds > 0 ? .max : .min)
     }
 
-    /// Milliseconds from `earlier` to self; negative when self is the earlier one.
+    /// Returns the milliseconds from `earlier` to self; negative when self is the earlier one.
     public func milliseconds(since earlier: UnixMilliseconds) -> Int64 {
         let (difference, overflow) = self.value.subtractingReportingOverflow(earlier.value)
         guard overflow else { return difference }
         return self > earlier ? .max : .min
     }
 
-    /// The digits.
+    /// The number in decimal digits.
     public var description: String { String(self.value) }
 
-    /// Earlier.
+    /// Orders earlier times first.
     public static func < (one: UnixMilliseconds, other: UnixMilliseconds) -> Bool { one.value < other.value }
 }
 
-/// A source of the time of day for drivers; tests and simulations bring their own.
+/// Reads the time of day for drivers; tests and simulations provide their own.
 public protocol WallClock: Sendable {
-    /// Nanoseconds since 1970-01-01 UTC.
+    /// Returns the nanoseconds since 1970-01-01 UTC.
     func nanosecondsSince1970() -> Int64
 }
 
 extension WallClock {
-    /// The time in milliseconds.
+    /// Returns the time in milliseconds.
     public func now() -> UnixMilliseconds { UnixMilliseconds(self.nanosecondsSince1970() / 1_000_000) }
 }
 

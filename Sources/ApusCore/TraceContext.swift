@@ -5,43 +5,43 @@ public struct TraceID: Hashable, Sendable, CustomStringConvertible {
     /// The last eight bytes.
     public let low: UInt64
 
-    /// An id of those bytes.
+    /// Creates an id of its bytes.
     @inlinable
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
-    /// 32 hexadecimal digits.
+    /// The id in 32 hexadecimal digits.
     public var description: String { hexadecimal(self.high) + hexadecimal(self.low) }
 }
 
 /// The id of a span: 8 bytes, not all zero.
 public struct SpanID: Hashable, Sendable, CustomStringConvertible {
-    /// The bytes, the first the most significant.
+    /// The eight bytes as a number, the first the most significant.
     public let value: UInt64
 
-    /// 16 hexadecimal digits.
+    /// The id in 16 hexadecimal digits.
     public var description: String { hexadecimal(self.value) }
 }
 
-/// A position in a trace, as messages carry it in the field `traceparent`.
+/// A position in a trace, which messages carry in the field `traceparent`.
 ///
 /// Source: W3C Trace Context, https://www.w3.org/TR/trace-context/#traceparent-header
 public struct TraceContext: Hashable, Sendable {
     /// The trace.
     public let trace: TraceID
-    /// The step that the message comes from.
+    /// The span that the message comes from.
     public let span: SpanID
-    /// Bit 0: the trace is sampled.
+    /// The flags; bit 0: the trace is sampled.
     public let flags: UInt8
 
-    /// Whether the trace is sampled, so that its spans are recorded.
+    /// True when the trace is sampled, so that its spans are recorded.
     public var isSampled: Bool { self.flags & 1 == 1 }
 
-    /// Reads `00-<32 digits>-<16 digits>-<2 digits>`, digits in lower case; of a later version the first four fields.
+    /// Parses `00-<32 digits>-<16 digits>-<2 digits>`, digits in lower case; of a later version the first four fields.
     ///
-    /// nil when it is not of this form, an id is zero, or the version is ff.
+    /// Returns nil for any other form, for a zero id, and for the version ff.
     public init?(traceparent text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count >= Self.bytes, bytes[2] == 0x2d, bytes[35] == 0x2d, bytes[52] == 0x2d,
@@ -62,14 +62,14 @@ public struct TraceContext: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// As version 00.
+    /// The context in the form of version 00.
     public var traceparent: String {
         let flags = hexadecimal(UInt64(self.flags)).suffix(2)
         return "00-\(self.trace)-\(self.span)-\(flags)"
     }
 
-    /// Makes the span of a following step. Its id is computed from the step before and its subject, not at random: a step that is
-    /// repeated after a crash is the same span, and its messages are the same bytes.
+    /// Creates the span of a following step. Its id is computed from the previous span and the subject, not at random:
+    /// a step that is repeated after a crash is the same span, and its messages are the same bytes.
     public func child(_ step: String, of subject: String) -> TraceContext {
         // FNV-1a, and SplitMix64's last mix over it.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325 ^ self.span.value
@@ -80,10 +80,10 @@ public struct TraceContext: Hashable, Sendable {
         return TraceContext(trace: self.trace, span: SpanID(value: max(1, hash)), flags: self.flags)
     }
 
-    /// Bytes of version 00.
+    /// The bytes of version 00.
     private static let bytes = 55
 
-    /// The number that these digits write; nil when one is no digit in lower case.
+    /// Parses lower-case hexadecimal digits; nil for anything else.
     private static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {
         var number: UInt64 = 0
         for digit in digits {
@@ -97,7 +97,7 @@ public struct TraceContext: Hashable, Sendable {
     }
 }
 
-/// 16 digits.
+/// Returns 16 hexadecimal digits.
 private func hexadecimal(_ value: UInt64) -> String {
     let digits = String(value, radix: 16)
     return String(repeating: "0", count: 16 - digits.utf8.count) + digits

@@ -1,23 +1,23 @@
 /// An `http` or `https` address in its parts. Pure.
 ///
-/// Without user, password and fragment (RFC 9110 §4.2.4 deprecates the first two, and a fragment is never sent).
+/// It has no user, password and fragment (RFC 9110 §4.2.4 deprecates the first two, and a fragment is never sent).
 package struct WebAddress: Hashable, Sendable {
-    /// Whether it is `https`.
+    /// True for `https`.
     package let isSecure: Bool
-    /// A name, an IPv4 address, or an IPv6 address without its brackets.
+    /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
     package let host: String
-    /// The scheme's own unless it says another.
+    /// The port; the scheme's default unless the address has another.
     package let port: Int
-    /// From the slash on; "/" when there is none.
+    /// The path from the slash on; "/" when there is none.
     package let path: String
-    /// What `Host` and `:authority` say: the host, and the port when it is not the scheme's own.
+    /// The value of `Host` and `:authority`: the host, and the port when it is not the scheme's default.
     package let authority: String
 
-    /// Port of `https`.
+    /// The default port of `https`.
     package static let securePort = 443
-    /// Port of `http`.
+    /// The default port of `http`.
     package static let plainPort = 80
-    /// Bytes of an address.
+    /// The maximum bytes of an address.
     package static let bytesMax = 2_048
 
     /// Parses an address; nil for anything else.
@@ -50,9 +50,9 @@ package struct WebAddress: Hashable, Sendable {
         guard self.isSecure else { return nil }
     }
 
-    /// From its parts; the host must be one.
+    /// Creates an address from its parts; the host must be valid.
     ///
-    /// - Parameter port: nil: the scheme's own.
+    /// - Parameter port: the port; nil for the scheme's default.
     package init(isSecure: Bool = true, host: String, port: Int? = nil, path: String = "/") {
         let schemePort = isSecure ? Self.securePort : Self.plainPort
         let port = port ?? schemePort

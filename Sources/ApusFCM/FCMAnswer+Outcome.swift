@@ -3,9 +3,9 @@ package import ApusCore
 internal import ApusProviders
 
 extension FCMAnswer {
-    /// What it means: FcmError's code first, then Google's general word, then the HTTP status.
+    /// Returns the meaning of the answer: by FcmError's code first, then by Google's general status, then by the HTTP status.
     ///
-    /// - Parameter retryAfterMilliseconds: of the header, read by `RetryAfter`.
+    /// - Parameter retryAfterMilliseconds: the header's value, parsed by `RetryAfter`.
     package func outcome(retryAfterMilliseconds: Int64? = nil) -> DeliveryOutcome {
         if self.status == 200 { return .accepted }
         if let code = self.errorCode.flatMap({ FCMErrorCode(rawValue: $0) }) {
@@ -23,15 +23,14 @@ extension FCMAnswer {
         }
     }
 
-    /// Whether the token can be tested by sending it a minimal message with `validate_only`: FCM called something invalid
-    /// and did not say what.
+    /// True when the token can be tested with a minimal `validate_only` message: FCM called something invalid without naming it.
     package var wantsTokenProbe: Bool {
         let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
         return isInvalid && self.invalidArgument(nil) == .rejected(.other)
     }
 
-    /// The field of the message that FCM calls wrong, whomever it is for; nil: it says no such thing, or speaks of the token, or it is
-    /// Apple who speaks.
+    /// The field of the message that FCM rejects for every recipient; nil when it names none, when it means the token,
+    /// or when the error is Apple's.
     package var rejectedField: String? {
         let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
         guard isInvalid, self.apnsError == nil, self.invalidArgument(nil) == .rejected(.payload) else { return nil }
@@ -51,9 +50,9 @@ extension FCMAnswer {
         }
     }
 
-    /// INVALID_ARGUMENT is a bad payload or a bad token: only details tell which. "Delete only if you are certain the payload
-    /// is valid" (https://firebase.google.com/docs/cloud-messaging/manage-tokens), so what only speaks of the token makes it
-    /// suspect, and what Apple calls dead is dead.
+    /// Interprets INVALID_ARGUMENT, which means a bad payload or a bad token: only details tell which. "Delete only if
+    /// you are certain the payload is valid" (https://firebase.google.com/docs/cloud-messaging/manage-tokens), so an
+    /// error that only concerns the token makes it suspect, and only a token that Apple calls dead is dead.
     private func invalidArgument(_ retryAfter: Int64?) -> DeliveryOutcome {
         if let apnsError { return self.outcome(of: apnsError, retryAfter) }
         if let badFields, badFields.contains(where: { $0 == "message.token" || $0 == "message.fid" }) {
@@ -66,7 +65,7 @@ extension FCMAnswer {
         return .rejected(.other)
     }
 
-    /// Apple's answer to FCM, in FCM's place: Apple's trouble with the credentials is one of the iOS part only.
+    /// Interprets Apple's answer to FCM: Apple's complaints about credentials concern the iOS part only.
     private func outcome(of apnsError: APNsError, _ retryAfter: Int64?) -> DeliveryOutcome {
         guard let reason = APNsReason(word: apnsError.reason) else {
             return self.outcomeOfUnknown(apnsError, retryAfter)
@@ -90,7 +89,7 @@ extension FCMAnswer {
         }
     }
 
-    /// QuotaFailure says whose quota it is; nothing said, it is the project's.
+    /// Interprets a QuotaFailure, which names the exceeded quota; without a name it is the project's.
     private func quotaExceeded(_ retryAfter: Int64?) -> DeliveryOutcome {
         let scope: Deferral.Scope =
             if self.exceededQuotas.contains(where: { $0.contains("device") }) {
@@ -110,7 +109,7 @@ extension FCMAnswer {
     private func outcomeOfStatus(_ retryAfter: Int64?) -> DeliveryOutcome {
         switch self.status {
         case 401: .misconfigured(.staleCredential)
-        // A wrong project, or a front end's answer: no word on the token. A route pauses when it goes on.
+        // This is a wrong project, or a front end's answer: it says nothing about the token. The route pauses when this persists.
         case 403, 404: .misconfigured(.unclear)
         case 408: .deferred(Deferral(.timeout, retryAfterMilliseconds: retryAfter))
         case 413: .rejected(.payload)

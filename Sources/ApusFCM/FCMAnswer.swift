@@ -1,15 +1,15 @@
 internal import ApusCore
 internal import ApusProviders
 
-/// An answer of FCM, taken apart. Whatever the body is, reading it never fails: what cannot be read counts as not said.
+/// Parses an answer of FCM. Parsing never fails: unreadable parts are ignored.
 ///
-/// Errors come as `{"error":{"code","message","status","details":[…]}}`, with details told apart by `@type`.
+/// Errors have the form `{"error":{"code","message","status","details":[…]}}`, with details distinguished by `@type`.
 package struct FCMAnswer: Hashable, Sendable {
-    /// What Apple said to FCM.
+    /// Apple's answer to FCM.
     package struct APNsError: Hashable, Sendable {
         /// Apple's status.
         package let statusCode: Int
-        /// Apple's word.
+        /// Apple's reason.
         package let reason: String
     }
 
@@ -17,23 +17,23 @@ package struct FCMAnswer: Hashable, Sendable {
     package let status: Int
     /// The message's name, `projects/<project>/messages/<id>`, when it was accepted.
     package private(set) var name: String?
-    /// A sentence for people, and for one decision.
+    /// The error's sentence for people, which also decides one case.
     package private(set) var message = ""
-    /// `error.status`: Google's general word, NOT_FOUND and the like.
+    /// `error.status`: Google's general status, such as NOT_FOUND.
     package private(set) var generalStatus: String?
-    /// FcmError's word, unknown ones too.
+    /// FcmError's code, also an unknown one.
     package private(set) var errorCode: String?
-    /// ApnsError.
+    /// The detail ApnsError.
     package private(set) var apnsError: APNsError?
-    /// BadRequest: the paths of the fields that are wrong; nil without such a detail.
+    /// The paths of the invalid fields in the detail BadRequest; nil without such a detail.
     package private(set) var badFields: [String]?
-    /// QuotaFailure: subjects and descriptions of what was exceeded, in lower case.
+    /// The subjects and descriptions of exceeded quotas in the detail QuotaFailure, in lower case.
     package private(set) var exceededQuotas: [String] = []
 
-    /// Bytes of a body that are read.
+    /// The maximum bytes of a body that are read.
     package static let bodyBytesMax = 64 * 1_024
 
-    /// Takes an answer apart.
+    /// Parses an answer.
     package init(status: Int, body: [UInt8]) {
         self.status = status
         guard let json = try? JSONValue(parsing: body, bytesMax: Self.bodyBytesMax) else { return }
@@ -70,6 +70,6 @@ package struct FCMAnswer: Hashable, Sendable {
         }
     }
 
-    /// The most telling word, for receipts.
+    /// The most specific reason, for receipts.
     package var word: String? { self.apnsError?.reason ?? self.errorCode ?? self.generalStatus }
 }

@@ -1,8 +1,8 @@
-/// FCM's vocabulary of refusals.
+/// FCM's error codes.
 ///
 /// Source: https://firebase.google.com/docs/cloud-messaging/error-codes
 package enum FCMErrorCode: String, CaseIterable, Sendable {
-    /// Nothing known.
+    /// The error is unspecified.
     case unspecified = "UNSPECIFIED_ERROR"
     /// A bad request, or a bad token.
     case invalidArgument = "INVALID_ARGUMENT"
@@ -10,14 +10,14 @@ package enum FCMErrorCode: String, CaseIterable, Sendable {
     case unregistered = "UNREGISTERED"
     /// The token belongs to another project.
     case senderIDMismatch = "SENDER_ID_MISMATCH"
-    /// The rate of the project, a device or a topic.
+    /// The rate of the project, a device or a topic is exceeded.
     case quotaExceeded = "QUOTA_EXCEEDED"
-    /// Overloaded.
+    /// The service is overloaded.
     case unavailable = "UNAVAILABLE"
-    /// Google's own trouble.
+    /// Google has an internal error.
     case internalError = "INTERNAL"
-    /// FCM's credentials for Apple or the web push service, as we gave them to Firebase.
+    /// FCM's credentials for Apple or the web push service, as configured in Firebase, are invalid.
     case thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR"
-    /// The older name of the previous.
+    /// The older name of the previous code.
     case apnsAuthError = "APNS_AUTH_ERROR"
 }

@@ -4,9 +4,9 @@ package import ApusMessages
 package import ApusProviders
 package import ApusService
 
-/// Firebase Cloud Messaging, HTTP v1.
+/// The provider Firebase Cloud Messaging, HTTP v1.
 package struct FCMProvider: PushProvider {
-    /// The provider.
+    /// Creates the provider.
     package init() {}
 
     package var traits: ProviderTraits { Provider.fcm.traits }
@@ -39,18 +39,18 @@ package struct FCMProvider: PushProvider {
 
     package func check(_ target: Target) throws(Problem) { _ = try FCMTarget(target) }
 
-    /// Projects of several apps whose own rates together are above what Google lets one: apps without a rate stay within it.
+    /// Warns about projects of several apps whose own rates together exceed Google's limit: apps without a rate stay within it.
     package func advice(on apps: [AppID: AppSettings]) -> [String] {
         ProjectShare.advice(on: ProjectShare.all(in: apps))
     }
 
     // MARK: Advice on a notification
 
-    /// Seconds before and after each quarter of an hour in which Google asks not to begin: everybody does.
+    /// The seconds before and after each quarter of an hour in which Google asks not to start sends, because everybody does.
     static let busySeconds: Int64 = 120
 
-    /// Recipients from which on a send that begins at once is told of the busy minutes: fewer are gone within a second, at the 10,000 a second
-    /// that Google lets a project send.
+    /// The minimum number of recipients for which a send that begins at once gets a warning about the busy minutes:
+    /// fewer are sent within a second, at the 10,000 a second that Google grants a project.
     static let busyRecipientsMin: UInt64 = 10_000
 
     package func advice(
@@ -61,7 +61,7 @@ package struct FCMProvider: PushProvider {
     ) -> [Problem] {
         let notification = command.notification
         var advice: [Problem] = []
-        // FCM wakes an iOS app as Apple lets it.
+        // FCM wakes an iOS app within Apple's limits.
         if notification.kind == .background {
             advice.append(APNsProvider.backgroundAdvice("notification.kind"))
         } else if notification.kind == .alert, notification.fcmAPNsStyle == .data {
@@ -95,7 +95,7 @@ package struct FCMProvider: PushProvider {
                 code: "held_by_fcm",
                 field: field,
                 detail:
-                    "is one message, with no outcome per device; send one at a time, for all of a project share some 10,000 deliveries a second",
+                    "is one message, with no outcome per device; send one at a time, because all of a project share some 10,000 deliveries a second",
             )
         ]
     }
@@ -103,7 +103,7 @@ package struct FCMProvider: PushProvider {
     /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
     private static func scheduleAdvice(_ command: SendCommand, _ recipients: UInt64, now: UnixMilliseconds) -> [Problem]
     {
-        // Whom FCM's own audience reaches nobody knows.
+        // Nobody knows the size of FCM's own audiences.
         let isLarge = recipients >= Self.busyRecipientsMin || command.target.holder == .fcm
         guard command.notBefore != nil || isLarge else { return [] }
         let quarter: Int64 = 15 * 60
@@ -115,18 +115,18 @@ package struct FCMProvider: PushProvider {
                 code: "busy_minutes",
                 field: "not_before_ms",
                 detail:
-                    "\(what) within two minutes of a quarter of an hour: FCM asks to leave them out, for everybody sends then",
+                    "\(what) within two minutes of a quarter of an hour: FCM asks to avoid those minutes, because everybody sends then",
             )
         ]
     }
 }
 
 extension RetryRules {
-    /// How FCM wants to be tried again: never before ten seconds, with jitter, no longer than an hour
+    /// The retry rules for FCM: never before ten seconds, with jitter, no longer than an hour
     /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
     package static let fcm = RetryRules(
         unavailable: Self.unavailable,
-        // Quotas: exponential from a minute on.
+        // Quotas are retried exponentially from a minute on.
         rateLimited: RetryPolicy(
             baseMilliseconds: 60_000,
             floorMilliseconds: 10_000,
@@ -135,7 +135,7 @@ extension RetryRules {
         ),
         connection: Self.unavailable,
         budgetMilliseconds: 3_600_000,
-        // A 429 that says nothing about it asks for a minute.
+        // A 429 without a `retry-after` asks for a minute.
         quotaWaitMilliseconds: 60_000,
     )
 
@@ -148,8 +148,8 @@ extension RetryRules {
 }
 
 extension RetryPolicy {
-    /// Changes of FCM's topics, of which a project may make 3,000 a second: exponential from Google's shortest wait on
-    /// (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
+    /// The retry policy for changes of FCM's topics, of which a project may make 3,000 a second: exponential from
+    /// Google's shortest wait on (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
     package static let fcmTopics = RetryPolicy(
         baseMilliseconds: 20_000,
         floorMilliseconds: 10_000,

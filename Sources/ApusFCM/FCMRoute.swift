@@ -5,7 +5,7 @@ package import ApusProviders
 internal import ApusService
 internal import NIOCore
 
-/// An app's way out through FCM.
+/// The route of an app through FCM.
 package struct FCMRoute: ProviderRoute {
     package let route: Route
     package let rate: RouteRate
@@ -23,7 +23,7 @@ package struct FCMRoute: ProviderRoute {
         )
         self.project = project
         self.authority = authority
-        // It has neither words nor an expiry: the time does not show in it, and it is the same for all sends.
+        // The probe has neither texts nor an expiry: it does not depend on the time, and is the same for all sends.
         let now = UnixMilliseconds(0)
         let context = RenderContext(send: try SendID("apus-token-probe"), publishedAt: now, now: now)
         func message(_ target: FCMTarget) throws -> PreparedMessage {
@@ -53,10 +53,10 @@ package struct FCMRoute: ProviderRoute {
         let written = try messages(target)
         return RenderedRoute(
             messages: written,
-            // Its tokens take whatever can be written for them.
+            // FCM's tokens accept every message that can be rendered for them.
             tokenKinds: TokenKinds([.device, .installation]),
             tokenProbe: target.isAudience ? nil : self.probe,
-            // The token counts for no rule: what could be written for one kind can be for the other.
+            // No rule depends on the kind of token: a message that was rendered for one kind can be rendered for the other.
             forInstallations: { (try? messages(.installation)) ?? written },
         )
     }
@@ -93,7 +93,7 @@ package struct FCMRoute: ProviderRoute {
         }
     }
 
-    /// FCM checks everything of a message with `validate_only`, and delivers nothing.
+    /// Returns the messages with `validate_only`: FCM checks everything and delivers nothing.
     package func validation(
         of command: SendCommand,
         _ context: RenderContext,
@@ -106,7 +106,7 @@ package struct FCMRoute: ProviderRoute {
 }
 
 extension PreparedMessage {
-    /// For FCM: the token stands in the body as text; an audience that FCM holds has none.
+    /// Creates a message for FCM: the token stands in the body as text; an audience that FCM holds has none.
     ///
     /// - Parameter authority: the host that requests are for, with a port other than 443.
     package static func fcm(
@@ -124,8 +124,8 @@ extension PreparedMessage {
 }
 
 extension ProviderGatewayConfiguration {
-    /// A gateway to FCM. Google's answers are awaited for ten seconds at least before anything is sent again
-    /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
+    /// Creates the configuration of a gateway to FCM. Google's answers are awaited for at least ten seconds before
+    /// anything is retried (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
     package static func fcm(host: String, port: Int = WebAddress.securePort) -> ProviderGatewayConfiguration {
         var configuration = ProviderGatewayConfiguration(
             provider: .fcm,
@@ -138,9 +138,9 @@ extension ProviderGatewayConfiguration {
     }
 }
 
-/// Reads answers of FCM.
+/// Interprets answers of FCM.
 package struct FCMAnswerReader: AnswerReader {
-    /// The reader.
+    /// Creates the reader.
     package init() {}
 
     package func meaning(of answer: PlainAnswer, retryAfterMilliseconds: Int64?) -> AnswerMeaning {

@@ -1,30 +1,30 @@
 internal import ApusCore
 package import ApusService
 
-/// An app at FCM, with a service account.
+/// Holds an app's settings at FCM, with a service account.
 package struct FCMSettings: ProviderSettings {
-    /// The Firebase project.
+    /// The id of the Firebase project.
     package var projectID: String
-    /// The service account's JSON key.
+    /// The path of the service account's JSON key.
     package var serviceAccountFile: String
-    /// Stands in for Google's address: a simulator.
+    /// The address to use instead of Google's, such as a simulator's.
     package var baseURL: String
-    /// Stands in for the address of the account's token server; nil: as in the account's file.
+    /// The address to use instead of the account's token endpoint; nil for the one in the account's file.
     package var tokenURL: String?
-    /// The authority that the server's certificate must come from; nil: the system's.
+    /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     package var caFile: String?
-    /// Connections.
+    /// The number of connections.
     package var connections: Int
-    /// What Google lets a project send in a minute, unless it has granted more: it counts by project, whichever app sends.
+    /// The messages that Google accepts from a project in a minute, unless it has granted more: it counts by project, whichever app sends.
     /// Source: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
     package static let projectRatePerMinute = 600_000
 
-    /// Requests per minute of all dispatchers together; nil: as many as can be. Where the configuration says nothing it is all that the
-    /// project has, of which apps of one project get equal parts.
+    /// The maximum requests per minute of all dispatchers together; nil for no limit. The default is the whole rate of
+    /// the project, which apps of one project share evenly.
     package var ratePerMinute: Int?
-    /// Whether the configuration says it.
+    /// True when the configuration sets the rate.
     package var hasOwnRate: Bool
-    /// How long it takes to reach that rate after a long quiet. Google: at least 60 s
+    /// The time in which the rate rises to its limit after a long pause. Google: at least 60 s
     /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
     package var rampMilliseconds: Int64
 
@@ -39,8 +39,8 @@ package struct FCMSettings: ProviderSettings {
             "\(key).rate_per_minute",
             default: Self.projectRatePerMinute,
             note: """
-                of the app; apps of one project that say none share evenly what the others leave of the \
-                \(Self.projectRatePerMinute) that Google lets a project
+                of the app; apps of one project without a rate share evenly what the others leave of the \
+                \(Self.projectRatePerMinute) that Google grants a project
                 """,
         )
         self.hasOwnRate = reader.isGiven("\(key).rate_per_minute")
@@ -56,7 +56,7 @@ package struct FCMSettings: ProviderSettings {
 }
 
 extension AppSettings {
-    /// The app at Google; nil: it is not there.
+    /// The app's settings at FCM; nil when it has none.
     package var fcm: FCMSettings? {
         get { self[.fcm] as? FCMSettings }
         set { self[.fcm] = newValue }

@@ -1,19 +1,20 @@
 internal import ApusCore
 internal import ApusService
 
-/// An app's part of what its Firebase project may send. Pure.
+/// Computes an app's share of the rate of its Firebase project. Pure.
 ///
-/// Google counts a project's messages, whichever app sends them; here every app has a limiter of its own. So apps of one project that
-/// are given no rate share evenly what the others' rates leave, and all of them together stay within what Google lets the project
-/// send in any minute. Source: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
+/// Google counts a project's messages, whichever app sends them, but here every app has a limiter of its own. So apps
+/// of one project without a configured rate share evenly what the others' rates leave, and all of them together stay
+/// within what Google accepts from the project in any minute. Source:
+/// https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
 struct ProjectShare: Hashable, Sendable {
-    /// What the configuration says of an app's rate.
+    /// The configured rate of an app.
     enum Rate: Hashable, Sendable {
-        /// Nothing: a part of the project's.
+        /// No rate is configured: the app gets an even share of the project's.
         case even
-        /// So many a minute.
+        /// A number of messages per minute is configured.
         case own(perMinute: Int)
-        /// As many as can be: what the project may send is left to Google's 429.
+        /// No limit is configured: Google's 429 limits the project.
         case unlimited
     }
 
@@ -21,7 +22,7 @@ struct ProjectShare: Hashable, Sendable {
     let project: String
     let rate: Rate
 
-    /// Of every app with FCM, in a fixed order.
+    /// Returns the shares of all apps with FCM, in a fixed order.
     static func all(in apps: [AppID: AppSettings]) -> [ProjectShare] {
         apps.sorted { $0.key.text < $1.key.text }.compactMap { app, settings in
             guard let fcm = settings.fcm else { return nil }
@@ -30,10 +31,10 @@ struct ProjectShare: Hashable, Sendable {
         }
     }
 
-    /// What each app may send in a minute; none: as many as can be.
+    /// Returns the maximum messages per minute of each app; an app without a limit is missing.
     ///
-    /// Where the others leave less than a tenth of an even part, Google must have granted more than it says here: then that tenth is
-    /// taken, which ``advice(on:)`` tells.
+    /// Where the others leave less than a tenth of an even share, Google must have granted the project more than its
+    /// default: then the app gets that tenth, and ``advice(on:)`` warns.
     static func perMinute(_ shares: [ProjectShare]) -> [AppID: Int] {
         var result: [AppID: Int] = [:]
         for (_, members) in Dictionary(grouping: shares, by: \.project) {
@@ -51,10 +52,10 @@ struct ProjectShare: Hashable, Sendable {
         return result
     }
 
-    /// What an app of a project of so many gets at least.
+    /// Returns the minimum share of an app in a project of so many apps.
     static func leastPerMinute(of members: Int) -> Int { max(1, FCMSettings.projectRatePerMinute / (10 * members)) }
 
-    /// What those with a rate of their own may send together, not above the greatest number that can be told.
+    /// Returns the sum of the configured rates, limited to the greatest integer.
     static func ownPerMinute(_ shares: [ProjectShare]) -> Int {
         shares.reduce(0) { sum, share in
             guard case .own(let perMinute) = share.rate else { return sum }
@@ -63,7 +64,7 @@ struct ProjectShare: Hashable, Sendable {
         }
     }
 
-    /// Projects of several apps whose own rates together are above what Google lets one: apps without a rate stay within it.
+    /// Warns about projects of several apps whose own rates together exceed Google's limit: apps without a rate stay within it.
     static func advice(on shares: [ProjectShare]) -> [String] {
         Dictionary(grouping: shares, by: \.project).sorted { $0.key < $1.key }.compactMap { project, shares in
             let own = Self.ownPerMinute(shares)
@@ -75,9 +76,9 @@ struct ProjectShare: Hashable, Sendable {
             else { return nil }
             let names = shares.map(\.app.text).sorted().joined(separator: ", ")
             return """
-                the apps \(names) share the project \(project), of which Google counts messages: together their \
-                fcm.rate_per_minute is above its \(FCMSettings.projectRatePerMinute) a minute; give each a part of that, or of \
-                what Google has granted, or leave it out for an even part
+                the apps \(names) share the project \(project), whose messages Google counts together: the sum of their \
+                fcm.rate_per_minute is above its \(FCMSettings.projectRatePerMinute) a minute; set a part of that for each, or of \
+                what Google has granted, or omit it for an even share
                 """
         }
     }

@@ -7,9 +7,9 @@ internal import ApusTLS
 /// The key itself is nowhere: who has Redis cannot act for an app. It is 256 random bits, so a plain digest is enough; there
 /// is nothing to guess.
 public struct APIKeys: Sendable {
-    /// Keys of one app.
+    /// The maximum number of keys of one app.
     public static let countMax = 100
-    /// Characters of a key's name.
+    /// The maximum number of characters of a key's name.
     public static let nameBytesMax = 64
     /// Random bytes of a key.
     private static let secretBytes = 32
@@ -20,7 +20,7 @@ public struct APIKeys: Sendable {
         public var name: String
         /// What its holder may do.
         public var role: APIKeyRole
-        /// When it was made.
+        /// The time at which it was made.
         public var createdAt: UnixMilliseconds
         /// SHA-256 of it.
         public var sha256: [UInt8]
@@ -44,7 +44,7 @@ public struct APIKeys: Sendable {
         var value: String { "\(self.role.rawValue) \(self.createdAt.value) \(Hexadecimal.encode(self.sha256))" }
     }
 
-    /// Why a key was not made.
+    /// The reasons why a key was not made.
     public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
         /// The name breaks the rule.
         case badName
@@ -66,7 +66,7 @@ public struct APIKeys: Sendable {
 
     private let client: RedisClient
 
-    /// The keys in that Redis.
+    /// Creates the keys in that Redis.
     public init(_ client: RedisClient) { self.client = client }
 
     /// The keys of an app, by name.
@@ -99,7 +99,7 @@ public struct APIKeys: Sendable {
 
     /// Revokes a key: services refuse it a second later at the latest.
     ///
-    /// - Returns: whether there was one of that name.
+    /// - Returns: true when there was one of that name.
     public func revoke(_ app: AppID, name: String) async throws -> Bool {
         let (key, tag) = Self.place(app)
         let command = RedisCommand("HDEL", .text(key), .text(name))

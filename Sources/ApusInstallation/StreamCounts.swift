@@ -21,7 +21,7 @@ package final class StreamCounts: StreamObserver {
     ///   - shared: where all of it is counted.
     ///   - vanished: the service's counter of entries that vanished before they were acknowledged.
     ///   - groupsLost: the service's counter of streams or groups made again.
-    ///   - replay: the service's counters of calls repeated after a failover, and of those it could not keep for that; nil: it keeps none.
+    ///   - replay: the service's counters of calls repeated after a failover, and of those it could not keep for that; nil when it keeps none.
     package init(
         _ metrics: StreamMetrics,
         shared: SharedMetrics,
@@ -74,7 +74,7 @@ package final class StreamCounts: StreamObserver {
         }
     }
 
-    /// How many streams are not read although there is room for what they hold, in words; nil: none.
+    /// The number of streams that are not read although there is room for what they hold, in words; nil for none.
     package var unansweredReads: String? {
         let unanswered = self.unanswered.withLock { $0 }
         let streams = unanswered.values.reduce(0, +)

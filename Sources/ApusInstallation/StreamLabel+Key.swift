@@ -3,7 +3,7 @@ package import ApusMetrics
 package import ApusStreams
 
 extension StreamLabel {
-    /// The label of a stream by its key, as `StreamKeys` writes them: `{q7}in:express`; work streams are all that no other name is.
+    /// Creates the label of a stream by its key, as `StreamKeys` writes them: `{q7}in:express`; work streams are all that no other name is.
     package init(streamKey key: String) {
         let name = key.utf8.firstIndex(of: UInt8(ascii: "}")).map { key[key.utf8.index(after: $0)...] } ?? ""
         self =

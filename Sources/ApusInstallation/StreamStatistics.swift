@@ -32,7 +32,7 @@ package final class StreamStatistics: Sendable {
     /// Two scrapes at a time share one statistics.
     private let isRunning = Atomic(false)
 
-    /// A statistics of what a service reads.
+    /// Creates a statistics of what a service reads.
     ///
     /// - Parameters:
     ///   - streams: of the installation.
@@ -103,7 +103,7 @@ package final class StreamStatistics: Sendable {
 
     // MARK: Asking
 
-    /// The numbers by label, all shards together; nil: not all was answered.
+    /// The numbers by label, all shards together; nil when not all was answered.
     private func count() async -> [StreamLabel: StreamCount]? {
         var counts = Dictionary(uniqueKeysWithValues: self.labels.map { ($0, StreamCount()) })
         var questions = self.questions.makeIterator()
@@ -222,7 +222,7 @@ struct StreamCount: Sendable, Hashable {
     var length: Int64 = 0
     var pending: Int64 = 0
     var backlog: Int64 = 0
-    /// When it was written, in milliseconds; nil: there is none.
+    /// The time at which it was written, in milliseconds; nil when there is none.
     var oldestUnread: Int64?
     var oldestPending: Int64?
 

@@ -1,20 +1,20 @@
 public import ApusCore
 
-/// What an app reports about a notification that reached it.
+/// Reports what happened to a notification on a device, as the app says.
 public struct ClientEvent: Hashable, Sendable {
-    /// What happened.
+    /// The kinds of events.
     public enum Kind: UInt8, CaseIterable, Sendable {
-        /// It arrived.
+        /// The notification arrived.
         case received = 1
-        /// A person opened it.
+        /// A person opened the notification.
         case opened = 2
-        /// A person swept it away.
+        /// A person dismissed the notification.
         case dismissed = 3
         /// A person chose an action.
         case action = 4
     }
 
-    /// The app's; the same id counts once.
+    /// The event's id, chosen by the app; the same id counts once.
     public var id: String
     /// The app.
     public var app: String
@@ -22,16 +22,16 @@ public struct ClientEvent: Hashable, Sendable {
     public var device: String
     /// The send.
     public var send: String
-    /// What happened.
+    /// The kind of event.
     public var kind: Kind
-    /// Which action.
+    /// The chosen action.
     public var action: String = ""
-    /// When.
+    /// The time of the event.
     public var at: UnixMilliseconds
-    /// Through whom it came; nil: unknown.
+    /// The provider that delivered the notification; nil when unknown.
     public var provider: Provider?
 
-    /// An event.
+    /// Creates an event.
     public init(id: String, app: String, device: String, send: String, kind: Kind, at: UnixMilliseconds) {
         self.id = id
         self.app = app

@@ -1,16 +1,16 @@
 public import ApusCore
 
-/// What could not be handled, kept for an operator with its original bytes.
+/// Holds a message that could not be handled, with its original bytes, for an operator.
 public struct DeadLetter: Hashable, Sendable {
-    /// Why it is here.
+    /// The reasons for a dead letter.
     public enum Cause: UInt8, CaseIterable, Sendable {
-        /// Not a message of the schema, or beyond its limits.
+        /// The bytes are not a message of the schema, or exceed its limits.
         case malformed = 1
-        /// Well formed, but breaks a rule.
+        /// The message is well formed, but breaks a rule.
         case invalid = 2
-        /// Delivered again and again without progress.
+        /// The entry was delivered again and again without progress.
         case poison = 3
-        /// An idempotency key used with another body.
+        /// An idempotency key was used with another body.
         case conflict = 4
 
         /// The name in metrics and on the command line.
@@ -24,28 +24,28 @@ public struct DeadLetter: Hashable, Sendable {
         }
     }
 
-    /// Where it came from.
+    /// The key of the stream that the message came from.
     public var stream: String
-    /// Its entry there.
+    /// The entry's id in that stream.
     public var entry: String
-    /// Why it is here.
+    /// The reason for the dead letter.
     public var cause: Cause
-    /// What is wrong.
+    /// The error.
     public var problem: Problem
-    /// The original bytes; of something larger than any message the first `Limits.deadLetterPayloadBytesMax`.
+    /// The original bytes; of a message beyond every limit the first `Limits.deadLetterPayloadBytesMax`.
     public var payload: [UInt8]
-    /// How often it was delivered.
+    /// The number of deliveries.
     public var deliveries: UInt32 = 1
-    /// When it was given up.
+    /// The time at which the message was given up.
     public var at: UnixMilliseconds
-    /// By whom.
+    /// The service that gave it up.
     public var service: String = ""
     /// The app, if it could be read.
     public var app: String = ""
     /// The send, if it could be read.
     public var send: String = ""
 
-    /// A dead letter.
+    /// Creates a dead letter.
     public init(
         stream: String,
         entry: String,

@@ -1,90 +1,90 @@
 public import ApusCore
 
-/// What an app says about a device beside its token.
+/// The attributes of a device besides its token, as the app describes them.
 public struct Attributes: Hashable, Sendable {
-    /// BCP 47.
+    /// The language tag (BCP 47).
     public var locale: String = ""
-    /// IANA name.
+    /// The name of the time zone (IANA).
     public var timeZone: String = ""
-    /// "3.2.1".
+    /// The app's version, such as "3.2.1".
     public var appVersion: String = ""
-    /// ISO 3166-1 alpha-2.
+    /// The country (ISO 3166-1 alpha-2).
     public var country: String = ""
-    /// Free words.
+    /// Free labels.
     public var tags: [String] = []
 
-    /// Nothing said.
+    /// Creates empty attributes.
     public init() {}
 }
 
-/// A device as the store keeps it: the only truth about it. Its header (registered-at, generation) stands before it.
+/// A device in the store: the single source of truth about it. Its header (registered-at, generation) is stored before it.
 public struct DeviceRecord: Hashable, Sendable {
-    /// A further token of the same device, for one purpose and a time.
+    /// A further token of the same device, for one purpose and a limited time.
     public struct SecondaryAddress: Hashable, Sendable {
-        /// What it addresses.
+        /// The kind of token.
         public var kind: TokenKind
-        /// Raw bytes.
+        /// The token's raw bytes.
         public var token: [UInt8]
-        /// Which Live Activity.
+        /// The id of the Live Activity.
         public var activityID: String = ""
-        /// Seconds since 1970.
+        /// The expiry in seconds since 1970.
         public var expiresAtSeconds: Int64 = 0
-        /// Whether it is not sent to for now, although nothing says it is dead.
+        /// True while the token is quarantined: it gets no messages, although nothing proves it dead.
         public var isSuspect = false
-        /// When the app registered it: what a provider knew of its token before that no longer counts. 0: not known.
+        /// The time of registration: a provider's knowledge of an older token does not apply. 0 when unknown.
         public var registeredAt = UnixMilliseconds(0)
-        /// Whether the provider takes it in the other environment than the device's own.
+        /// True when the provider accepts the token in the other environment than the device's own.
         public var isOfOtherEnvironment = false
 
-        /// An address.
+        /// Creates an address.
         public init(kind: TokenKind, token: [UInt8]) {
             self.kind = kind
             self.token = token
         }
     }
 
-    /// Why and since when a token is not sent to although nothing says it is dead.
+    /// Records since when and why a token is quarantined, although nothing proves it dead.
     public struct Suspicion: Hashable, Sendable {
-        /// Since when.
+        /// The time since which the token is quarantined.
         public var since: UnixMilliseconds
-        /// Why.
+        /// The reason for the quarantine.
         public var reason: Reason
 
-        /// A suspicion.
+        /// Creates a suspicion.
         public init(since: UnixMilliseconds, reason: Reason) {
             self.since = since
             self.reason = reason
         }
     }
 
-    /// As the store keeps it: raw bytes or text.
+    /// The token in the store's form: raw bytes or text.
     public var token: [UInt8]
-    /// Which of the provider's worlds.
+    /// The token's environment.
     public var environment: ProviderEnvironment = .production
-    /// What the token addresses.
+    /// The kind of token.
     public var tokenKind: TokenKind = .device
-    /// Empty: nobody's.
+    /// The owner; empty for none.
     public var user: String = ""
     /// The app's topic numbers, ascending.
     public var topics: [UInt32] = []
-    /// What the app says.
+    /// The attributes, as the app describes them.
     public var attributes: Attributes = Attributes()
-    /// Hours since 1970; moves at most daily.
+    /// The time of the last registration in hours since 1970; updated at most daily.
     public var seenAtHours: UInt32 = 0
-    /// The full id.
+    /// The full id of the device.
     public var device: String
-    /// 65 bytes.
+    /// The Web Push public key, 65 bytes.
     public var webpushP256DH: [UInt8] = []
-    /// 16 bytes.
+    /// The Web Push authentication secret, 16 bytes.
     public var webpushAuth: [UInt8] = []
-    /// Not sent to, for now.
+    /// The quarantine of the token; nil when it gets messages.
     public var suspicion: Suspicion?
-    /// Whether its environment is the one in which the provider took the token, whatever the app named.
+    /// True when the environment is the one in which the provider accepted the token, whatever the app named.
     public var isEnvironmentLearned = false
-    /// Further tokens.
+    /// The further tokens.
     public var secondary: [SecondaryAddress] = []
 
-    /// A device.
+    /// Creates a device.
     public init(device: String, token: [UInt8]) {
         self.device = device
         self.token = token

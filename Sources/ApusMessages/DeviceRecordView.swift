@@ -1,69 +1,70 @@
 package import ApusCore
 
-/// A packed device record, read where it lies: what the delivery path needs of it, without memory or counting of references.
+/// Reads a packed device record in place: the fields that delivery needs, without allocations or reference counting.
 ///
-/// Made once per device and send. It keeps places, not bytes: each question that needs the bytes takes them again, and
-/// they must be the same. All that `DeviceRecord.decode` refuses is refused here too, but for two things: text is not
-/// checked for UTF-8 and NUL (it was when the record was written), and nothing is counted against the arena.
+/// A view is made once per device and send. It holds offsets, not bytes: each query that needs the bytes takes them
+/// again, and they must be the same. Everything that `DeviceRecord.decode` refuses is refused here too, with two
+/// exceptions: text is not checked for UTF-8 and NUL (it was when the record was written), and nothing is counted
+/// against the arena.
 package struct DeviceRecordView: Sendable {
     /// A further token of the device.
     package struct SecondaryAddress: Sendable {
-        /// What it addresses.
+        /// The kind of token.
         package internal(set) var kind: TokenKind = .device
-        /// Where its token is.
+        /// The range of its token.
         package internal(set) var token: Range<Int> = 0..<0
-        /// Where the id of its Live Activity is; empty: none.
+        /// The range of its Live Activity's id; empty for none.
         package internal(set) var activityID: Range<Int> = 0..<0
-        /// Seconds since 1970; 0: never.
+        /// The expiry in seconds since 1970; 0 for never.
         package internal(set) var expiresAtSeconds: Int64 = 0
-        /// Whether it is not sent to for now.
+        /// True while the token is quarantined.
         package internal(set) var isSuspect = false
-        /// When the app registered it; 0: not known.
+        /// The time of registration; 0 when unknown.
         package internal(set) var registeredAt = UnixMilliseconds(0)
-        /// Whether the provider takes it in the other environment than the device's own.
+        /// True when the provider accepts the token in the other environment than the device's own.
         package internal(set) var isOfOtherEnvironment = false
     }
 
-    /// A stretch of the record: four bytes instead of sixteen, as the whole view is copied where it is returned.
+    /// A range of the record in four bytes instead of sixteen, because the whole view is copied where it is returned.
     struct Place: Sendable {
         var start: UInt16 = 0
         var count: UInt16 = 0
     }
 
-    /// Where the whole record is.
+    /// The range of the whole record.
     package var record: Range<Int> { self.start..<(self.start + Int(self.count)) }
-    /// Where the token is: raw bytes or text. Never empty.
+    /// The range of the token: raw bytes or text. Never empty.
     package var token: Range<Int> { self.range(self.tokenPlace) }
-    /// Which of the provider's worlds.
+    /// The token's environment.
     package internal(set) var environment: ProviderEnvironment = .production
-    /// What the token addresses.
+    /// The kind of token.
     package internal(set) var tokenKind: TokenKind = .device
-    /// Where the owner's id is; empty: nobody's.
+    /// The range of the owner's id; empty for none.
     package var user: Range<Int> { self.range(self.userPlace) }
-    /// How many topics it subscribes.
+    /// The number of the device's topics.
     package internal(set) var topicCount: UInt32 = 0
-    /// Where the locale is; empty: unknown.
+    /// The range of the locale; empty when unknown.
     package var locale: Range<Int> { self.range(self.localePlace) }
-    /// Where the time zone is; empty: unknown.
+    /// The range of the time zone; empty when unknown.
     package var timeZone: Range<Int> { self.range(self.timeZonePlace) }
-    /// Where the app's version is; empty: unknown.
+    /// The range of the app's version; empty when unknown.
     package var appVersion: Range<Int> { self.range(self.appVersionPlace) }
-    /// Where the country is; empty: unknown.
+    /// The range of the country; empty when unknown.
     package var country: Range<Int> { self.range(self.countryPlace) }
-    /// How many tags it has.
+    /// The number of the device's tags.
     package internal(set) var tagCount: UInt32 = 0
-    /// Hours since 1970.
+    /// The time of the last registration in hours since 1970.
     package internal(set) var seenAtHours: UInt32 = 0
-    /// Where the Web Push key is: 65 bytes, or none.
+    /// The range of the Web Push key: 65 bytes, or none.
     package var webpushP256DH: Range<Int> { self.range(self.webpushP256DHPlace) }
-    /// Where the Web Push secret is: 16 bytes, or none.
+    /// The range of the Web Push secret: 16 bytes, or none.
     package var webpushAuth: Range<Int> { self.range(self.webpushAuthPlace) }
-    /// Why it is not sent to for the time being; nil: it is.
+    /// The quarantine of the token; nil when it gets messages.
     package internal(set) var suspicion: DeviceRecord.Suspicion?
-    /// How many further tokens it has.
+    /// The number of further tokens.
     package internal(set) var secondaryCount: UInt32 = 0
 
-    /// Where the record begins among the bytes; places count from here.
+    /// The offset of the record in the bytes, from which places count.
     let start: Int
     private let count: UInt16
     var tokenPlace = Place()
@@ -77,19 +78,19 @@ package struct DeviceRecordView: Sendable {
     var webpushP256DHPlace = Place()
     var webpushAuthPlace = Place()
     var attributesPlace = Place()
-    /// The topics, if they stand in one packed run, as every writer of ours leaves them.
+    /// The topics, if they are one packed run, as all our writers leave them.
     var topicRun = Place()
-    /// Whether they do not: allowed by the format, and read the slow way.
+    /// True when they are not: the format allows it, and they are read the slow way.
     var hasScatteredTopics = false
 
-    /// How the device's id stands in the record.
+    /// The forms of the device's id in the record.
     enum DeviceForm: Sendable {
         case text
         case lowerUUID
         case upperUUID
     }
 
-    /// Reads the record at `range` of the bytes; nil when it is malformed or beyond the limits.
+    /// Parses the record at `range` of the bytes; nil when it is malformed or exceeds the limits.
     package init?(_ bytes: Span<UInt8>, _ range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
         guard range.count <= Limits.deviceRecordBytesMax else { return nil }
@@ -98,7 +99,7 @@ package struct DeviceRecordView: Sendable {
         guard self.parse(bytes) else { return nil }
     }
 
-    /// Reads bytes that are one record and nothing else; nil when it is malformed or beyond the limits.
+    /// Parses bytes that are one record and nothing else; nil when it is malformed or exceeds the limits.
     package init?(_ bytes: Span<UInt8>) { self.init(bytes, 0..<bytes.count) }
 
     func range(_ place: Place) -> Range<Int> {
@@ -110,7 +111,7 @@ package struct DeviceRecordView: Sendable {
         Place(start: UInt16(range.lowerBound - self.start), count: UInt16(range.count))
     }
 
-    /// The device's id. Never empty. The one answer that takes memory.
+    /// Returns the device's id, which is never empty. It is the only query that allocates.
     package func device(in bytes: Span<UInt8>) -> String {
         let place = self.range(self.devicePlace)
         let stored = place.map { bytes[$0] }
@@ -118,13 +119,13 @@ package struct DeviceRecordView: Sendable {
         case .text: return String(decoding: stored, as: UTF8.self)
         case .lowerUUID, .upperUUID:
             guard let text = PackedUUID.text(stored, inUpperCase: self.deviceForm == .upperUUID) else {
-                preconditionFailure("a UUID of \(place.count) bytes was taken")
+                preconditionFailure("a UUID of \(place.count) bytes was accepted")
             }
             return text
         }
     }
 
-    /// Whether the device subscribes the topic of that number.
+    /// Returns true when the device subscribes to the topic of a number.
     package func hasTopic(_ number: UInt32, in bytes: Span<UInt8>) -> Bool {
         guard self.hasScatteredTopics else {
             return Self.hasTopic(number, WireReader(self.range(self.topicRun)), bytes)
@@ -145,13 +146,13 @@ package struct DeviceRecordView: Sendable {
     private static func hasTopic(_ number: UInt32, _ run: WireReader, _ bytes: Span<UInt8>) -> Bool {
         var run = run
         while !run.isAtEnd, let topic = run.narrowVarint(bytes) {
-            // They ascend.
+            // Topic numbers ascend.
             if topic >= number { return topic == number }
         }
         return false
     }
 
-    /// Whether the app gave the device that tag.
+    /// Returns true when the device has a tag.
     package func hasTag(_ tag: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
         guard self.tagCount > 0 else { return false }
         var reader = WireReader(self.range(self.attributesPlace))
@@ -166,7 +167,7 @@ package struct DeviceRecordView: Sendable {
         return false
     }
 
-    /// The first further token for which `isWanted` says so.
+    /// Returns the first further token for which `isWanted` returns true.
     package func secondaryAddress(
         in bytes: Span<UInt8>,
         where isWanted: (SecondaryAddress) -> Bool,
@@ -186,7 +187,7 @@ package struct DeviceRecordView: Sendable {
         return nil
     }
 
-    /// Whether that place of the bytes holds exactly `text`: to compare the owner, the locale and the like.
+    /// Returns true when a place of the bytes holds exactly `text`: to compare the owner, the locale and the like.
     package static func isEqual(_ place: Range<Int>, _ text: Span<UInt8>, in bytes: Span<UInt8>) -> Bool {
         guard place.count == text.count else { return false }
         for index in text.indices where bytes[place.lowerBound + index] != text[index] { return false }

@@ -1,8 +1,8 @@
-/// Why bytes are not a message, or a value cannot become one: what is wrong, and where.
+/// Reports why bytes are not a message, or a value cannot become one: the error and its place.
 ///
-/// The sentence never repeats what was refused: it may be hostile, or secret.
+/// The sentence never repeats the refused value: it may be hostile, or secret.
 public struct MessageError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What kind of wrong it is.
+    /// The kinds of errors.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Value: String {
             case tooLarge = "too_large"
@@ -16,54 +16,54 @@ public struct MessageError: Error, Hashable, Sendable, CustomStringConvertible {
 
         private let value: Value
 
-        /// More bytes than such a message may have.
+        /// The message exceeds its maximum bytes.
         public static let tooLarge = Code(value: .tooLarge)
-        /// Not the wire format, not this schema, or in contradiction with itself.
+        /// The bytes are not the wire format, not this schema, or contradict themselves.
         public static let malformed = Code(value: .malformed)
-        /// A part is longer, or there are more of them, than `Limits` allow.
+        /// A part is longer, or there are more parts, than `Limits` allow.
         public static let limitExceeded = Code(value: .limitExceeded)
-        /// A text that is not UTF-8, or holds a NUL.
+        /// A text is not UTF-8, or holds a NUL.
         public static let invalidText = Code(value: .invalidText)
-        /// Something required is not there.
+        /// A required value is missing.
         public static let missing = Code(value: .missing)
-        /// A number that this version of the schema has no word for.
+        /// This version of the schema does not know the enum value.
         public static let unknownValue = Code(value: .unknownValue)
         /// The decoded form would need more memory than its bytes justify.
         public static let outOfMemory = Code(value: .outOfMemory)
 
-        /// The name in problems, metrics and logs: snake_case.
+        /// The code's name in problems, metrics and logs: snake_case.
         public var name: String { self.value.rawValue }
         /// The name.
         public var description: String { self.name }
     }
 
-    /// What kind of wrong it is.
+    /// The kind of error.
     public let code: Code
-    /// The path of the field, "notification.data[3].value"; empty: the whole.
+    /// The path of the field, such as "notification.data[3].value"; empty for the whole message.
     public let field: String
-    /// What is wrong, in words that stand behind the path: "must be …".
+    /// The rule that was broken, to be written behind the path: "must be …".
     public let detail: String
 
-    /// An error at that path.
+    /// Creates an error at a path.
     public init(_ code: Code, field: String = "", _ detail: String) {
         self.code = code
         self.field = field
         self.detail = detail
     }
 
-    /// A sentence for a log line or an answer.
+    /// The sentence for a log line or an answer.
     public var description: String {
         self.field.isEmpty ? "message \(self.detail)" : "\(self.field) \(self.detail)"
     }
 
-    /// The same error, seen from the message that holds this one in the field `name`.
+    /// Returns the same error from the view of the message that contains this one in the field `name`.
     func inside(_ name: String, index: Int? = nil) -> MessageError {
         let step = index.map { "\(name)[\($0)]" } ?? name
         return MessageError(self.code, field: self.field.isEmpty ? step : "\(step).\(self.field)", self.detail)
     }
 }
 
-/// Does `body`, and puts the field's name before the path of what it throws.
+/// Runs `body`, and puts the field's name before the path of its error.
 @inline(__always)
 func within<Value>(
     _ name: StaticString,

@@ -1,18 +1,17 @@
 public import ApusCore
 
-/// What is shown or handed to the app, said once for all providers.
+/// The content of a notification, shown or passed to the app, described once for all providers.
 ///
-/// Schema: `Protos/apus/v1/notification.proto`. Empty strings and lists mean "not said".
+/// Schema: `Protos/apus/v1/notification.proto`. Empty strings and lists stand for missing values.
 public struct Notification: Hashable, Sendable {
-    /// What it is for: Apple's push types by name, each with the topic that belongs to it. FCM takes ``alert``, ``background`` and
-    /// ``voip``; the rest is for Apple alone.
+    /// The kinds of notifications: Apple's push types by name, each with its topic. FCM supports ``alert``,
+    /// ``background`` and ``voip``; the others are for Apple alone.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     public enum Kind: UInt8, CaseIterable, Sendable {
         /// Shown to a person: an alert, a badge or a sound. Push type `alert`.
         case alert = 1
-        /// Wakes the app and shows nothing; priority ``Priority/normal`` only, and not more than two or three an hour. Push type
-        /// `background`.
+        /// Wakes the app and shows nothing; priority ``Priority/normal`` only, and at most two or three an hour. Push type `background`.
         case background = 2
         /// An incoming call, to a PushKit token; 5,120 bytes instead of 4,096. Push type `voip`, topic with `.voip`.
         case voip = 3
@@ -20,7 +19,7 @@ public struct Notification: Hashable, Sendable {
         case complication = 4
         /// A change for a file provider extension. Push type `fileprovider`, topic with `.pushkit.fileprovider`.
         case fileProvider = 5
-        /// Device management, its payload is `mdm` and nothing else. The topic is the UID of the MDM push certificate.
+        /// Device management, whose payload is `mdm` and nothing else. The topic is the UID of the MDM push certificate.
         case mdm = 6
         /// A location query; needs a key, not a certificate. Topic with `.location-query`.
         case location = 7
@@ -28,82 +27,82 @@ public struct Notification: Hashable, Sendable {
         case liveActivity = 8
         /// Starts the push-to-talk service for a channel; priority ``Priority/high`` only. Topic with `.voip-ptt`.
         case pushToTalk = 9
-        /// Widgets to reload. Topic with `.push-type.widgets`.
+        /// A reload of widgets. Topic with `.push-type.widgets`.
         case widgets = 10
-        /// Controls to reload. Topic with `.push-type.controls`.
+        /// A reload of controls. Topic with `.push-type.controls`.
         case controls = 11
     }
 
-    /// How urgent it is.
+    /// The urgency of delivery.
     ///
     /// Source: Apple's `apns-priority`
     /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns), Google's
     /// `AndroidMessagePriority` (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages), `Urgency` of
     /// RFC 8030 §5.3.
     public enum Priority: UInt8, CaseIterable, Sendable {
-        /// At once, even if that wakes a sleeping device: APNs 10, Android HIGH, Urgency high.
+        /// Delivers at once, even if that wakes a sleeping device: APNs 10, Android HIGH, Urgency high.
         case high = 1
-        /// Considering the device's power, perhaps grouped and later: APNs 5, Android NORMAL, Urgency normal.
+        /// Considers the device's power, perhaps grouped and later: APNs 5, Android NORMAL, Urgency normal.
         case normal = 2
-        /// The device's power above all, never waking it: APNs 1, Android NORMAL, Urgency low.
+        /// Puts the device's power first and never wakes it: APNs 1, Android NORMAL, Urgency low.
         case low = 3
     }
 
-    /// How much it may interrupt: Apple's `interruption-level`.
+    /// The levels of interruption: Apple's `interruption-level`.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
     public enum InterruptionLevel: UInt8, CaseIterable, Sendable {
-        /// Quietly into the list.
+        /// Adds the notification to the list without a sound.
         case passive = 1
-        /// The default.
+        /// Is the default level.
         case active = 2
-        /// Through scheduled summaries and Focus.
+        /// Breaks through scheduled summaries and Focus.
         case timeSensitive = 3
-        /// Through the mute switch; needs Apple's entitlement.
+        /// Breaks through the mute switch; needs Apple's entitlement.
         case critical = 4
     }
 
-    /// Whether FCM draws it or hands the same words as data to the app.
+    /// The choice between a notification that FCM draws and data from which the app draws the same texts.
     ///
     /// Source: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
     public enum FCMStyle: UInt8, CaseIterable, Sendable {
-        /// FCM draws.
+        /// FCM draws the notification.
         case notification = 1
-        /// The app draws.
+        /// The app draws the notification.
         case data = 2
     }
 
-    /// What the app's icon shows.
+    /// The change of the badge on the app's icon.
     public enum Badge: Hashable, Sendable {
-        /// That number; 0 removes it.
+        /// Sets the number; 0 removes the badge.
         case set(UInt32)
-        /// That many more than before.
+        /// Adds to the number.
         case increment(UInt32)
     }
 
-    /// Until when it is worth delivering: Apple's `apns-expiration`, FCM's `ttl`, Web Push's `TTL`. Without one Apple stores for 30
-    /// days at most, and FCM for four weeks.
+    /// The end of a notification's worth: Apple's `apns-expiration`, FCM's `ttl`, Web Push's `TTL`. Without one Apple
+    /// stores it for 30 days at most, and FCM for four weeks.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns, https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
     public enum Expiry: Hashable, Sendable {
-        /// Until then.
+        /// A point in time.
         case at(UnixMilliseconds)
-        /// That many milliseconds from publication; 0: one attempt, never stored.
+        /// Milliseconds from publication; 0 for one attempt, never stored.
         case ttl(milliseconds: Int64)
     }
 
-    /// What is heard: Apple's `sound`, as a name or as the dictionary of a critical alert.
+    /// The sound: Apple's `sound`, as a name or as the dictionary of a critical alert.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
     public struct Sound: Hashable, Sendable {
         /// A file in the app, or "default".
         public var name: String
-        /// Whether it is an APNs critical alert.
+        /// True for a critical alert of APNs.
         public var critical: Bool
-        /// 0 to 1; critical alerts only.
+        /// The volume from 0 to 1; critical alerts only.
         public var volume: Double?
 
-        /// A sound.
+        /// Creates a sound.
         public init(name: String = "default", critical: Bool = false, volume: Double? = nil) {
             self.name = name
             self.critical = critical
@@ -111,128 +110,129 @@ public struct Notification: Hashable, Sendable {
         }
     }
 
-    /// Another language's words: what is not empty replaces the notification's own.
+    /// The texts in another language: those that are not empty replace the notification's own.
     public struct LocaleVariant: Hashable, Sendable {
-        /// BCP 47: "fr", "pt-BR".
+        /// The language tag (BCP 47): "fr", "pt-BR".
         public var locale: String
-        /// Headline.
+        /// The title.
         public var title: String = ""
-        /// Second line.
+        /// The subtitle.
         public var subtitle: String = ""
-        /// Text.
+        /// The body.
         public var body: String = ""
-        /// https URL of a picture.
+        /// The https URL of a picture.
         public var image: String = ""
-        /// What opens.
+        /// The target of a tap.
         public var clickAction: String = ""
 
-        /// A variant for that locale.
+        /// Creates a variant for a locale.
         public init(locale: String) { self.locale = locale }
     }
 
-    /// A Live Activity's change.
+    /// A start, update or end of a Live Activity.
     ///
     /// Source: https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
     public struct LiveActivity: Hashable, Sendable {
-        /// What happens to it.
+        /// The kinds of changes.
         public enum Event: UInt8, CaseIterable, Sendable {
-            /// It begins.
+            /// The activity starts.
             case start = 1
-            /// Its content changes.
+            /// The activity's content changes.
             case update = 2
-            /// It is over.
+            /// The activity ends.
             case end = 3
         }
 
-        /// What happens to it.
+        /// The kind of change.
         public var event: Event
         /// `content-state`, a JSON object that the app's `ContentState` decodes with the standard decoder.
         public var contentStateJSON: String = ""
-        /// Start only, required there.
+        /// The attributes' type; required at the start, and only allowed there.
         public var attributesType: String = ""
-        /// Start only, required there: a JSON object.
+        /// The attributes, a JSON object; required at the start, and only allowed there.
         public var attributesJSON: String = ""
-        /// Nil: when sent. Of two updates the device shows the later one.
+        /// The time of the change; nil for the time of sending. Of two updates the device shows the later one.
         public var timestamp: UnixMilliseconds?
-        /// When it is shown as stale.
+        /// The time at which the activity is shown as stale.
         public var staleAt: UnixMilliseconds?
-        /// End only: when it is removed, within four hours; in the past: at once; nil: after up to four hours.
+        /// The time of removal; at the end only, within four hours; a past time removes at once; nil removes after up to four hours.
         public var dismissAt: UnixMilliseconds?
-        /// iOS 18: start, and ask for an update token.
+        /// iOS 18: start, and request an update token.
         public var inputPushToken: Bool = false
-        /// iOS 18: start, and listen on that broadcast channel.
+        /// iOS 18: start, and listen on the given broadcast channel.
         public var inputPushChannel: String = ""
-        /// Which of a registered device's tokens: the activity under which it was registered. Empty, to start: that under
-        /// ``attributesType``. Update and end of registered devices need it; addresses and channels name their token themselves.
+        /// The activity under which a registered device's token was registered. Empty at the start for the one under
+        /// ``attributesType``. Update and end need it for registered devices; addresses and channels name their token
+        /// themselves.
         public var activityID: String = ""
 
-        /// A change.
+        /// Creates a change.
         public init(event: Event) { self.event = event }
     }
 
-    /// What it is for.
+    /// The kind of notification.
     public var kind: Kind = .alert
-    /// Headline.
+    /// The title.
     public var title: String = ""
-    /// Second line.
+    /// The subtitle.
     public var subtitle: String = ""
-    /// Text.
+    /// The body.
     public var body: String = ""
-    /// Key of a localised headline in the app.
+    /// The key of a localised title in the app.
     public var titleLocKey: String = ""
-    /// What fills its places.
+    /// The arguments of the localised title.
     public var titleLocArgs: [String] = []
-    /// Key of a localised second line in the app.
+    /// The key of a localised subtitle in the app.
     public var subtitleLocKey: String = ""
-    /// What fills its places.
+    /// The arguments of the localised subtitle.
     public var subtitleLocArgs: [String] = []
-    /// Key of a localised text in the app.
+    /// The key of a localised body in the app.
     public var bodyLocKey: String = ""
-    /// What fills its places.
+    /// The arguments of the localised body.
     public var bodyLocArgs: [String] = []
-    /// Launch image of the app.
+    /// The launch image of the app.
     public var launchImage: String = ""
-    /// https URL of a picture.
+    /// The https URL of a picture.
     public var image: String = ""
-    /// What is heard.
+    /// The sound.
     public var sound: Sound?
-    /// What the icon shows.
+    /// The change of the badge.
     public var badge: Badge?
-    /// Category of actions.
+    /// The category of actions.
     public var category: String = ""
-    /// Group it belongs to.
+    /// The group of the notification.
     public var threadID: String = ""
-    /// Android notification channel.
+    /// The Android notification channel.
     public var channelID: String = ""
-    /// Android, Web: replaces the one with the same tag.
+    /// Android, Web: the tag by which a notification replaces another.
     public var tag: String = ""
-    /// Android intent filter; Web: https link.
+    /// Android: the intent filter; Web: the https link.
     public var clickAction: String = ""
-    /// "#rrggbb".
+    /// The colour as "#rrggbb".
     public var color: String = ""
-    /// Handed to the app beside what is shown.
+    /// The data for the app.
     public var data: [String: String] = [:]
-    /// Nil: high for what is shown, normal for background.
+    /// The urgency; nil for high when the notification is shown, normal for background.
     public var priority: Priority?
-    /// Nil: the provider's own storage time.
+    /// The expiry; nil for the provider's own storage time.
     public var expiry: Expiry?
-    /// apns-collapse-id, Android collapse_key.
+    /// The key for apns-collapse-id and Android's collapse_key.
     public var collapseKey: String = ""
-    /// Wake the app besides.
+    /// True to wake the app as well.
     public var contentAvailable: Bool = false
-    /// Run the service extension.
+    /// True to run the service extension.
     public var mutableContent: Bool = false
-    /// How much it may interrupt.
+    /// The level of interruption.
     public var interruptionLevel: InterruptionLevel?
-    /// 0 to 1; any number for Live Activities.
+    /// The relevance from 0 to 1; any number for Live Activities.
     public var relevanceScore: Double?
-    /// Window to bring forward.
+    /// The window to bring forward.
     public var targetContentID: String = ""
-    /// Focus filter.
+    /// The Focus filter.
     public var filterCriteria: String = ""
-    /// A Live Activity's change.
+    /// The change of a Live Activity.
     public var liveActivity: LiveActivity?
-    /// Other languages' words.
+    /// The texts in other languages.
     public var variants: [LocaleVariant] = []
     /// A JSON object merged last into the APNs payload.
     public var apnsJSON: String = ""
@@ -240,18 +240,18 @@ public struct Notification: Hashable, Sendable {
     public var androidJSON: String = ""
     /// A JSON object merged last into the Web Push payload, or FCM's `webpush`.
     public var webpushJSON: String = ""
-    /// On Android.
+    /// The drawing of the notification on Android.
     public var androidStyle: FCMStyle = .notification
-    /// On iOS through FCM.
+    /// The drawing of the notification on iOS through FCM.
     public var fcmAPNsStyle: FCMStyle = .notification
-    /// In browsers through FCM.
+    /// The drawing of the notification in browsers through FCM.
     public var fcmWebpushStyle: FCMStyle = .notification
-    /// FCM's analytics label.
+    /// The analytics label of FCM.
     public var analyticsLabel: String = ""
-    /// A JSON object merged last into FCM's `apns`, after ``apnsJSON`` has been merged into its payload. It has the members `headers`,
-    /// `payload`, `fcm_options` and `live_activity_token`; direct APNs knows nothing of it.
+    /// A JSON object merged last into FCM's `apns`, after ``apnsJSON`` has been merged into its payload. It has the
+    /// members `headers`, `payload`, `fcm_options` and `live_activity_token`; the direct route to APNs ignores it.
     public var fcmAPNsJSON: String = ""
 
-    /// An alert that says nothing yet.
+    /// Creates an empty alert.
     public init() {}
 }

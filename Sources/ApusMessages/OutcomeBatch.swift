@@ -1,17 +1,17 @@
 public import ApusCore
 
-/// How many recipients ended how.
+/// Counts the recipients with the same provider, outcome and reason.
 public struct OutcomeCount: Hashable, Sendable {
-    /// By whom.
+    /// The provider.
     public var provider: Provider
-    /// How.
+    /// The outcome.
     public var outcome: Outcome
-    /// Why.
+    /// The reason.
     public var reason: Reason
-    /// How many.
+    /// The number of recipients.
     public var count: UInt64
 
-    /// A count.
+    /// Creates a count.
     public init(provider: Provider, outcome: Outcome, reason: Reason, count: UInt64) {
         self.provider = provider
         self.outcome = outcome
@@ -20,28 +20,28 @@ public struct OutcomeCount: Hashable, Sendable {
     }
 }
 
-/// Which recipient is meant.
+/// Identifies a recipient of a send.
 public enum RecipientPlace: Hashable, Sendable {
-    /// A device of the store.
+    /// A device in the store.
     case device(DeviceReference)
-    /// An index into the command's addresses.
+    /// The index of an address in the command.
     case address(UInt32)
 }
 
-/// What a provider said about a token.
+/// A provider's statement about a token.
 public struct TokenVerdict: Hashable, Sendable {
-    /// Whose token.
+    /// The recipient whose token it is.
     public var place: RecipientPlace
-    /// Of the token that was sent to.
+    /// The digest of the token that was sent to.
     public var tokenDigest: UInt64
-    /// The provider's timestamp, else when the request started.
+    /// The provider's timestamp, otherwise the time at which the request started.
     public var asOf: UnixMilliseconds
-    /// Our word.
+    /// The reason in our vocabulary.
     public var reason: Reason
-    /// The provider's word.
+    /// The reason in the provider's words.
     public var providerReason: String
 
-    /// A verdict.
+    /// Creates a verdict.
     public init(
         place: RecipientPlace,
         tokenDigest: UInt64,
@@ -57,24 +57,24 @@ public struct TokenVerdict: Hashable, Sendable {
     }
 }
 
-/// How one recipient ended.
+/// The outcome of one recipient.
 public struct RecipientOutcome: Hashable, Sendable {
-    /// Which.
+    /// The recipient.
     public var place: RecipientPlace
-    /// How.
+    /// The outcome.
     public var outcome: Outcome
-    /// Why.
+    /// The reason.
     public var reason: Reason
-    /// The provider's word.
+    /// The reason in the provider's words.
     public var providerReason: String = ""
     /// The provider's own id or name of the notification.
     public var providerID: String = ""
-    /// When.
+    /// The time of the outcome.
     public var at: UnixMilliseconds
-    /// The id of a device of the store; empty: its record was not there, or it is an address.
+    /// The id of a device in the store; empty when its record was missing, and for an address.
     public var device: String = ""
 
-    /// An outcome.
+    /// Creates an outcome.
     public init(place: RecipientPlace, outcome: Outcome, reason: Reason, at: UnixMilliseconds) {
         self.place = place
         self.outcome = outcome
@@ -83,52 +83,52 @@ public struct RecipientOutcome: Hashable, Sendable {
     }
 }
 
-/// The outcomes of the bits newly set in one unit, or of a direct send.
+/// The outcomes of the recipients newly settled in one unit, or of a direct send.
 public struct OutcomeBatch: Hashable, Sendable {
     /// The send.
     public var send: String
     /// The app.
     public var app: String
-    /// Where it went.
+    /// The number of the route.
     public var route: RouteNumber
-    /// Who delivered.
+    /// The provider.
     public var provider: Provider
-    /// Which of the provider's worlds.
+    /// The provider's environment.
     public var environment: ProviderEnvironment = .production
-    /// Stream entry of the unit; empty for a direct send.
+    /// The stream entry of the unit; empty for a direct send.
     public var unit: String = ""
-    /// Of the batch within the unit.
+    /// The number of the batch within the unit.
     public var sequence: UInt64 = 0
-    /// How many ended how.
+    /// The numbers of recipients by outcome.
     public var counts: [OutcomeCount] = []
-    /// Tokens said to be dead.
+    /// The tokens that the provider called dead.
     public var unregistered: [TokenVerdict] = []
-    /// Tokens said to be bad, which may be our mistake.
+    /// The tokens that the provider called bad, which may be our mistake.
     public var suspects: [TokenVerdict] = []
-    /// At receipt level `recipients`, or of a send that names its recipients.
+    /// The outcomes one by one: at receipt level `recipients`, or of a send that names its recipients.
     public var recipients: [RecipientOutcome] = []
-    /// When the first of them ended; nil: unknown.
+    /// The time of the first outcome; nil when unknown.
     public var firstAt: UnixMilliseconds?
-    /// When the last of them ended; nil: unknown.
+    /// The time of the last outcome; nil when unknown.
     public var lastAt: UnixMilliseconds?
-    /// A direct send: nothing follows.
+    /// True for a direct send: no further batch follows.
     public var isFinal: Bool = false
-    /// Whether the send names a few devices or users: each outcome goes into its device's history.
+    /// True when the send names a few devices or users: each outcome is added to its device's history.
     public var namesRecipients: Bool = false
-    /// Where receipts go.
+    /// The stream for receipts.
     public var replyTo: String = ""
-    /// What is told back.
+    /// The level of detail of receipts.
     public var receiptLevel: SendCommand.ReceiptLevel = .summary
-    /// W3C trace context.
+    /// The trace context (W3C `traceparent`).
     public var traceparent: String = ""
-    /// What other systems carry along with the trace (W3C `tracestate`); unread.
+    /// The state that other systems carry along with the trace (W3C `tracestate`), unread.
     public var tracestate: String = ""
-    /// A direct send: how many recipients it had in all.
+    /// The number of all recipients of a direct send.
     public var planned: UInt64 = 0
-    /// Nanoseconds since 1970; 0: unknown.
+    /// The time of publication in nanoseconds since 1970; 0 when unknown.
     public var publishedAtNanoseconds: Int64 = 0
 
-    /// An empty batch.
+    /// Creates an empty batch.
     public init(send: String, app: String, route: RouteNumber, provider: Provider) {
         self.send = send
         self.app = app

@@ -2,30 +2,30 @@ public import ApusCore
 
 /// A device as an app describes it.
 public struct DeviceRegistration: Hashable, Sendable {
-    /// Chosen by the app.
+    /// The device's id, chosen by the app.
     public var device: String
-    /// Who delivers.
+    /// The provider.
     public var provider: Provider
-    /// As the app sends it: hexadecimal digits or text.
+    /// The token as the app sends it: hexadecimal digits or text.
     public var token: String
-    /// Which of the provider's worlds.
+    /// The token's environment.
     public var environment: ProviderEnvironment = .production
-    /// What the token addresses.
+    /// The kind of token.
     public var tokenKind: TokenKind = .device
-    /// Empty: nobody's.
+    /// The owner; empty for none.
     public var user: String = ""
-    /// What the app says.
+    /// The attributes, as the app describes them.
     public var attributes: Attributes = Attributes()
-    /// Nil: leave the topics as they are.
+    /// The topics; nil to leave them unchanged.
     public var topics: [String]?
-    /// What the app's badge shows now, at most `Limits.badgeMax`; nil: leave what was counted.
+    /// The badge that the app shows now, at most `Limits.badgeMax`; nil to keep the counted one.
     public var badge: UInt32?
-    /// 65 bytes.
+    /// The Web Push public key, 65 bytes.
     public var webpushP256DH: [UInt8] = []
-    /// 16 bytes.
+    /// The Web Push authentication secret, 16 bytes.
     public var webpushAuth: [UInt8] = []
 
-    /// A registration.
+    /// Creates a registration.
     public init(device: String, provider: Provider, token: String) {
         self.device = device
         self.provider = provider
@@ -33,44 +33,44 @@ public struct DeviceRegistration: Hashable, Sendable {
     }
 }
 
-/// What a backend writes into the register stream.
+/// A change of devices that a backend writes into the register stream.
 public struct RegistrationCommand: Hashable, Sendable {
-    /// What is to change.
+    /// The changes.
     public enum Action: Hashable, Sendable {
-        /// Create or replace.
+        /// Creates or replaces a device.
         case register(DeviceRegistration)
-        /// Forget the device.
+        /// Deletes a device.
         case unregister(device: String)
-        /// Add to topics.
+        /// Adds topics.
         case subscribe(device: String, topics: [String])
-        /// Take from topics.
+        /// Removes topics.
         case unsubscribe(device: String, topics: [String])
-        /// It is that user's now.
+        /// Makes a user the device's owner.
         case bindUser(device: String, user: String)
-        /// It is nobody's now.
+        /// Removes the device's owner.
         case unbindUser(device: String)
-        /// Replace the attributes.
+        /// Replaces the attributes.
         case setAttributes(device: String, Attributes)
-        /// The app's badge shows that now.
+        /// Sets the number that the app's badge shows.
         case setBadge(device: String, UInt32)
-        /// Forget everything about the user.
+        /// Deletes all devices of a user.
         case deleteUser(String)
     }
 
-    /// The backend's name of it.
+    /// The command's id, chosen by the backend.
     public var id: String = ""
     /// The app.
     public var app: String
-    /// When this was true; nil: now.
+    /// The time at which the statement was true; nil for now.
     public var asOf: UnixMilliseconds?
-    /// What is to change.
+    /// The change.
     public var action: Action
-    /// Where the answer goes; empty: none.
+    /// The stream for the answer; empty for none.
     public var replyTo: String = ""
-    /// W3C trace context.
+    /// The trace context (W3C `traceparent`).
     public var traceparent: String = ""
 
-    /// A command.
+    /// Creates a command.
     public init(app: String, action: Action) {
         self.app = app
         self.action = action

@@ -1,32 +1,32 @@
 public import ApusCore
 
-/// A token the publisher keeps itself.
+/// A token that the publisher stores itself.
 public struct Address: Hashable, Sendable {
-    /// Who delivers.
+    /// The provider.
     public var provider: Provider
-    /// As the provider's SDK gives it: hexadecimal digits, text, or the endpoint's URL.
+    /// The token as the provider's SDK returns it: hexadecimal digits, text, or the endpoint's URL.
     public var token: String
-    /// Which of the provider's worlds.
+    /// The token's environment.
     public var environment: ProviderEnvironment = .production
-    /// What the token addresses.
+    /// The kind of token.
     public var kind: TokenKind = .device
-    /// 65 bytes.
+    /// The Web Push public key, 65 bytes.
     public var webpushP256DH: [UInt8] = []
-    /// 16 bytes.
+    /// The Web Push authentication secret, 16 bytes.
     public var webpushAuth: [UInt8] = []
-    /// BCP 47; chooses the variant.
+    /// The language tag (BCP 47) that chooses the variant.
     public var locale: String = ""
 
-    /// An address.
+    /// Creates an address.
     public init(provider: Provider, token: String) {
         self.provider = provider
         self.token = token
     }
 }
 
-/// Whom a send is for.
+/// The audience of a send.
 public enum Target: Hashable, Sendable {
-    /// Tokens the publisher keeps itself.
+    /// Tokens that the publisher stores itself.
     case addresses([Address])
     /// Devices by id.
     case devices([String])
@@ -36,7 +36,7 @@ public enum Target: Hashable, Sendable {
     case topic(String)
     /// A condition over topics: `'a' in topics && !('b' in topics)`. Apus holds the audience.
     case condition(String)
-    /// Condition grammar plus attributes.
+    /// A condition over topics and attributes.
     case expression(String)
     /// Every device of the app, or of these providers.
     case everyone([Provider])
@@ -44,7 +44,7 @@ public enum Target: Hashable, Sendable {
     case fcmTopic(String)
     /// The provider holds the audience; at most five topics (https://firebase.google.com/docs/cloud-messaging/send-message).
     case fcmCondition(String)
-    /// The provider holds the audience: a broadcast channel of Live Activities, and whether it was made to keep its latest message
+    /// The provider holds the audience: a broadcast channel of Live Activities, and its storage policy
     /// (https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns).
     case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)
 
@@ -76,58 +76,58 @@ public enum Target: Hashable, Sendable {
     }
 }
 
-/// What a publisher asks for.
+/// A publisher's order to send a notification.
 public struct SendCommand: Hashable, Sendable {
-    /// What is told back.
+    /// The levels of detail of receipts.
     public enum ReceiptLevel: UInt8, CaseIterable, Sendable {
-        /// Nothing but refusals.
+        /// Only refusals.
         case none = 1
-        /// Counts.
+        /// Counts by outcome.
         case summary = 2
-        /// Counts, and one outcome per recipient.
+        /// Counts by outcome, and one outcome per recipient.
         case recipients = 3
     }
 
-    /// What becomes of a notification of which nobody knows whether the provider took it: its answer was lost with the connection or came too
-    /// late, or the dispatcher ended before it was noted.
+    /// The treatment of a notification with an unknown outcome: its answer was lost with the connection or came too
+    /// late, or the dispatcher ended before it was recorded.
     public enum Delivery: UInt8, CaseIterable, Sendable {
-        /// It is sent again: the publisher's word that a notification may come twice. An alert's repeat takes the first one's place on the
-        /// screen, by its collapse id. Of a crash a bounded number is repeated.
+        /// The notification is sent again: the publisher accepts that it may come twice. An alert's repetition replaces
+        /// the first on the screen, by its collapse id. A crash repeats a bounded number.
         case atLeastOnce = 1
-        /// It counts as failed and is not sent again. Of a crash a bounded number is lost.
+        /// The notification counts as failed and is not sent again. A crash loses a bounded number.
         case atMostOnce = 2
     }
 
-    /// The publisher's name of this send; empty: made at intake.
+    /// The send's id, chosen by the publisher; when empty, one is created at intake.
     public var id: String = ""
     /// The app.
     public var app: String
-    /// Whom it is for.
+    /// The audience.
     public var target: Target
-    /// What is shown.
+    /// The notification.
     public var notification: Notification
-    /// The same key within a day is the same send.
+    /// The idempotency key: within a day the same key is the same send.
     public var idempotencyKey: String = ""
-    /// Nanoseconds since 1970; 0: unknown. For latency, never for decisions.
+    /// The time of publication in nanoseconds since 1970; 0 when unknown. For latency, never for decisions.
     public var publishedAtNanoseconds: Int64 = 0
-    /// Nil: now.
+    /// The earliest time of sending; nil for now.
     public var notBefore: UnixMilliseconds?
-    /// A stream under "apus:receipts:"; empty: the shard's own.
+    /// The stream for receipts, under "apus:receipts:"; empty for the shard's own.
     public var replyTo: String = ""
-    /// What is told back.
+    /// The level of detail of receipts.
     public var receiptLevel: ReceiptLevel = .summary
-    /// 0: as fast as the route allows.
+    /// The maximum rate; 0 for the route's own.
     public var ratePerSecond: UInt32 = 0
-    /// What a crash may do to it.
+    /// The treatment of notifications with unknown outcomes.
     public var delivery: Delivery = .atLeastOnce
-    /// Only say what would happen.
+    /// True to report what would happen, and to send nothing.
     public var dryRun: Bool = false
-    /// W3C trace context.
+    /// The trace context (W3C `traceparent`).
     public var traceparent: String = ""
-    /// Carried unread.
+    /// The state that other systems carry along (W3C `tracestate`), unread.
     public var tracestate: String = ""
 
-    /// A command.
+    /// Creates a command.
     public init(app: String, target: Target, notification: Notification) {
         self.app = app
         self.target = target

@@ -1,15 +1,15 @@
 public import ApusCore
 
-/// What is wrong with a command, and where.
+/// Describes an error in a command and its place.
 public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A closed set in snake_case: malformed, unknown_app, conflict, too_many_recipients …
+    /// The code, from a closed set in snake_case: malformed, unknown_app, conflict, too_many_recipients …
     public var code: String
-    /// The path, "notification.collapse_key"; empty: the whole.
+    /// The path, such as "notification.collapse_key"; empty for the whole command.
     public var field: String
-    /// A sentence.
+    /// The rule that was broken.
     public var detail: String
 
-    /// A problem.
+    /// Creates a problem.
     public init(code: String, field: String = "", detail: String) {
         self.code = code
         self.field = field
@@ -20,36 +20,36 @@ public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String { self.field.isEmpty ? self.detail : "\(self.field): \(self.detail)" }
 }
 
-/// What publishers read back. Delivered at least once; the same receipt has the same id.
+/// Reports to a publisher about a send. Delivered at least once; the same receipt has the same id.
 public struct SendReceipt: Hashable, Sendable {
-    /// What it tells.
+    /// The kinds of receipts.
     public enum Kind: UInt8, CaseIterable, Sendable {
-        /// The command could not be taken.
+        /// The command was refused.
         case refused = 1
-        /// It is under way.
+        /// The send is in progress.
         case progress = 2
         /// Every recipient has its outcome.
         case final = 3
-        /// Outcomes one by one.
+        /// The receipt lists outcomes one by one.
         case recipients = 4
-        /// What the command would do: it asked for a dry run, and nothing was sent.
+        /// The receipt says what the command would do: it asked for a dry run, and nothing was sent.
         case dryRun = 5
     }
 
-    /// What a provider would be given in one language: of a dry run.
+    /// What a provider would receive in one language, in a dry run.
     public struct Rendering: Hashable, Sendable {
-        /// Who would deliver.
+        /// The provider.
         public var provider: Provider
-        /// Which of the provider's worlds.
+        /// The provider's environment.
         public var environment: ProviderEnvironment
-        /// The variant's; empty: the notification's own words.
+        /// The variant's locale; empty for the notification's own language.
         public var locale: String
-        /// Bytes that count against the provider's limit.
+        /// The bytes that count against the provider's limit.
         public var payloadBytes: UInt32
-        /// The limit.
+        /// The provider's limit of those bytes.
         public var payloadBytesMax: UInt32
 
-        /// A rendering.
+        /// Creates a rendering.
         public init(
             provider: Provider,
             environment: ProviderEnvironment,
@@ -65,42 +65,42 @@ public struct SendReceipt: Hashable, Sendable {
         }
     }
 
-    /// Derived from what it tells.
+    /// The receipt's id, derived from its content.
     public var id: String
     /// The send.
     public var send: String
     /// The app.
     public var app: String
-    /// What it tells.
+    /// The kind of receipt.
     public var kind: Kind
-    /// Why it was refused.
+    /// The reason of a refusal.
     public var problem: Problem?
-    /// How many recipients it has.
+    /// The number of recipients.
     public var planned: UInt64 = 0
-    /// How many ended how; of a dry run, who would be sent to is open.
+    /// The numbers of recipients by outcome; in a dry run those who would be sent to are open.
     public var counts: [OutcomeCount] = []
-    /// Outcomes one by one.
+    /// The outcomes one by one.
     public var recipients: [RecipientOutcome] = []
-    /// Nanoseconds since 1970; 0: unknown.
+    /// The time of publication in nanoseconds since 1970; 0 when unknown.
     public var publishedAtNanoseconds: Int64 = 0
-    /// When the first recipient ended.
+    /// The time of the first outcome.
     public var firstAt: UnixMilliseconds?
-    /// When the last recipient ended.
+    /// The time of the last outcome.
     public var lastAt: UnixMilliseconds?
-    /// W3C trace context.
+    /// The trace context (W3C `traceparent`).
     public var traceparent: String = ""
-    /// What other systems carry along with the trace (W3C `tracestate`); unread.
+    /// The state that other systems carry along with the trace (W3C `tracestate`), unread.
     public var tracestate: String = ""
-    /// The command's.
+    /// The command's idempotency key.
     public var idempotencyKey: String = ""
-    /// The send that the same key named before.
+    /// The earlier send with the same key.
     public var duplicateOf: String = ""
-    /// Of a dry run, by route and language.
+    /// The renderings of a dry run, by route and language.
     public var renderings: [Rendering] = []
-    /// Of a dry run: advice, nothing of which would stop the send.
+    /// The warnings of a dry run, none of which would stop the send.
     public var lints: [Problem] = []
 
-    /// A receipt.
+    /// Creates a receipt.
     public init(id: String, send: String, app: String, kind: Kind) {
         self.id = id
         self.send = send

@@ -1,15 +1,15 @@
 public import ApusCore
 
-/// Devices of one chunk of one partition of the store.
+/// The devices of one chunk of one partition of the store.
 public struct Segment: Hashable, Sendable {
     /// The partition.
     public var partition: UInt32
-    /// 4,096 ordinals each.
+    /// The number of the chunk; each has 4,096 ordinals.
     public var chunk: UInt32
-    /// Within the chunk, ascending.
+    /// The ordinals within the chunk, ascending.
     public var ordinals: [UInt16]
 
-    /// A segment.
+    /// Creates a segment.
     public init(partition: UInt32, chunk: UInt32, ordinals: [UInt16]) {
         self.partition = partition
         self.chunk = chunk
@@ -17,16 +17,16 @@ public struct Segment: Hashable, Sendable {
     }
 }
 
-/// A device by its place in the store, and which of the place's tenants is meant.
+/// Identifies a device by its place in the store and the generation of the place.
 public struct DeviceReference: Hashable, Sendable {
     /// The partition.
     public var partition: UInt32
-    /// The place within it.
+    /// The ordinal within the partition.
     public var ordinal: UInt32
-    /// Raised whenever the place is given to another device.
+    /// The generation, which rises whenever the place is given to another device.
     public var generation: UInt32
 
-    /// A reference.
+    /// Creates a reference.
     public init(partition: UInt32, ordinal: UInt32, generation: UInt32) {
         self.partition = partition
         self.ordinal = ordinal
@@ -34,18 +34,18 @@ public struct DeviceReference: Hashable, Sendable {
     }
 }
 
-/// Some five hundred recipients of one send on one route, in the order of their bits in the journal.
+/// Up to some five hundred recipients of one send on one route, in the order of their bits in the journal.
 public struct WorkUnit: Hashable, Sendable {
-    /// Who they are.
+    /// The recipients of a unit.
     public enum Recipients: Hashable, Sendable {
         /// Places, read when sending.
         case segments([Segment])
-        /// Devices frozen at accept.
+        /// Devices that were fixed at acceptance of the command.
         case references([DeviceReference])
-        /// Indices into the command's addresses.
+        /// Indices of addresses in the command.
         case addresses([UInt32])
 
-        /// How many.
+        /// The number of recipients.
         public var count: Int {
             switch self {
             case .segments(let segments): segments.reduce(0) { $0 + $1.ordinals.count }
@@ -54,7 +54,7 @@ public struct WorkUnit: Hashable, Sendable {
             }
         }
 
-        /// Those whose positions are wanted, in the same order.
+        /// Returns the recipients whose positions are wanted, in the same order.
         package func keeping(_ isWanted: (Int) -> Bool) -> Recipients {
             var position = -1
             func isNextWanted() -> Bool {
@@ -75,28 +75,28 @@ public struct WorkUnit: Hashable, Sendable {
 
     /// The send.
     public var send: String
-    /// Where it goes.
+    /// The number of the route.
     public var route: RouteNumber
-    /// Class of traffic.
+    /// The class of traffic.
     public var lane: Lane = .bulk
-    /// From 1.
+    /// The number of the attempt, from 1.
     public var attempt: UInt32 = 1
-    /// Nil: never.
+    /// The time at which the message expires; nil for never.
     public var expiresAt: UnixMilliseconds?
-    /// Nanoseconds since 1970; 0: unknown.
+    /// The time of publication in nanoseconds since 1970; 0 when unknown.
     public var publishedAtNanoseconds: Int64 = 0
-    /// Who they are.
+    /// The recipients.
     public var recipients: Recipients
-    /// When the first attempt began; nil on the first.
+    /// The time at which the first attempt began; nil in the first.
     public var firstAttemptAt: UnixMilliseconds?
-    /// Of the store of work; raised by an operator after a restore.
+    /// The epoch of the work streams; an operator raises it after a restore.
     public var epoch: UInt32 = 0
-    /// The environment in which the store has these devices, where it is not the route's; nil: it is.
+    /// The environment of the devices in the store, where it differs from the route's; otherwise nil.
     public var homeEnvironment: ProviderEnvironment?
-    /// Whether all of them were refused because a third party behind the provider does not take our credential.
+    /// True when all recipients were refused because a third party behind the provider does not accept our credential.
     public var waitsForThirdPartyAuth = false
 
-    /// A unit.
+    /// Creates a unit.
     public init(send: String, route: RouteNumber, recipients: Recipients) {
         self.send = send
         self.route = route

@@ -9,7 +9,7 @@ public struct BuildInformation: Sendable, Hashable {
     /// The compiler's version.
     public var swiftVersion: String
 
-    /// Names a build.
+    /// Creates the labels of a build.
     public init(service: String, version: String, revision: String, swiftVersion: String) {
         self.service = service
         self.version = version
@@ -26,7 +26,7 @@ public struct CommonMetrics: Sendable {
         "apus_config_last_reload_successful",
         "Whether the configuration was valid when it was last read."
     )
-    /// In milliseconds.
+    /// The unit is milliseconds.
     package let configurationReloadSuccess = Gauge(
         "apus_config_last_reload_success_timestamp_seconds",
         "When a valid configuration was last read.",
@@ -45,13 +45,13 @@ public struct CommonMetrics: Sendable {
         "apus_trace_spans_total",
         "Spans of recorded traces, by what became of them; none without a collector in the configuration."
     )
-    /// In nanoseconds.
+    /// The unit is nanoseconds.
     package let eventLoopLag = Histogram(
         "apus_event_loop_lag_seconds",
         "How late a timer of 100 ms fires on an event loop.",
         buckets: .short
     )
-    /// In nanoseconds.
+    /// The unit is nanoseconds.
     package let eventLoopBusy: CounterBy<LabelSlot>
     /// The event loops: slots of `eventLoopBusy`.
     package let eventLoops = ConfiguredLabel("loop", valuesMax: 64)
@@ -59,7 +59,7 @@ public struct CommonMetrics: Sendable {
     package let streams: StreamMetrics
     package let process = ProcessMetrics()
 
-    /// Declares them in the catalogue that is being filled.
+    /// Declares the families in the current catalogue.
     ///
     /// - Parameters:
     ///   - build: the labels of `apus_build_info`.
@@ -83,13 +83,13 @@ public struct CommonMetrics: Sendable {
     }
 }
 
-/// The families of commands to Redis, as the service sees them.
+/// The families of commands to Redis, from the service's view.
 public struct RedisMetrics: MetricSet {
     package let commands = CounterBy2<RedisCommandLabel, RedisOutcomeLabel>(
         "apus_redis_commands_total",
         "Redis commands by how they ended."
     )
-    /// In nanoseconds.
+    /// The unit is nanoseconds.
     package let commandDuration = HistogramBy<RedisCommandLabel>(
         "apus_redis_command_duration_seconds",
         "Time from sending a Redis command to its answer, blocking reads excluded.",
@@ -102,8 +102,8 @@ public struct RedisMetrics: MetricSet {
     public init() {}
 }
 
-/// The families of the streams that a service reads, and of the dead letters that it writes. The gauges are absent while Redis is away
-/// or was not asked yet.
+/// The families of the streams that a service reads, and of the dead letters that it writes. The gauges are absent
+/// while Redis is unreachable or was not queried yet.
 public struct StreamMetrics: MetricSet {
     package let entriesRead = CounterBy<GroupedStream>(
         "apus_stream_entries_read_total",
@@ -142,7 +142,7 @@ public struct StreamMetrics: MetricSet {
         by: .read,
         startsAbsent: true
     )
-    /// `XLEN` less pending. Redis' own lag is null or wrong in a stream that entries are deleted from.
+    /// The backlog is `XLEN` without pending entries. Redis' own lag is null or wrong in a stream from which entries are deleted.
     package let backlog = GaugeBy<GroupedStream>(
         "apus_stream_backlog_entries",
         "Entries that no consumer has read yet.",
@@ -155,7 +155,7 @@ public struct StreamMetrics: MetricSet {
         by: .read,
         startsAbsent: true
     )
-    /// In milliseconds.
+    /// The unit is milliseconds.
     package let oldestUnread = GaugeBy<GroupedStream>(
         "apus_stream_oldest_unread_timestamp_seconds",
         "When the oldest unread entry was written, or 0 when there is none.",
@@ -163,7 +163,7 @@ public struct StreamMetrics: MetricSet {
         scale: .thousandths,
         startsAbsent: true
     )
-    /// In milliseconds.
+    /// The unit is milliseconds.
     package let oldestPending = GaugeBy<GroupedStream>(
         "apus_stream_oldest_pending_timestamp_seconds",
         "When the oldest pending entry was written, or 0 when there is none.",
@@ -172,16 +172,16 @@ public struct StreamMetrics: MetricSet {
         startsAbsent: true
     )
 
-    /// Declares them for the streams that are read.
+    /// Declares the families for the streams that are read.
     static func reading(_ labels: [StreamLabel]) -> StreamMetrics {
         ReadStreams.$labels.withValue(labels) { StreamMetrics() }
     }
 
-    /// Declares them for all streams.
+    /// Declares the families for all streams.
     public init() {}
 }
 
-/// The streams that have series of their own while a set is declared.
+/// Holds the streams that get series of their own while a set is declared.
 private enum ReadStreams {
     @TaskLocal static var labels = StreamLabel.allCases
 }
@@ -194,17 +194,17 @@ extension LabelDimension<GroupedStream> {
     fileprivate static var read: LabelDimension { .only(ReadStreams.labels.map(GroupedStream.init)) }
 }
 
-/// What Prometheus expects of every process; values come from a reader of /proc. What cannot be read stays absent.
+/// The families that Prometheus expects of every process; a reader of /proc sets the values. A value that cannot be read stays absent.
 ///
 /// Source: https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics
 public struct ProcessMetrics: MetricSet {
-    /// In nanoseconds.
+    /// The unit is nanoseconds.
     package let cpu = Counter("process_cpu_seconds_total", "User and system processor time used.", scale: .billionths)
     package let openDescriptors = Gauge("process_open_fds", "Open file descriptors.", startsAbsent: true)
     package let maxDescriptors = Gauge("process_max_fds", "Limit of open file descriptors.", startsAbsent: true)
     package let virtualMemory = Gauge("process_virtual_memory_bytes", "Virtual memory size.", startsAbsent: true)
     package let residentMemory = Gauge("process_resident_memory_bytes", "Resident memory size.", startsAbsent: true)
-    /// In milliseconds.
+    /// The unit is milliseconds.
     package let startTime = Gauge(
         "process_start_time_seconds",
         "When the process started.",

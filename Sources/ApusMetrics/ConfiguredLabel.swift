@@ -1,29 +1,28 @@
 internal import Synchronization
 
-/// A label whose values come from the configuration, such as `app`: bounded, so that no configuration can blow up an
-/// exposition.
+/// A label whose values come from the configuration, such as `app`: bounded, so that no configuration can inflate an exposition.
 ///
-/// A value gets a slot the first time that it is asked for and keeps it; what comes after the bound shares the slot `other`.
-/// Look a slot up where the configuration is read and keep it: the look-up takes a lock.
+/// A value gets a slot when it is first looked up and keeps it; values beyond the bound share the slot `other`. Look a
+/// slot up where the configuration is read and keep it: the look-up takes a lock.
 public final class ConfiguredLabel: Sendable {
     /// The label's name.
     public let name: String
-    /// Values beside `other`.
+    /// The maximum number of values beside `other`.
     public let valuesMax: Int
     private let slots = Mutex<[String]>([])
 
-    /// A label without values yet.
+    /// Creates a label without values yet.
     ///
     /// - Parameters:
-    ///   - name: in snake case.
-    ///   - valuesMax: how many values get a series of their own, 1 to 1,000.
+    ///   - name: the name in snake case.
+    ///   - valuesMax: the number of values that get a series of their own, 1 to 1,000.
     public init(_ name: String, valuesMax: Int = 50) {
         precondition((1...1_000).contains(valuesMax))
         self.name = name
         self.valuesMax = valuesMax
     }
 
-    /// The slot for a value, a new one while there is room.
+    /// Returns the slot for a value, a new one while there is room.
     public func slot(for value: String) -> LabelSlot {
         self.slots.withLock { values in
             if let index = values.firstIndex(of: value) { return LabelSlot(index + 1) }
@@ -43,12 +42,12 @@ public final class ConfiguredLabel: Sendable {
     }
 }
 
-/// The place of a configured value.
+/// The slot of a configured value.
 public struct LabelSlot: MetricLabel, Hashable {
-    /// 0 is `other`.
+    /// The index; 0 is `other`.
     public let labelIndex: Int
 
-    /// Everything without a slot of its own.
+    /// The slot of all values without one of their own.
     public static let other = LabelSlot(0)
 
     init(_ labelIndex: Int) { self.labelIndex = labelIndex }

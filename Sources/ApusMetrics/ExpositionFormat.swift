@@ -1,4 +1,4 @@
-/// One of the two text formats of an exposition.
+/// The two text formats of an exposition.
 public enum ExpositionFormat: Sendable, Hashable, CaseIterable {
     /// Prometheus text 0.0.4.
     case prometheusText
@@ -13,7 +13,7 @@ public enum ExpositionFormat: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Chooses by the Accept header: the known type with the highest weight, the first of equals; 0.0.4 when none is known.
+    /// Chooses a format by the Accept header: the known type with the highest weight, the first of equals; 0.0.4 when none is known.
     ///
     /// Source: https://prometheus.io/docs/instrumenting/content_negotiation/ and RFC 9110 §12.5.1.
     public static func negotiated(accept: String?) -> ExpositionFormat {
@@ -26,7 +26,7 @@ public enum ExpositionFormat: Sendable, Hashable, CaseIterable {
         return best?.format ?? .prometheusText
     }
 
-    /// Media ranges looked at.
+    /// The maximum number of media ranges that are considered.
     private static let rangesMax = 32
 
     private static func parse(_ range: Substring) -> (ExpositionFormat, Double)? {

@@ -1,15 +1,15 @@
 /// Renders a snapshot in either format from one table. Pure.
 ///
-/// Names and label blocks are bytes made once; only families with a configured label are laid out at each scrape.
+/// Names and label blocks are bytes that are made once; only families with a configured label are laid out at each scrape.
 struct ExpositionWriter: Sendable {
-    /// One sample: its text up to the value, and where the value comes from.
+    /// One sample: its text up to the value, and the source of the value.
     private struct Line {
         enum Value {
             case cell(Int)
-            /// A bucket: added to the buckets before it.
+            /// A bucket, which is added to the buckets before it.
             case bucket(Int, isFirst: Bool, exemplar: Int?)
             case sum(Int)
-            /// The sum of all buckets, which stand before it.
+            /// The sum of all buckets, which precede it.
             case count
             case one
         }
@@ -20,7 +20,7 @@ struct ExpositionWriter: Sendable {
 
     private struct Entry {
         let family: MetricFamily
-        /// nil: laid out at each scrape.
+        /// The lines; nil when they are laid out at each scrape.
         let lines: [Line]?
         let textHead: [UInt8]
         let openMetricsHead: [UInt8]
@@ -52,7 +52,7 @@ struct ExpositionWriter: Sendable {
             text += head
             let end = text.count
             self.append(entry, snapshot, format, to: &text)
-            // A family without a sample says nothing at all.
+            // A family without a sample is omitted.
             if text.count == end { text.removeSubrange(start...) }
         }
         if format == .openMetrics { text += "# EOF\n".utf8 }
@@ -86,7 +86,7 @@ struct ExpositionWriter: Sendable {
         }
     }
 
-    /// ` # {trace_id="…"} value time`; nothing when the bucket has none.
+    /// Appends ` # {trace_id="…"} value time`; nothing when the bucket has no exemplar.
     private static func append(_ exemplar: MetricExemplar, scale: MetricScale, to text: inout [UInt8]) {
         guard exemplar != .none else { return }
         text += " # {trace_id=\"\(exemplar.trace)\"} ".utf8
@@ -131,7 +131,7 @@ struct ExpositionWriter: Sendable {
         return lines
     }
 
-    /// `name{label="value"} ` with the space before the value.
+    /// Returns `name{label="value"} ` with the space before the value.
     private static func sample(_ name: String, _ labels: [(name: String, value: String)]) -> [UInt8] {
         var text = Array(name.utf8)
         if !labels.isEmpty {
@@ -149,7 +149,7 @@ struct ExpositionWriter: Sendable {
         return text
     }
 
-    /// 0.0.4: the full name; an info is a gauge there.
+    /// Returns the head of 0.0.4: the full name; an info is a gauge there.
     private static func textHead(of family: MetricFamily) -> [UInt8] {
         var text = Array("# HELP \(family.name) ".utf8)
         self.appendEscaped(family.help, quotes: false, to: &text)
@@ -158,7 +158,7 @@ struct ExpositionWriter: Sendable {
         return text
     }
 
-    /// OpenMetrics: the name without its suffix, the unit, and quotes escaped in the help too.
+    /// Returns the head of OpenMetrics: the name without its suffix, the unit, and quotes escaped in the help too.
     private static func openMetricsHead(of family: MetricFamily) -> [UInt8] {
         let name = family.familyName
         var text = Array("# TYPE \(name) \(family.kind.rawValue)\n".utf8)

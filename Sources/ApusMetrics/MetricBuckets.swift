@@ -1,16 +1,16 @@
-/// The upper bounds of a histogram's buckets. They are part of the interface: never changed after a release.
+/// The upper bounds of a histogram's buckets. They are part of the interface: they never change after a release.
 public struct MetricBuckets: Sendable, Hashable {
-    /// Ascending bounds in steps of the scale.
+    /// The ascending bounds in steps of the scale.
     public let bounds: [Int64]
-    /// What a step is worth.
+    /// The value of one step.
     public let scale: MetricScale
 
-    /// Buckets.
+    /// Creates buckets.
     ///
     /// - Parameters:
     ///   - bounds: ascending, positive, at most 31; each at least 0.0001 and below a million in the family's unit, where
     ///     the canonical form of a bound needs no exponent.
-    ///   - scale: what a step is worth in the family's unit.
+    ///   - scale: the value of one step in the family's unit.
     public init(bounds: [Int64], scale: MetricScale) {
         precondition((1...31).contains(bounds.count), "a histogram has 1 to 31 bounds")
         precondition(zip(bounds, bounds.dropFirst()).allSatisfy { $0.0 < $0.1 }, "bounds must ascend")
@@ -26,41 +26,41 @@ public struct MetricBuckets: Sendable, Hashable {
         MetricBuckets(bounds: bounds.map { $0 * 1_000 }, scale: .billionths)
     }
 
-    /// Publication to acceptance; 0.1, 1, 5 and 60 s are bounds of objectives. Observed in nanoseconds.
+    /// Buckets for publication to acceptance, in nanoseconds; 0.1, 1, 5 and 60 s are bounds of objectives.
     public static let endToEnd = Self.microseconds([
         100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
         1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
     ])
 
-    /// A provider's round trip: fine steps where real providers answer, 10 and 30 s bracket the time-out. In nanoseconds.
+    /// Buckets for a provider's round trip, in nanoseconds: fine steps where real providers answer; 10 and 30 s bracket the time-out.
     public static let roundTrip = Self.microseconds([
         500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 75_000, 100_000, 150_000, 200_000, 300_000, 500_000, 750_000,
         1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000,
     ])
 
-    /// Waiting in a queue, which may take hours. In nanoseconds.
+    /// Buckets for waiting in a queue, which may take hours, in nanoseconds.
     public static let queueWait = Self.microseconds([
         100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
         1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000, 300_000_000, 1_800_000_000, 7_200_000_000,
     ])
 
-    /// Requests to an HTTP server. In nanoseconds.
+    /// Buckets for requests to an HTTP server, in nanoseconds.
     public static let httpServer = Self.microseconds([
         500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
         1_000_000, 2_500_000, 5_000_000, 10_000_000,
     ])
 
-    /// Short work in the process and next door: Redis commands, stages, lag of an event loop. In nanoseconds.
+    /// Buckets for short work in the process and near it, in nanoseconds: Redis commands, stages, lag of an event loop.
     public static let short = Self.microseconds([
         100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000,
     ])
 
-    /// Payloads; providers stop at 4 or 5 KiB. In bytes.
+    /// Buckets for payloads, in bytes; providers stop at 4 or 5 KiB.
     public static let payloadBytes = MetricBuckets(
         bounds: [128, 256, 512, 1_024, 2_048, 3_072, 4_096, 5_120],
         scale: .one,
     )
 
-    /// Devices that one send reaches.
+    /// Buckets for the devices that one send reaches.
     public static let fanOut = MetricBuckets(bounds: [1, 10, 100, 1_000, 10_000, 100_000], scale: .one)
 }

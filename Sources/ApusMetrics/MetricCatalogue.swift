@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The families of a service, as its sets of metrics declare them: what registries, `apus metrics list` and dashboards are made from.
+/// Holds the families of a service, as its sets of metrics declare them: the source of registries, `apus metrics list` and dashboards.
 ///
 /// A declaration that breaks a rule of the formats or of promlint traps: a catalogue is code.
 public struct MetricCatalogue: Sendable {
@@ -10,7 +10,7 @@ public struct MetricCatalogue: Sendable {
     private(set) var exemplarCount = 0
     private(set) var bounds: [Int64] = []
 
-    /// No family.
+    /// Creates an empty catalogue.
     public init() {}
 
     /// The declarations, sorted by name.
@@ -18,7 +18,7 @@ public struct MetricCatalogue: Sendable {
         self.families.sorted { $0.familyName < $1.familyName }.map(\.definition)
     }
 
-    /// The declaration of a handle's family; a handle of another catalogue traps, or finds another family.
+    /// Returns the declaration of a handle's family; a handle of another catalogue traps, or finds another family.
     public func definition(of handle: some MetricHandle) -> MetricDefinition {
         let cell = handle.anyCell
         let family = self.families.first { family in
@@ -28,7 +28,7 @@ public struct MetricCatalogue: Sendable {
         return family.definition
     }
 
-    /// Declares what `make` makes: handles declare their families as they are made, and nowhere else can they be made.
+    /// Declares the families of the handles that `make` creates: handles declare their families at creation, and can be created only here.
     public mutating func declare<Result>(_ make: () throws -> Result) rethrows -> Result {
         let current = CurrentCatalogue(self)
         defer { self = current.catalogue.withLock { $0 } }
@@ -79,7 +79,7 @@ public struct MetricCatalogue: Sendable {
     }
 }
 
-/// The catalogue that is being filled.
+/// Holds the current catalogue.
 private final class CurrentCatalogue: Sendable {
     @TaskLocal static var shared: CurrentCatalogue?
 
@@ -88,7 +88,7 @@ private final class CurrentCatalogue: Sendable {
     init(_ catalogue: MetricCatalogue) { self.catalogue = Mutex(catalogue) }
 }
 
-/// Declares a family in the catalogue that is being filled; traps outside of ``MetricCatalogue/declare(_:)``.
+/// Declares a family in the current catalogue; traps outside of ``MetricCatalogue/declare(_:)``.
 func declareFamily(
     _ name: String,
     _ kind: MetricKind,
@@ -114,15 +114,15 @@ func declareFamily(
     }
 }
 
-/// Declares an info in the catalogue that is being filled: always 1, with these labels.
+/// Declares an info in the current catalogue: always 1, with the given labels.
 public func declareInfo(_ name: String, _ help: String, _ labels: [(name: String, value: String)]) {
     let row = LabelRow(index: 0, values: labels.map(\.value))
     _ = declareFamily(name, .info, help, [.closed(names: labels.map(\.name), capacity: 1, rows: [row])])
 }
 
-/// A family and where its cells are.
+/// A family and the indices of its cells.
 struct MetricFamily: Sendable {
-    /// Children of one family: beyond it a label is not what labels are for.
+    /// The maximum number of children of one family: more would be a misuse of labels.
     static let childrenMax = 10_000
 
     let name: String
@@ -132,18 +132,18 @@ struct MetricFamily: Sendable {
     let scale: MetricScale
     let startsAbsent: Bool
     let buckets: MetricBuckets?
-    /// The first cell.
+    /// The index of the first cell.
     let cell: Int
-    /// The first sum, of a histogram.
+    /// The index of the first sum of a histogram.
     let sum: Int
-    /// The first bound in the table of all bounds.
+    /// The index of the first bound in the table of all bounds.
     let boundsStart: Int
-    /// The first exemplar; nil: it keeps none.
+    /// The index of the first exemplar; nil when the family keeps none.
     let exemplar: Int?
 
     var cellsPerChild: Int { self.buckets.map { $0.bounds.count + 1 } ?? 1 }
 
-    /// Children that there are cells for.
+    /// The number of children that have cells.
     var childCount: Int { self.dimensions.reduce(1) { $0 * $1.capacity } }
 
     var familyName: String { self.definition.familyName }
@@ -173,12 +173,12 @@ struct MetricFamily: Sendable {
             labelNames: self.dimensions.flatMap(\.names),
             labelValues: values,
             bounds: self.buckets.map { buckets in buckets.bounds.map(buckets.scale.bound) } ?? [],
-            // A histogram has its buckets, the last one without a bound among them, the sum and the count.
+            // A histogram has its buckets, including the last one without a bound, the sum and the count.
             seriesCount: self.children.count * (self.buckets.map { $0.bounds.count + 3 } ?? 1),
         )
     }
 
-    /// Every combination of label values that has a series, with the place of its child.
+    /// Every combination of label values that has a series, with the index of its child.
     var children: [(index: Int, labels: [(name: String, value: String)])] {
         var rows: [(index: Int, labels: [(name: String, value: String)])] = [(0, [])]
         for dimension in self.dimensions {
@@ -202,11 +202,11 @@ struct MetricFamily: Sendable {
 ///         let sales = CounterBy<Article>("shop_sales_total", "Articles sold.")
 ///     }
 public protocol MetricSet: Sendable {
-    /// Declares them in the catalogue that is being filled.
+    /// Declares the families in the current catalogue.
     init()
 }
 
 extension MetricSet {
-    /// Declares them in a catalogue.
+    /// Declares the families in a catalogue.
     public init(_ catalogue: inout MetricCatalogue) { self = catalogue.declare { Self() } }
 }

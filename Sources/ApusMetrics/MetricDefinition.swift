@@ -1,33 +1,33 @@
-/// The kind of a family.
+/// The kinds of families.
 public enum MetricKind: String, Sendable, Hashable {
-    /// Only grows.
+    /// A value that only grows.
     case counter
-    /// Goes up and down.
+    /// A value that goes up and down.
     case gauge
-    /// Counts observations by size.
+    /// Counts of observations by size.
     case histogram
-    /// Always 1, with facts in its labels.
+    /// A constant 1 with facts in its labels.
     case info
 }
 
-/// The declaration of a family: what `apus metrics list`, the dashboards' check and the documentation read.
+/// The declaration of a family, as `apus metrics list`, the dashboards' check and the documentation read it.
 public struct MetricDefinition: Sendable, Hashable {
-    /// The full name as queries write it: with `_total` for a counter, `_info` for an info, without `_bucket` for a histogram.
+    /// The full name, as queries write it: with `_total` for a counter, `_info` for an info, without `_bucket` for a histogram.
     public let name: String
-    /// The kind.
+    /// The kind of family.
     public let kind: MetricKind
     /// The help text: one sentence.
     public let help: String
-    /// Labels beside `le`.
+    /// The names of the labels beside `le`.
     public let labelNames: [String]
-    /// The values of each label that were known when asked, by name.
+    /// The known values of each label, by name.
     public let labelValues: [String: [String]]
-    /// Bounds as written in `le`; empty unless a histogram.
+    /// The bounds as written in `le`; empty except for a histogram.
     public let bounds: [String]
-    /// Samples that an exposition has of it, those with labels of the configuration as far as they were known when asked.
+    /// The number of samples in an exposition, including those with known values of configured labels.
     public let seriesCount: Int
 
-    /// A declaration.
+    /// Creates a declaration.
     public init(
         name: String,
         kind: MetricKind,

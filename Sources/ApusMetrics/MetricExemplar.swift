@@ -1,17 +1,17 @@
 public import ApusCore
 
-/// One observation of a bucket that leads to a trace.
+/// An observation of a bucket that leads to a trace.
 ///
 /// Source: OpenMetrics 1.0, "Exemplars".
 public struct MetricExemplar: Sendable, Hashable {
     /// The trace.
     public let trace: TraceID
-    /// What was observed, in steps of the buckets' scale.
+    /// The observed value, in steps of the buckets' scale.
     public let value: Int64
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     public let milliseconds: Int64
 
-    /// An observation of a trace.
+    /// Creates an observation of a trace.
     @inlinable
     public init(trace: TraceID, value: Int64, milliseconds: Int64) {
         self.trace = trace
@@ -19,6 +19,6 @@ public struct MetricExemplar: Sendable, Hashable {
         self.milliseconds = milliseconds
     }
 
-    /// Of a bucket that has none yet.
+    /// Stands for the missing exemplar of a bucket.
     @usableFromInline static let none = MetricExemplar(trace: TraceID(high: 0, low: 0), value: 0, milliseconds: 0)
 }

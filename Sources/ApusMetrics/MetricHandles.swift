@@ -1,6 +1,7 @@
-/// A family of metrics, declared as the handle is made, in the catalogue that is being filled (``MetricCatalogue/declare(_:)``).
+/// A family of metrics, declared at the handle's creation in the current catalogue (``MetricCatalogue/declare(_:)``).
 ///
-/// Names are full, as queries write them; a help text is one sentence; a scale says what one step of a cell is worth in the unit of the name.
+/// Names are full, as queries write them; a help text is one sentence; a scale gives the value of one step of a cell in
+/// the unit of the name.
 public protocol MetricHandle: Sendable {
     /// A cell of the family.
     var anyCell: Int { get }
@@ -9,7 +10,7 @@ public protocol MetricHandle: Sendable {
 /// A counter: one cell that only grows.
 public struct Counter: MetricHandle, Hashable {
     @usableFromInline let cell: Int
-    /// Its cell.
+    /// The index of the cell.
     public var anyCell: Int { self.cell }
 
     /// Declares a counter; its name ends in `_total`.
@@ -24,7 +25,7 @@ public struct Counter: MetricHandle, Hashable {
 /// Counters of one family, one for each value of a label.
 public struct CounterBy<Label: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
-    /// The first cell.
+    /// The index of the first cell.
     public var anyCell: Int { self.base }
 
     /// Declares counters by one label; their name ends in `_total`.
@@ -32,7 +33,7 @@ public struct CounterBy<Label: MetricLabel>: MetricHandle {
         self.base = declareFamily(name, .counter, help, [label.values], scale: scale).cell
     }
 
-    /// The counter of one value.
+    /// Returns the counter of a value.
     @inlinable
     public subscript(_ label: Label) -> Counter { Counter(self.base + label.labelIndex) }
 }
@@ -40,7 +41,7 @@ public struct CounterBy<Label: MetricLabel>: MetricHandle {
 /// Counters of one family, one for each pair of values of two labels.
 public struct CounterBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
-    /// The first cell.
+    /// The index of the first cell.
     public var anyCell: Int { self.base }
     @usableFromInline let stride: Int
 
@@ -56,23 +57,23 @@ public struct CounterBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle 
         self.stride = second.values.capacity
     }
 
-    /// The counter of one pair.
+    /// Returns the counter of a pair of values.
     @inlinable
     public subscript(_ first: First, _ second: Second) -> Counter {
         Counter(self.base + first.labelIndex * self.stride + second.labelIndex)
     }
 }
 
-/// A gauge: one cell that goes up and down. A scrape adds up what every shard and the shared cells hold.
+/// A gauge: one cell that goes up and down. A scrape adds the values of every shard and of the shared cells.
 public struct Gauge: MetricHandle, Hashable {
     @usableFromInline let cell: Int
-    /// Its cell.
+    /// The index of the cell.
     public var anyCell: Int { self.cell }
 
     /// Declares a gauge.
     ///
-    /// - Parameter startsAbsent: whether it has no sample until it is set: for what has no honest zero, such as the time of something.
-    ///   Set such a gauge through the shared cells.
+    /// - Parameter startsAbsent: true when the gauge has no sample until it is set: for values without a meaningful
+    ///   zero, such as times. Set such a gauge through the shared cells.
     public init(_ name: String, _ help: String, scale: MetricScale = .one, startsAbsent: Bool = false) {
         self.init(declareFamily(name, .gauge, help, scale: scale, startsAbsent: startsAbsent).cell)
     }
@@ -84,7 +85,7 @@ public struct Gauge: MetricHandle, Hashable {
 /// Gauges of one family, one for each value of a label.
 public struct GaugeBy<Label: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
-    /// The first cell.
+    /// The index of the first cell.
     public var anyCell: Int { self.base }
 
     /// Declares gauges by one label.
@@ -98,7 +99,7 @@ public struct GaugeBy<Label: MetricLabel>: MetricHandle {
         self.base = declareFamily(name, .gauge, help, [label.values], scale: scale, startsAbsent: startsAbsent).cell
     }
 
-    /// The gauge of one value.
+    /// Returns the gauge of a value.
     @inlinable
     public subscript(_ label: Label) -> Gauge { Gauge(self.base + label.labelIndex) }
 }
@@ -106,7 +107,7 @@ public struct GaugeBy<Label: MetricLabel>: MetricHandle {
 /// Gauges of one family, one for each pair of values of two labels.
 public struct GaugeBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle {
     @usableFromInline let base: Int
-    /// The first cell.
+    /// The index of the first cell.
     public var anyCell: Int { self.base }
     @usableFromInline let stride: Int
 
@@ -124,25 +125,25 @@ public struct GaugeBy2<First: MetricLabel, Second: MetricLabel>: MetricHandle {
         self.stride = second.values.capacity
     }
 
-    /// The gauge of one pair.
+    /// Returns the gauge of a pair of values.
     @inlinable
     public subscript(_ first: First, _ second: Second) -> Gauge {
         Gauge(self.base + first.labelIndex * self.stride + second.labelIndex)
     }
 }
 
-/// A histogram: a cell for each bucket, not cumulative, and the sum of what was observed.
+/// A histogram: a cell for each bucket, not cumulative, and the sum of the observed values.
 public struct Histogram: MetricHandle, Hashable {
     @usableFromInline let cell: Int
     @usableFromInline let sum: Int
     @usableFromInline let bounds: Int
     @usableFromInline let boundCount: Int
-    /// Where the exemplars of its buckets stand; -1: it keeps none.
+    /// The index of the exemplars of its buckets; -1 when it keeps none.
     @usableFromInline let exemplar: Int
-    /// The first cell.
+    /// The index of the first cell.
     public var anyCell: Int { self.cell }
 
-    /// Declares a histogram. Observations come in steps of the buckets' scale.
+    /// Declares a histogram. Observed values are in steps of the buckets' scale.
     public init(_ name: String, _ help: String, buckets: MetricBuckets) {
         self = declareFamily(name, .histogram, help, scale: buckets.scale, buckets: buckets).histogram
     }
@@ -160,12 +161,12 @@ public struct Histogram: MetricHandle, Hashable {
 /// Histograms of one family, one for each value of a label.
 public struct HistogramBy<Label: MetricLabel>: MetricHandle {
     @usableFromInline let first: Histogram
-    /// The first cell.
+    /// The index of the first cell.
     public var anyCell: Int { self.first.cell }
 
-    /// Declares histograms by one label; never more, since each has some twenty series.
+    /// Declares histograms by one label; there is no form with two, since each histogram has some twenty series.
     ///
-    /// - Parameter keepsExemplars: whether each bucket shows the last trace that was observed with it, in OpenMetrics.
+    /// - Parameter keepsExemplars: true when each bucket shows the last trace that was observed with it, in OpenMetrics.
     public init(
         _ name: String,
         _ help: String,
@@ -185,7 +186,7 @@ public struct HistogramBy<Label: MetricLabel>: MetricHandle {
             ).histogram
     }
 
-    /// The histogram of one value.
+    /// Returns the histogram of a value.
     @inlinable
     public subscript(_ label: Label) -> Histogram {
         let before = label.labelIndex * (self.first.boundCount + 1)

@@ -1,48 +1,48 @@
 public import ApusCore
 
 extension Provider: ClosedMetricLabel {
-    /// `provider`.
+    /// The label `provider`.
     public static let labelNames = ["provider"]
-    /// Places for providers: those with a code below it have one of their own, the others share the last and have no series.
+    /// The number of slots for providers: those with a code below it have one of their own, the others share the last and have no series.
     public static let labelCapacity = 16
-    /// From 0.
+    /// The index, from 0.
     @inlinable public var labelIndex: Int { Int(self.rawValue &- 1) < 15 ? Int(self.rawValue &- 1) : 15 }
-    /// As in configuration and keys.
+    /// The name in configuration and keys.
     public var labelValues: [String] { [self.name] }
 }
 
 extension Outcome: ClosedMetricLabel {
-    /// `outcome`.
+    /// The label `outcome`.
     public static let labelNames = ["outcome"]
-    /// From 0.
+    /// The index, from 0.
     @inlinable public var labelIndex: Int { Int(self.rawValue) - 1 }
-    /// As in ledgers and receipts.
+    /// The name in ledgers and receipts.
     public var labelValues: [String] { [self.name] }
 }
 
 extension Reason: ClosedMetricLabel {
-    /// `reason`.
+    /// The label `reason`.
     public static let labelNames = ["reason"]
-    /// From 0.
+    /// The index, from 0.
     @inlinable public var labelIndex: Int { Int(self.rawValue) - 1 }
-    /// As in ledgers and receipts.
+    /// The name in ledgers and receipts.
     public var labelValues: [String] { [self.name] }
 }
 
 extension ProviderEnvironment: ClosedMetricLabel {
-    /// `environment`.
+    /// The label `environment`.
     public static let labelNames = ["environment"]
-    /// From 0.
+    /// The index, from 0.
     @inlinable public var labelIndex: Int { Int(self.rawValue) - 1 }
-    /// As in configuration.
+    /// The name in the configuration.
     public var labelValues: [String] { [self.name] }
 }
 
 extension Lane: ClosedMetricLabel {
-    /// `lane`.
+    /// The label `lane`.
     public static let labelNames = ["lane"]
-    /// From 0.
+    /// The index, from 0.
     @inlinable public var labelIndex: Int { Int(self.rawValue) - 1 }
-    /// As in stream keys.
+    /// The name in stream keys.
     public var labelValues: [String] { [self.name] }
 }

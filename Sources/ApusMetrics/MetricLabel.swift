@@ -1,8 +1,8 @@
 internal import ApusCore
 
-/// One value of a label. Its index picks a cell, so that counting is an addition in an array.
+/// One value of a label. Its index selects a cell, so that counting is an addition in an array.
 public protocol MetricLabel: Sendable {
-    /// The place among the dimension's values, from 0.
+    /// The index among the dimension's values, from 0.
     var labelIndex: Int { get }
 }
 
@@ -15,19 +15,18 @@ public protocol MetricLabel: Sendable {
 ///         static let labelNames = ["stage"]
 ///     }
 ///
-/// A type may carry several labels at once, where only some combinations make sense: it names them all and returns one
-/// value for each.
+/// A type may carry several labels at once, where only some combinations make sense: it names them all and returns one value for each.
 public protocol ClosedMetricLabel: MetricLabel, CaseIterable {
-    /// The labels' names in snake case: one, usually.
+    /// The names of the labels in snake case: usually one.
     static var labelNames: [String] { get }
     /// The values, one for each name.
     var labelValues: [String] { get }
-    /// Places for values: as many as there are cases, unless more may come while the program runs.
+    /// The number of slots for values: as many as there are cases, unless more may be added at run time.
     static var labelCapacity: Int { get }
 }
 
 extension ClosedMetricLabel {
-    /// One for each case.
+    /// The number of cases.
     public static var labelCapacity: Int { Self.allCases.count }
 }
 
@@ -42,11 +41,11 @@ extension ClosedMetricLabel where Self: RawRepresentable, RawValue == Int {
     public var labelValues: [String] { [SnakeCase.name(of: self)] }
 }
 
-/// The values that one label of a family may take, as the family was declared.
+/// The values of one label of a family, as the family was declared.
 public struct LabelDimension<Label: MetricLabel>: Sendable {
     let values: LabelValues
 
-    /// Some values of a label read from the configuration.
+    /// Returns a dimension of values that the configuration names.
     ///
     /// - Parameter labels: the label with its bound.
     public static func configured(_ labels: ConfiguredLabel) -> LabelDimension where Label == LabelSlot {
@@ -55,10 +54,10 @@ public struct LabelDimension<Label: MetricLabel>: Sendable {
 }
 
 extension LabelDimension where Label: ClosedMetricLabel {
-    /// Every case.
+    /// The dimension of every case.
     public static var all: LabelDimension { .only(Array(Label.allCases)) }
 
-    /// Some of the cases: the others have no series, and counting one of them is lost.
+    /// Returns a dimension of some cases: the others have no series, and counting one of them has no effect.
     public static func only(_ cases: [Label]) -> LabelDimension {
         let all = Array(Label.allCases)
         let indices = Set(all.map(\.labelIndex))
@@ -78,13 +77,13 @@ extension LabelDimension where Label: ClosedMetricLabel {
     }
 }
 
-/// One value, or one combination of values, of a dimension.
+/// A value, or a combination of values, of a dimension.
 struct LabelRow: Sendable {
     let index: Int
     let values: [String]
 }
 
-/// A dimension without its type.
+/// A dimension without its generic type.
 enum LabelValues: Sendable {
     case closed(names: [String], capacity: Int, rows: [LabelRow])
     case configured(ConfiguredLabel)

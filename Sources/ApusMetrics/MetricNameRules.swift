@@ -1,8 +1,8 @@
-/// The rules of `promtool check metrics` (client_golang's promlint) and of both text formats, as one check.
+/// Checks the rules of `promtool check metrics` (client_golang's promlint) and of both text formats.
 ///
-/// Made when a family is declared, so that a name that the linter would refuse cannot be built at all.
+/// The check runs when a family is declared, so that a name that the linter would refuse cannot be built at all.
 public enum MetricNameRules {
-    /// Checks a declaration; returns promlint's message about it, or nil when it is right.
+    /// Checks a declaration; returns promlint's message about it, or nil when it is valid.
     public static func violation(name: String, kind: MetricKind, help: String, labelNames: [String]) -> String? {
         if help.isEmpty { return "no help text" }
         guard isSnakeCase(name) else { return "metric names should be written in 'snake_case'" }

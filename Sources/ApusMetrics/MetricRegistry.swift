@@ -1,13 +1,13 @@
 internal import Synchronization
 
-/// All metrics of a process: one table of families, a shard for each owner, and the shared cells.
+/// Holds all metrics of a process: one table of families, a shard for each owner, and the shared cells.
 ///
-/// A scrape asks every owner for a copy of its shard, adds the copies up and renders, all away from the owners.
+/// A scrape asks every owner for a copy of its shard, adds the copies up and renders, all outside the owners' threads.
 public final class MetricRegistry: Sendable {
     /// Returns an owner's copy; nil when the owner did not answer in time or is gone, so that its last copy stays in the sum.
     public typealias Copy = @Sendable () async -> MetricSnapshot?
 
-    /// Cells that any thread may touch.
+    /// The cells that any thread may change.
     public let shared: SharedMetrics
     /// The declarations, sorted by name.
     public var definitions: [MetricDefinition] { self.catalogue.definitions }
@@ -22,7 +22,7 @@ public final class MetricRegistry: Sendable {
     private let owners = Mutex<[Owner]>([])
     private let collectors = Mutex<[@Sendable () async -> Void]>([])
 
-    /// A registry of what the catalogue declares; nothing can be declared later.
+    /// Creates a registry of a catalogue's families; none can be declared later.
     public init(_ catalogue: MetricCatalogue) {
         self.catalogue = catalogue
         self.writer = ExpositionWriter(families: catalogue.families)
@@ -39,7 +39,7 @@ public final class MetricRegistry: Sendable {
         )
     }
 
-    /// Cells for an owner, all 0. The owner keeps it to itself and registers how to get a copy.
+    /// Creates the cells of an owner, all 0. The owner keeps them to itself and registers a function that copies them.
     public func makeShard() -> sending MetricShard {
         MetricShard(
             cellCount: self.catalogue.cellCount,
@@ -59,12 +59,12 @@ public final class MetricRegistry: Sendable {
         self.owners.withLock { $0.append(Owner(copy: copy, last: empty)) }
     }
 
-    /// Registers something to be done before each scrape: reading what is counted elsewhere into the shared cells.
+    /// Registers a function that runs before each scrape and reads counts from elsewhere into the shared cells.
     public func addCollector(_ collector: @escaping @Sendable () async -> Void) {
         self.collectors.withLock { $0.append(collector) }
     }
 
-    /// The exposition that answers a scrape.
+    /// Returns the exposition that answers a scrape.
     public func exposition(_ format: ExpositionFormat) async -> [UInt8] {
         self.writer.render(await self.collect(), as: format)
     }

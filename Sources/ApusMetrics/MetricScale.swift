@@ -1,12 +1,12 @@
-/// What one step of a cell is worth in the unit of the family: cells are integers, so that counting is exact.
+/// The value of one step of a cell in the unit of the family: cells are integers, so that counting is exact.
 public enum MetricScale: Int64, Sendable, Hashable {
-    /// One: things, bytes, whole seconds.
+    /// One: objects, bytes, whole seconds.
     case one = 1
     /// A hundredth: clock ticks of /proc.
     case hundredths = 100
     /// A thousandth: milliseconds of a family in seconds.
     case thousandths = 1_000
-    /// A thousand-millionth: nanoseconds of a family in seconds.
+    /// A billionth: nanoseconds of a family in seconds.
     case billionths = 1_000_000_000
 
     private var digits: Int {
@@ -33,10 +33,10 @@ public enum MetricScale: Int64, Sendable, Hashable {
         }
     }
 
-    /// The canonical form of a bucket's bound: always with a point, `1.0`.
+    /// Returns the canonical form of a bucket's bound: always with a point, `1.0`.
     ///
-    /// Source: OpenMetrics 1.0, "Considerations: Canonical Numbers". The same text goes in both formats: `le="1"` in one and
-    /// `le="1.0"` in the other would be two series.
+    /// Source: OpenMetrics 1.0, "Considerations: Canonical Numbers". Both formats use the same text: `le="1"` in one
+    /// and `le="1.0"` in the other would be two series.
     func bound(_ value: Int64) -> String {
         var text: [UInt8] = []
         self.append(value, to: &text)
@@ -44,11 +44,11 @@ public enum MetricScale: Int64, Sendable, Hashable {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The value in the family's unit, for a sum.
+    /// Returns the value in the family's unit, for a sum.
     func real(_ value: Double) -> Double { value / Double(self.rawValue) }
 }
 
-/// Appends digits without making a String.
+/// Appends digits without creating a String.
 private func appendDecimal(_ value: Int64, negative: Bool, to text: inout [UInt8]) {
     if negative { text.append(0x2d) }
     var rest = value.magnitude

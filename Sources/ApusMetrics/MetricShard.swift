@@ -1,4 +1,4 @@
-/// The cells of one owner, an event loop usually: plain memory that only the owner writes, without lock or atomic.
+/// Holds the cells of one owner, usually an event loop: plain memory that only the owner writes, without lock or atomic.
 ///
 /// Counting is an addition in an array:
 ///
@@ -40,7 +40,7 @@
         unsafe self.exemplars.deallocate()
     }
 
-    /// A counter's cell. Never assign a smaller value: readers take that for a restart.
+    /// The cell of a counter. Never assign a smaller value: readers would take it for a restart.
     @inlinable
     public subscript(_ counter: Counter) -> Int64 {
         get {
@@ -53,7 +53,7 @@
         }
     }
 
-    /// A gauge's cell: this owner's share of the sum.
+    /// The cell of a gauge: this owner's share of the sum.
     @inlinable
     public subscript(_ gauge: Gauge) -> Int64 {
         get {
@@ -69,15 +69,16 @@
     /// Records one observation.
     ///
     /// - Parameters:
-    ///   - value: in steps of the buckets' scale: nanoseconds, bytes. A negative one counts as 0, since it would let the sum
-    ///     fall, which PromQL reads as a restart; clocks that disagree make such, so their reader counts them.
-    ///   - histogram: where.
+    ///   - value: the value in steps of the buckets' scale: nanoseconds, bytes. A negative one counts as 0, since it
+    ///     would let the sum fall, which PromQL reads as a restart; clocks that disagree cause such values, and the
+    ///     code that computes them counts them.
+    ///   - histogram: the histogram.
     @inlinable
     public func observe(_ value: Int64, in histogram: Histogram) { _ = self.record(value, in: histogram) }
 
-    /// Records one observation that belongs to a trace: the last one of each bucket is shown beside it.
+    /// Records one observation that belongs to a trace: each bucket shows its last one.
     ///
-    /// - Parameter histogram: one that was declared to keep exemplars; else the trace is not kept.
+    /// - Parameter histogram: a histogram that was declared to keep exemplars; otherwise the trace is not kept.
     @inlinable
     public func observe(_ exemplar: MetricExemplar, in histogram: Histogram) {
         let bucket = self.record(exemplar.value, in: histogram)
@@ -101,7 +102,7 @@
         return bucket
     }
 
-    /// A copy of the cells, taken by the owner.
+    /// Returns a copy of the cells; called by the owner.
     public func snapshot() -> MetricSnapshot {
         MetricSnapshot(
             cells: unsafe Array(UnsafeBufferPointer(start: self.cells, count: self.cellCount)),
@@ -114,9 +115,9 @@
 @available(*, unavailable)
 extension MetricShard: Sendable {}
 
-/// The first bound that is not below the value; `count` when all are.
+/// Returns the index of the first bound that is not below the value; `count` when all are.
 ///
-/// Halves without branching, five steps for 31 bounds: which way each goes is a coin toss to a branch predictor.
+/// It halves without branching, five steps for 31 bounds: a branch predictor could only guess.
 @inlinable
 func bucketIndex(of value: Int64, in bounds: UnsafePointer<Int64>, count: Int) -> Int {
     var start = 0
@@ -130,7 +131,7 @@ func bucketIndex(of value: Int64, in bounds: UnsafePointer<Int64>, count: Int) -
     return start &+ (unsafe isLess(bounds[start], value))
 }
 
-/// 1 when it is, 0 when not, by the sign of the difference, which cannot overflow: neither number is negative.
+/// Returns 1 when `one` is less, otherwise 0, by the sign of the difference, which cannot overflow: neither number is negative.
 @inlinable
 func isLess(_ one: Int64, _ other: Int64) -> Int {
     Int(truncatingIfNeeded: UInt64(bitPattern: one &- other) &>> 63)

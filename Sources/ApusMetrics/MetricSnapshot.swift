@@ -1,10 +1,10 @@
-/// A copy of one owner's cells: what travels from the owner to the scrape.
+/// A copy of one owner's cells, passed from the owner to the scrape.
 public struct MetricSnapshot: Sendable, Hashable {
     var cells: [Int64]
     var sums: [Double]
     var exemplars: [MetricExemplar]
 
-    /// A cell of a gauge that was never set.
+    /// The value of a gauge's cell that was never set.
     static let absent = Int64.min
 
     mutating func add(_ other: MetricSnapshot) {

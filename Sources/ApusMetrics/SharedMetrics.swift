@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Cells that any thread may touch: atomic, for what has no owner (log handler, readiness, HTTP handlers, reloads).
+/// Holds cells that any thread may change: atomic, for values without an owner (log handler, readiness, HTTP handlers, reloads).
 @safe public final class SharedMetrics: Sendable {
     // The memory is allocated and initialised in init, freed in deinit, and every access between is atomic.
     private nonisolated(unsafe) let cells: UnsafeMutablePointer<Atomic<Int64>>
@@ -29,19 +29,19 @@ internal import Synchronization
         unsafe self.sums.deallocate()
     }
 
-    /// Counts.
+    /// Adds to a counter.
     public func add(_ amount: Int64 = 1, to counter: Counter) { self.add(amount, at: counter.cell) }
 
-    /// Takes over a count that is kept elsewhere, such as the processor time that the kernel counts.
+    /// Sets a counter that is kept elsewhere, such as the processor time that the kernel counts.
     public func mirror(_ total: Int64, in counter: Counter) { self.store(total, at: counter.cell) }
 
-    /// Moves a gauge. Not for one that starts absent.
+    /// Adds to a gauge, unless it starts absent.
     public func add(_ amount: Int64, to gauge: Gauge) { self.add(amount, at: gauge.cell) }
 
     /// Sets a gauge, in steps of its scale.
     public func set(_ gauge: Gauge, to value: Int64) { self.store(value, at: gauge.cell) }
 
-    /// Takes a gauge's sample away until it is set again.
+    /// Removes a gauge's sample until it is set again.
     public func setAbsent(_ gauge: Gauge) { self.store(MetricSnapshot.absent, at: gauge.cell) }
 
     /// Records one observation; see `MetricShard.observe`.

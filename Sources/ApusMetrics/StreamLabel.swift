@@ -1,4 +1,4 @@
-/// The kinds of streams between the services. All queue shards of a kind count as one.
+/// The kinds of streams between the services. All queue shards of a kind count together.
 public enum StreamLabel: Int, ClosedMetricLabel, Hashable {
     /// Commands that a person waits for.
     case inExpress
@@ -21,7 +21,7 @@ public enum StreamLabel: Int, ClosedMetricLabel, Hashable {
     /// Dead letters.
     case dead
 
-    /// `stream`.
+    /// The label `stream`.
     public static let labelNames = ["stream"]
 }
 
@@ -30,14 +30,14 @@ public struct GroupedStream: ClosedMetricLabel, Hashable {
     /// The stream.
     public let stream: StreamLabel
 
-    /// The stream with its group.
+    /// Creates the stream with its group.
     public init(_ stream: StreamLabel) { self.stream = stream }
 
-    /// All streams.
+    /// All streams with their groups.
     public static let allCases = StreamLabel.allCases.map(GroupedStream.init)
-    /// `stream` and `group`.
+    /// The labels `stream` and `group`.
     public static let labelNames = ["stream", "group"]
-    /// As the stream's.
+    /// The index of the stream.
     @inlinable public var labelIndex: Int { self.stream.rawValue }
     /// The stream's name and the service that reads it.
     public var labelValues: [String] { self.stream.labelValues + [self.group] }
@@ -53,18 +53,18 @@ public struct GroupedStream: ClosedMetricLabel, Hashable {
     }
 }
 
-/// Why an entry became a dead letter.
+/// The reasons for a dead letter.
 public enum DeadLetterLabel: Int, ClosedMetricLabel, Hashable {
-    /// Not a message of the schema, or beyond its limits.
+    /// The bytes are not a message of the schema, or exceed its limits.
     case malformed
-    /// Well formed, but breaks a rule.
+    /// The message is well formed, but breaks a rule.
     case invalid
-    /// Delivered again and again without progress.
+    /// The entry was delivered again and again without progress.
     case poison
-    /// An idempotency key used with another body.
+    /// An idempotency key was used with another body.
     case conflict
 
-    /// `reason`.
+    /// The label `reason`.
     public static let labelNames = ["reason"]
 }
 
@@ -93,55 +93,55 @@ public enum RedisCommandLabel: Int, ClosedMetricLabel, Hashable {
     /// Everything else.
     case other
 
-    /// `command`.
+    /// The label `command`.
     public static let labelNames = ["command"]
 }
 
-/// How a Redis command ended.
+/// The results of a Redis command.
 public enum RedisOutcomeLabel: Int, ClosedMetricLabel, Hashable {
-    /// Answered.
+    /// The server answered.
     case ok
-    /// Answered with an error.
+    /// The server answered with an error.
     case error
-    /// Not answered in time.
+    /// The reply did not arrive in time.
     case timeout
-    /// The connection ended first.
+    /// The connection ended before the reply.
     case disconnected
 
-    /// `outcome`.
+    /// The label `outcome`.
     public static let labelNames = ["outcome"]
 }
 
-/// The level of a log line.
+/// The levels of log lines, by swift-log's names.
 public enum LogLevelLabel: Int, ClosedMetricLabel, Hashable {
-    /// As swift-log names it.
+    /// The level trace.
     case trace
-    /// As swift-log names it.
+    /// The level debug.
     case debug
-    /// As swift-log names it.
+    /// The level info.
     case info
-    /// As swift-log names it.
+    /// The level notice.
     case notice
-    /// As swift-log names it.
+    /// The level warning.
     case warning
-    /// As swift-log names it.
+    /// The level error.
     case error
-    /// As swift-log names it.
+    /// The level critical.
     case critical
 
-    /// `level`.
+    /// The label `level`.
     public static let labelNames = ["level"]
 }
 
-/// What became of a span.
+/// The results of a span.
 public enum SpanOutcomeLabel: Int, ClosedMetricLabel, Hashable {
-    /// The collector has it.
+    /// The collector accepted the span.
     case exported
-    /// The collector did not take it.
+    /// The collector did not accept the span.
     case failed
-    /// Too many waited.
+    /// The span was dropped, because too many waited.
     case dropped
 
-    /// `outcome`.
+    /// The label `outcome`.
     public static let labelNames = ["outcome"]
 }

@@ -23,7 +23,7 @@ package struct ProviderAccess: Sendable {
 
     /// Reads the configuration.
     ///
-    /// - Parameter file: nil: the usual one.
+    /// - Parameter file: nil for the usual one.
     package init(app: AppID, configuration file: String?) throws {
         let source = SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
         let common: CommonSettings
@@ -40,7 +40,7 @@ package struct ProviderAccess: Sendable {
         self.settings = settings
     }
 
-    /// The value of `authorization`; nil: the connection says who asks.
+    /// The value of `authorization`; nil when the connection says who asks.
     static func header(
         _ credential: any ProviderCredential,
         _ eventLoop: any EventLoop,

@@ -1,21 +1,21 @@
 package import ApusRedis
 internal import NIOCore
 
-/// Publishes over a connection of its own, and asks on that same connection how safe the publications are: `WAIT` speaks
-/// of what its own connection wrote, and stops everything behind it. What comes while one is asked shares the next.
+/// Publishes over a connection of its own and checks on it how safe the publications are: `WAIT` concerns the writes of
+/// its own connection and blocks everything behind it. Publications that arrive during a check share the next one.
 package actor AcknowledgedWriter {
-    /// Publications that wait for their turn; more are refused.
+    /// The maximum number of waiting publications; more are refused.
     package static let waitingMax = 10_000
-    /// Publications that share one question.
+    /// The maximum number of publications that share one check.
     static let batchMax = 512
-    /// How long an answer about replicas is believed.
+    /// The time for which knowledge about replicas is used.
     static let replicaNewsLifetime = Duration.seconds(5)
 
-    /// What became of a publication.
+    /// The result of a publication.
     package struct Answer: Sendable {
-        /// Of the call.
+        /// The reply to the call.
         package var reply: RESPReply
-        /// Whether what was asked for is proven.
+        /// True when the requested safety is proven.
         package var isAcknowledged: Bool
     }
 
@@ -25,23 +25,23 @@ package actor AcknowledgedWriter {
         let continuation: CheckedContinuation<Answer, any Error>
     }
 
-    /// What concerns one server.
+    /// The state of one server.
     private struct Server {
         var waiting: [Waiting] = []
         var isBusy = false
         var replicaNews: (hasReplica: Bool, at: ContinuousClock.Instant)?
-        /// Whether the server of that connection has `WAITAOF`.
+        /// The known answer whether the connection's server has `WAITAOF`.
         var diskWait: (isKnown: Bool, connection: ObjectIdentifier)?
     }
 
     private let client: RedisClient
     private let eventLoop: any EventLoop
-    /// How long a replica or the disk may take.
+    /// The longest time that a replica or the disk may take.
     private let patience: Duration
     private let waitingMax: Int
     private var servers: [RedisEndpoint: Server] = [:]
 
-    /// - Parameter client: nobody else's.
+    /// - Parameter client: a client that nothing else uses.
     package init(_ client: RedisClient, patience: Duration, waitingMax: Int = waitingMax) {
         self.client = client
         self.eventLoop = client.eventLoopGroup.any()
@@ -52,10 +52,10 @@ package actor AcknowledgedWriter {
     /// Closes its connections.
     package func close() async { await self.client.close() }
 
-    /// The level that the server of a tag can give without being asked for one: a replica if it has any.
+    /// Returns the level that is used when the caller names none: a replica if the server of the tag has one.
     ///
-    /// Memory also where a user may not ask (`INFO`).
-    package func standardLevel(_ tag: HashTag, within patience: Duration) async throws -> Acknowledgement {
+    /// It is memory also where the user lacks the permission for `INFO`.
+    package func defaultLevel(_ tag: HashTag, within patience: Duration) async throws -> Acknowledgement {
         let (now, endpoint) = (ContinuousClock.now, self.client.topology.endpoint(forSlot: tag.slot))
         if let news = self.servers[endpoint]?.replicaNews, now - news.at < Self.replicaNewsLifetime {
             return news.hasReplica ? .replica : .memory
@@ -74,7 +74,7 @@ package actor AcknowledgedWriter {
 
     /// Publishes once, on the server of a tag.
     ///
-    /// - Throws: `RedisError`; `full` when too many wait. Whether the command was executed, its code says.
+    /// - Throws: `RedisError`; `full` when too many wait. The code says whether the command was executed.
     package func publish(_ command: RedisCommand, on tag: HashTag, _ level: Acknowledgement) async throws -> Answer {
         let endpoint = self.client.topology.endpoint(forSlot: tag.slot)
         guard self.servers[endpoint, default: Server()].waiting.count < self.waitingMax else {
@@ -101,7 +101,7 @@ package actor AcknowledgedWriter {
         self.servers[endpoint]?.isBusy = false
     }
 
-    /// The next publications that want the same.
+    /// Returns the next publications that request the same level.
     private func takeBatch(_ endpoint: RedisEndpoint) -> [Waiting]? {
         guard let waiting = self.servers[endpoint]?.waiting, let level = waiting.first?.level else { return nil }
         let batch = Array(waiting.prefix(Self.batchMax).prefix { $0.level == level })
@@ -118,7 +118,7 @@ package actor AcknowledgedWriter {
         let connection = try await self.client.connection(for: tag, on: self.eventLoop).get()
         let proof = try await self.proof(of: level, connection, endpoint)
         let timeout = TimeAmount(self.patience + self.client.configuration.requestTimeout)
-        // One turn of the loop, so that all of it is one write.
+        // One turn of the loop sends all of it in one write.
         let (replies, proven) = try await self.eventLoop.flatSubmit {
             let replies = commands.map { connection.send($0, timeout: timeout) }
             let given = proof.command.map { command in
@@ -136,7 +136,7 @@ package actor AcknowledgedWriter {
         _ proven: Result<Bool, any Error>?,
     ) -> Result<Answer, any Error> {
         do {
-            // A connection that ended before it told how safe the publication is may have ended with its server.
+            // A connection that ended before the check's answer may have ended with its server.
             return .success(Answer(reply: try reply.get(), isAcknowledged: try proven?.get() ?? true))
         } catch {
             return .failure(error)
@@ -168,14 +168,14 @@ package actor AcknowledgedWriter {
             self.servers[endpoint]?.diskWait = (isKnown, ObjectIdentifier(connection))
         }
         if isKnown { return .disk(milliseconds: milliseconds) }
-        // Each time: an operator may change it while we run.
+        // The settings are checked each time, because an operator may change them meanwhile.
         do {
             let settings = try await connection.send(RedisCommand("CONFIG", "GET", "append*")).get()
             guard AcknowledgementProof.answersFromDisk(settings) else {
                 throw Self.noDisk("its settings say otherwise")
             }
         } catch let error as RedisError where error.code == .noPermission {
-            throw Self.noDisk("this user may not ask (CONFIG GET)")
+            throw Self.noDisk("this user lacks the permission for CONFIG GET")
         }
         return .none
     }

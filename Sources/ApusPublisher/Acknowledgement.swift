@@ -1,25 +1,25 @@
 package import ApusRedis
 
-/// How safe a publication is before `publish` returns.
+/// The levels of safety that `publish` waits for.
 public enum Acknowledgement: String, CaseIterable, Sendable {
-    /// Redis has it in memory: lost if the server dies before its disk or a replica has it.
+    /// Redis has the publication in memory: it is lost if the server dies before its disk or a replica has it.
     case memory
-    /// A replica has it, too: lost only if that replica is not the one that takes over.
+    /// A replica has it, too: it is lost only if another replica takes over.
     case replica
-    /// It is on the server's disk: survives the death of every process.
+    /// It is on the server's disk and survives the death of every process.
     case fsync
 }
 
-/// What is asked on the connection of a publication to learn how safe it is, and what the answers mean. Pure.
+/// The command that proves a publication's safety on its connection, and the meaning of its replies. Pure.
 package enum AcknowledgementProof: Hashable, Sendable {
-    /// Nothing: the answer itself says all.
+    /// No command: the reply itself is the proof.
     case none
-    /// One replica: https://redis.io/docs/latest/commands/wait/
+    /// One replica has the publication: https://redis.io/docs/latest/commands/wait/
     case replica(milliseconds: Int64)
-    /// The server's own disk, from Redis 7.2 on: https://redis.io/docs/latest/commands/waitaof/
+    /// The server's own disk has it, from Redis 7.2 on: https://redis.io/docs/latest/commands/waitaof/
     case disk(milliseconds: Int64)
 
-    /// Sent after the publications.
+    /// The command that is sent after the publications.
     package var command: RedisCommand? {
         switch self {
         case .none: nil
@@ -28,7 +28,7 @@ package enum AcknowledgementProof: Hashable, Sendable {
         }
     }
 
-    /// Whether the answer proves it. Short of that the publications stand all the same.
+    /// Returns true when the reply proves the safety. Without proof the publications are still in the mailbox.
     package func isGiven(by reply: RESPReply) -> Bool {
         switch self {
         case .none: true
@@ -37,10 +37,10 @@ package enum AcknowledgementProof: Hashable, Sendable {
         }
     }
 
-    /// Whether `COMMAND INFO waitaof` says that there is such a command.
+    /// Returns true when the reply to `COMMAND INFO waitaof` describes the command.
     package static func knowsDiskWait(_ reply: RESPReply) -> Bool { reply.root.element(0)?.element(0)?.string != nil }
 
-    /// Whether `CONFIG GET append*` says that no answer is given before the disk has the write.
+    /// Returns true when the reply to `CONFIG GET append*` says that the server answers only after the write is on disk.
     package static func answersFromDisk(_ reply: RESPReply) -> Bool {
         var settings: [String: String] = [:]
         var nodes = reply.root.children.makeIterator()
@@ -48,7 +48,7 @@ package enum AcknowledgementProof: Hashable, Sendable {
         return settings["appendonly"] == "yes" && settings["appendfsync"] == "always"
     }
 
-    /// Whether `INFO replication` names a replica that follows.
+    /// Returns true when the reply to `INFO replication` names a connected replica.
     package static func hasReplica(_ reply: RESPReply) -> Bool {
         guard let text = reply.root.string else { return false }
         return text.split(whereSeparator: \.isNewline)

@@ -2,28 +2,28 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusStreams
 
-/// A command that stands in its mailbox: what it is found by.
+/// Identifies a command in its mailbox.
 public struct Publication: Hashable, Sendable {
     /// The send's id.
     public internal(set) var send: String
     /// The app.
     public let app: String
-    /// The same key with the same body was published within a day; nothing was written now.
+    /// True when the same key with the same body was published within a day; nothing was written now.
     public internal(set) var isDuplicate = false
-    /// How safe it is known to be.
+    /// The level of safety that was requested.
     public let acknowledgement: Acknowledgement
-    /// False: it stands in the mailbox, but what was to be waited for did not happen in time. It may yet: publishing the
-    /// same command (with its id or key) again asks anew, and never sends twice.
+    /// False when the publication is in the mailbox, but the requested safety was not confirmed in time. It may still
+    /// be reached: publishing the same command (with its id or key) again checks anew, and never sends twice.
     public let isAcknowledged: Bool
-    /// When it was published, in nanoseconds since 1970.
+    /// The time of publication in nanoseconds since 1970.
     public let publishedAtNanoseconds: Int64
 
-    /// The stream that its receipts come to.
+    /// The stream of its receipts.
     let receipts: String
-    /// The entry after which they come.
+    /// The entry after which its receipts come.
     package let after: String
 
-    /// A command in its mailbox.
+    /// Creates the description of a command in its mailbox.
     init(
         _ command: SendCommand,
         _ call: Mailboxes.PreparedCommand,
@@ -40,7 +40,7 @@ public struct Publication: Hashable, Sendable {
         self.after = after
     }
 
-    /// The entry id before all that is written from a moment on; that moment is another entry's of the same server.
+    /// Returns the entry id before everything that is written from a moment on, given by another entry of the same server.
     static func before(_ entry: String) -> String {
         let milliseconds = entry.prefix { $0 != "-" }
         guard let value = Int64(milliseconds), value > 0 else { return "0" }

@@ -7,7 +7,7 @@ public import Logging
 public import NIOCore
 internal import NIOPosix
 
-/// Hands sends to Apus and reads what became of them: all that a backend needs, without any service.
+/// Publishes sends and reads their receipts: everything that a backend needs, without any service.
 ///
 /// ```swift
 /// let publisher = try await Publisher(redis: "redis://127.0.0.1:6379")
@@ -21,23 +21,23 @@ internal import NIOPosix
 /// await publisher.close()
 /// ```
 ///
-/// Thread-safe; one for a process is enough.
+/// It is thread-safe; one per process is enough.
 public final class Publisher: Sendable {
-    /// The installation that it writes to.
+    /// The installation that commands are written to.
     package let installation: Installation
 
     private let ownGroup: MultiThreadedEventLoopGroup?
-    private let clock = PublisherClock()
-    /// Publications whose safety is asked for have connections of their own: what asks stops what stands behind it.
+    private let clock = SystemClock()
+    /// Publications with confirmed safety use connections of their own, because the check blocks the commands behind it.
     private let writer: AcknowledgedWriter
 
     /// Connects to an installation.
     ///
     /// - Parameters:
-    ///   - url: `redis://`, `rediss://` or `unix://`, as `RedisConfiguration` explains.
-    ///   - acknowledgementPatience: how long a replica or the disk may take to have a publication.
-    ///   - eventLoopGroup: where its connections live; nil: one thread of its own, until `close()`.
-    ///   - logger: one line when Redis is lost and one when it is back.
+    ///   - url: the address, `redis://`, `rediss://` or `unix://`, as `RedisConfiguration` explains.
+    ///   - acknowledgementPatience: the longest time that a replica or the disk may take to have a publication.
+    ///   - eventLoopGroup: the event loops of its connections; nil for one thread of its own, until `close()`.
+    ///   - logger: writes one line when Redis is lost and one when it is back.
     /// - Throws: `unavailable`, `notInitialized`, or `refused` for an address or password that is wrong.
     public convenience init(
         redis url: String,
@@ -59,7 +59,7 @@ public final class Publisher: Sendable {
         )
     }
 
-    /// Connects to an installation, with every setting of the connection said.
+    /// Connects to an installation with a complete configuration of the connection.
     public init(
         _ configuration: RedisConfiguration,
         acknowledgementPatience: Duration = .seconds(1),
@@ -69,12 +69,12 @@ public final class Publisher: Sendable {
         let ownGroup = eventLoopGroup == nil ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
         self.ownGroup = ownGroup
         do {
-            guard let group = eventLoopGroup ?? ownGroup else { preconditionFailure("one of the two is there") }
+            guard let group = eventLoopGroup ?? ownGroup else { preconditionFailure("there is no event loop group") }
             let client = try RedisClient(configuration: configuration, eventLoopGroup: group, logger: logger)
             let second = try RedisClient(configuration: configuration, eventLoopGroup: group, logger: logger)
             self.writer = AcknowledgedWriter(second, patience: acknowledgementPatience)
             do {
-                self.installation = try await Installation(client, clock: PublisherClock())
+                self.installation = try await Installation(client, clock: SystemClock())
             } catch {
                 await client.close()
                 await second.close()
@@ -86,7 +86,7 @@ public final class Publisher: Sendable {
         }
     }
 
-    /// Closes its connections. Nothing may be published afterwards.
+    /// Closes the connections. Nothing may be published afterwards.
     public func close() async {
         await self.installation.client.close()
         await self.writer.close()
@@ -95,16 +95,16 @@ public final class Publisher: Sendable {
 
     /// Writes a command into its mailbox.
     ///
-    /// A command without an id gets one, and every command the time; then it goes out with the same id until there is an
-    /// answer, so that a lost connection never makes two of it. Publishing the same command again after an error is safe,
-    /// too, when it has an id or an idempotency key: within a day both are the same send.
+    /// A command without an id gets one, and every command the time; it is repeated with the same id until there is an
+    /// answer, so that a lost connection never makes two sends of it. Publishing the same command again after an error
+    /// is safe, too, when it has an id or an idempotency key: within a day both are the same send.
     ///
     /// - Parameters:
-    ///   - lane: express for what a person waits for. Audiences are bulk, whatever is said here.
-    ///   - acknowledgement: what to wait for; nil: a replica if the server has one, else memory. A replica that does not
-    ///     answer in time is no error: see `Publication.isAcknowledged`.
-    ///   - patience: how long to go on while Redis is away or the mailbox is full; nil: while Redis is away as long as the
-    ///     configuration says, and a full mailbox is an error at once.
+    ///   - lane: express for sends that a person waits for. Audiences are always bulk.
+    ///   - acknowledgement: the level of safety to wait for; nil for a replica if the server has one, otherwise memory.
+    ///     A replica that does not answer in time is not an error: see `Publication.isAcknowledged`.
+    ///   - patience: the time for retries while Redis is unreachable or the mailbox is full; nil for the
+    ///     configuration's patience with Redis, and an immediate error for a full mailbox.
     /// - Throws: `invalid`, `conflict`, `mailboxFull`, `acknowledgementUnavailable`, `unavailable` or `refused`.
     public func publish(
         _ command: SendCommand,
@@ -132,7 +132,7 @@ public final class Publisher: Sendable {
         let call = try self.installation.streams.mailboxes.prepare(command, lane: lane)
         let clock = ContinuousClock()
         let deadline = clock.now + (patience ?? self.installation.client.configuration.patience)
-        // An earlier attempt whose answer was lost may be what a later one finds.
+        // A later attempt may find the command of an earlier one whose reply was lost.
         var mayBeOurs = false
         var attempt = 0
         while true {
@@ -154,11 +154,11 @@ public final class Publisher: Sendable {
                     found.isDuplicate = !(mayBeOurs && send == command.id)
                     return found
                 case .conflict(let send):
-                    let text = "the idempotency key named the send \(send) with another body within a day"
+                    let text = "the idempotency key was used within a day for the send \(send) with another body"
                     throw PublisherError(.conflict, text, field: "idempotency_key", send: send)
                 case .full(let entries, let milliseconds):
                     let error = PublisherError.mailboxFull(entries, retryAfterMilliseconds: milliseconds)
-                    // Half fixed, half drawn: those who were sent away together do not come back together.
+                    // Half of the wait is fixed, half is random, so that refused publishers do not return together.
                     wait = .milliseconds(milliseconds) * Double.random(in: 0.5..<1)
                     guard patience != nil, clock.now + wait < deadline else { throw error }
                 }
@@ -174,7 +174,7 @@ public final class Publisher: Sendable {
         }
     }
 
-    /// One attempt, with what it reached.
+    /// Makes one attempt and returns its result.
     private func attempt(
         _ call: Mailboxes.PreparedCommand,
         _ asked: Acknowledgement?,
@@ -182,9 +182,9 @@ public final class Publisher: Sendable {
     ) async throws -> (Mailboxes.PublishResult, Acknowledgement, isAcknowledged: Bool) {
         let client = self.installation.client
         let level: Acknowledgement
-        if let asked { level = asked } else { level = try await self.writer.standardLevel(call.keys.tag, within: left) }
+        if let asked { level = asked } else { level = try await self.writer.defaultLevel(call.keys.tag, within: left) }
         guard level != .memory else {
-            // Of an unknown outcome we want to hear; the next attempt is ours.
+            // An unknown outcome must be reported here, because this function makes the next attempt.
             let options = RedisClient.Options(isIdempotent: false, patience: left)
             let reply = try await client.send(call.command, on: call.keys.tag, options: options)
             return (try Mailboxes.PublishResult(reply), .memory, true)
@@ -194,7 +194,7 @@ public final class Publisher: Sendable {
         return (outcome, answer.isAcknowledged ? level : .memory, answer.isAcknowledged)
     }
 
-    /// What dispatchers would refuse at once is refused here, where the caller sees it. The rest comes as a receipt.
+    /// Refuses here, where the caller sees it, what dispatchers would refuse at once. Other refusals come as receipts.
     private static func check(_ command: SendCommand) throws(PublisherError) {
         do throws(IdentifierError) {
             _ = try AppID(command.app)

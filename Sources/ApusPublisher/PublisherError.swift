@@ -1,8 +1,8 @@
 internal import ApusRedis
 
-/// Why a publication failed, or a receipt could not be had.
+/// Reports why a publication failed, or why there is no receipt.
 public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What happened.
+    /// The kinds of failures.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
             case unavailable, notInitialized, refused, invalid, conflict, mailboxFull, timedOut
@@ -10,38 +10,37 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         }
         private let kind: Kind
 
-        /// Redis cannot be reached, or the command's outcome is unknown: publishing the same command (with its id) again is
-        /// safe.
+        /// Redis cannot be reached, or the command's outcome is unknown: it is safe to publish the same command (with its id) again.
         public static let unavailable = Code(kind: .unavailable)
-        /// There is no Apus in this Redis, or an older one.
+        /// This Redis holds no Apus installation, or an older one.
         public static let notInitialized = Code(kind: .notInitialized)
-        /// Redis answered with an error that repeating does not mend: rights, memory, an address that is none.
+        /// Redis answered with an error that retries do not repair: permissions, memory, an invalid address.
         public static let refused = Code(kind: .refused)
-        /// The command is not one that Apus takes: `field` says where.
+        /// The command is invalid: `field` says where.
         public static let invalid = Code(kind: .invalid)
-        /// The idempotency key named another body within a day.
+        /// The idempotency key was used for another body within a day.
         public static let conflict = Code(kind: .conflict)
         /// Dispatchers are behind: nothing was written; `retryAfter` says when to publish again.
         public static let mailboxFull = Code(kind: .mailboxFull)
         /// No receipt came in time. The send goes on.
         public static let timedOut = Code(kind: .timedOut)
 
-        /// This Redis cannot give the acknowledgement that was asked for; nothing was written.
+        /// This Redis cannot give the requested acknowledgement; nothing was written.
         public static let acknowledgementUnavailable = Code(kind: .acknowledgementUnavailable)
 
-        /// The name, from a closed set.
+        /// The code's name, from a closed set.
         public var description: String { self.kind.rawValue }
     }
 
-    /// What happened.
+    /// The kind of failure.
     public let code: Code
-    /// In words.
+    /// The error's sentence.
     public let message: String
-    /// The field that is wrong, as a path; empty: the whole.
+    /// The path of the invalid field; empty for the whole command.
     public let field: String
-    /// The send that the key named before, in a conflict.
+    /// The send for which the key was used before, in a conflict.
     public let send: String?
-    /// When a full mailbox is expected to have room again, from the pace at which it is emptied: 0.1 to 30 s.
+    /// The time after which a full mailbox should have room again, from its present rate: 0.1 to 30 s.
     public let retryAfter: Duration?
 
     init(
@@ -72,7 +71,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
     static func mailboxFull(_ entries: Int, retryAfterMilliseconds milliseconds: Int64) -> PublisherError {
         let seconds = Double(milliseconds) / 1_000
         let rounded = (seconds * 10).rounded() / 10
-        let text = "\(entries) commands wait in the mailbox, which takes no more: publish again in \(rounded) s. "
+        let text = "\(entries) commands wait in the mailbox, which is full: publish again in \(rounded) s. "
         return PublisherError(
             .mailboxFull,
             text + "When that is long, dispatchers are down or too few",
@@ -80,7 +79,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         )
     }
 
-    /// Whatever was thrown below.
+    /// Converts any error of the layers below.
     init(_ error: any Error) {
         switch error {
         case let error as PublisherError: self = error
@@ -90,6 +89,6 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         }
     }
 
-    /// The sentence.
+    /// The error's sentence.
     public var description: String { self.message }
 }

@@ -2,12 +2,12 @@ internal import ApusInstallation
 public import ApusMessages
 internal import ApusRedis
 
-/// Reads the receipts of one send as they come, each once.
+/// Reads the receipts of one send as they arrive, each once.
 ///
-/// It has a connection of its own: close it.
+/// It has a connection of its own, which the caller must close.
 public final class ReceiptReader: Sendable {
     private static let entriesPerRead = 100
-    /// A read blocks no longer, so that a lost server is noticed.
+    /// The longest blocking time of a read, so that a lost server is noticed.
     private static let blockMax = Duration.seconds(1)
 
     private let connection: RedisBlockingConnection
@@ -18,15 +18,15 @@ public final class ReceiptReader: Sendable {
         self.connection = client.blockingConnection(for: HashTag(ofKey: publication.receipts))
     }
 
-    /// Closes its connection.
+    /// Closes the connection.
     public func close() async { await self.connection.close() }
 
-    /// Hands receipts to `body`, in their order, until it says that it has enough or the time is over.
+    /// Passes receipts to `body`, in order, until it has enough or the time has passed.
     ///
     /// - Parameters:
-    ///   - patience: nil: for ever.
-    ///   - body: returns whether to go on.
-    /// - Returns: whether `body` had enough.
+    ///   - patience: the time limit; nil for none.
+    ///   - body: returns true to go on.
+    /// - Returns: true when `body` had enough.
     /// - Throws: `unavailable` or `refused`; `CancellationError` becomes `timedOut`.
     public func read(
         within patience: Duration?,
@@ -57,7 +57,7 @@ public final class ReceiptReader: Sendable {
 
     private struct Entry {
         var id: String
-        /// Nil: of a later version, or no receipt at all.
+        /// The receipt; nil for one of a later version, and for other entries.
         var receipt: SendReceipt?
     }
 
@@ -84,12 +84,12 @@ public final class ReceiptReader: Sendable {
 }
 
 extension Publisher {
-    /// A reader of a publication's receipts.
+    /// Returns a reader of a publication's receipts.
     public func receipts(of publication: Publication) -> ReceiptReader {
         ReceiptReader(publication, client: self.installation.client)
     }
 
-    /// Waits for the receipt that ends a send: final, or refused with the problem.
+    /// Waits for the receipt that ends a send: final, or a refusal with its problem.
     ///
     /// - Throws: `timedOut` when none comes in time; the send goes on.
     public func finalReceipt(

@@ -65,7 +65,7 @@ public struct FaultRoute: Hashable, Sendable, CaseIterable {
         return provider
     }
 
-    /// Whether it names a provider's listener: the route of its messages does.
+    /// True when it names a provider's listener: the route of its messages does.
     var isListener: Bool { self == self.type.traits.routes[0] }
 
     /// Compares the numbers.
@@ -81,17 +81,17 @@ package struct ProviderTraits: Sendable {
     let provider: Provider
     /// Its routes; the first one is that of messages and names its listener.
     let routes: [FaultRoute]
-    /// Whether its listener takes HTTP/1.1 beside HTTP/2.
+    /// True when its listener takes HTTP/1.1 beside HTTP/2.
     var speaksHTTP1 = false
-    /// Whether its listener asks clients for a certificate, which they may refuse to show.
+    /// True when its listener asks clients for a certificate, which they may refuse to show.
     var asksForCertificate = false
-    /// Whether a client may send one request at a time until its credentials were accepted.
+    /// True when a client may send one request at a time until its credentials were accepted.
     var startsWithOneStream = false
-    /// The header that a request carries its id in; nil: accepted messages are numbered by the simulator.
+    /// The header that a request carries its id in; nil when accepted messages are numbered by the simulator.
     var idHeader: String?
     /// The quoted key that a payload carries the send's id under.
     let sendKey: StaticString
-    /// The path that tokens of 64 hexadecimal digits follow; nil: tokens are not in the path.
+    /// The path that tokens of 64 hexadecimal digits follow; nil when tokens are not in the path.
     var tokenPath: String?
     /// The errors that it can name for one token of a batch.
     var resultWords: [String] = []
@@ -119,7 +119,7 @@ package protocol SimulatedProvider: Sendable {
     /// Its constants.
     static var traits: ProviderTraits { get }
 
-    /// Creates the store of the keys and accounts that it hands out; nil: it hands out none.
+    /// Creates the store of the keys and accounts that it hands out; nil for it hands out none.
     static func makeKeys() -> (any ProviderKeys)?
 
     /// Creates a provider that knows those keys.
@@ -145,10 +145,10 @@ package protocol SimulatedProvider: Sendable {
     /// Opens a connection whose requests are validated.
     func connect() -> any ProviderConnection
 
-    /// The recipient of a request that was not validated; nil: the request is no message, and is counted only.
+    /// The recipient of a request that was not validated; nil when the request is no message, and is counted only.
     static func recipient(of request: ProviderRequest) -> Recipient?
 
-    /// The recipient of a request to a fast connection; nil: the request is no message, and is counted only.
+    /// The recipient of a request to a fast connection; nil when the request is no message, and is counted only.
     static func recipient(path: [UInt8], body: Span<UInt8>) -> Recipient?
 
     /// The answer of a fast connection to a request that it accepts; nil: 200 without a body.
@@ -159,7 +159,7 @@ package protocol SimulatedProvider: Sendable {
     /// The bytes that a token is known by in tables and in the ledger.
     static func tokenBytes(_ token: String) -> [UInt8]
 
-    /// The answer to a message to a token of that behavior; nil: it is accepted.
+    /// The answer to a message to a token of that behavior; nil when it is accepted.
     static func answer(to behavior: TokenBehavior) -> ProviderAnswer?
 
     // MARK: Faults
@@ -167,7 +167,7 @@ package protocol SimulatedProvider: Sendable {
     /// The reasons that can be asked for on a route.
     static func reasons(of route: FaultRoute) -> [String]
 
-    /// The answer that carries a reason; nil: the route knows no such reason.
+    /// The answer that carries a reason; nil when the route knows no such reason.
     ///
     /// - Parameter id: the id of the request, from its ``ProviderTraits/idHeader``.
     static func answer(reason: String, route: FaultRoute, id: String?, now: UnixMilliseconds) -> ProviderAnswer?
@@ -178,10 +178,10 @@ package protocol SimulatedProvider: Sendable {
     /// The answer to a request that a fault struck; nil for faults without an answer.
     static func answer(_ fault: Fault, to request: ProviderRequest, _ context: RequestContext) -> ProviderAnswer?
 
-    /// Whether a request to that path uses up the quota of messages.
+    /// Returns true when a request to that path uses up the quota of messages.
     static func usesQuota(path: Span<UInt8>) -> Bool
 
-    /// Whether a request to that path names many tokens and is answered for each.
+    /// Returns true when a request to that path names many tokens and is answered for each.
     static func isBatch(path: Span<UInt8>) -> Bool
 }
 
@@ -200,9 +200,9 @@ extension SimulatedProvider {
 
 /// A connection to a simulated provider: validates requests and remembers what later ones depend on.
 package protocol ProviderConnection {
-    /// Whether the client may send several requests at a time.
+    /// True when the client may send several requests at a time.
     var isAuthorized: Bool { get }
-    /// The reason of the GOAWAY that every request gets instead of an answer; nil: there is none.
+    /// The reason of the GOAWAY that every request gets instead of an answer; nil when there is none.
     var goAwayReason: String? { get }
 
     /// Takes the certificate that the client showed in the handshake.
@@ -222,7 +222,7 @@ extension ProviderConnection {
 package struct Validation: Sendable {
     /// The answer.
     var answer: ProviderAnswer
-    /// nil: the request is no message, and is counted only.
+    /// nil when the request is no message, and is counted only.
     var recipient: Recipient?
 }
 
@@ -230,7 +230,7 @@ package struct Validation: Sendable {
 package struct Recipient: Sendable {
     /// Raw bytes if `isRaw`, else text: a token, a topic, a condition or a channel.
     package let token: [UInt8]
-    /// Whether the token is shown in hexadecimal.
+    /// True when the token is shown in hexadecimal.
     var isRaw = false
 }
 

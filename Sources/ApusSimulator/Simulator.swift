@@ -139,7 +139,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Whether a token is dead, expired, bad or of another app, declared or by the dead share.
+    /// Returns true when a token is dead, expired, bad or of another app, declared or by the dead share.
     public func isDead(_ token: String, provider: Provider) -> Bool {
         self.state.rules.behaviors.behavior(of: TokenDigest(token, provider: provider), now: self.state.clock.now())
             != nil

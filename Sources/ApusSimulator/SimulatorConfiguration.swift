@@ -4,17 +4,17 @@ public import ApusCore
 public struct SimulatedApp: Hashable, Sendable {
     /// The name, which its credential files have.
     public var name: String
-    /// The bundle id, without a suffix; nil: the app exists only where projects do.
+    /// The bundle id, without a suffix; nil when the app exists only where projects do.
     public var bundleID: String?
     /// The team, ten characters.
     public var teamID: String
     /// The id of its signing key, ten characters; apps of one key id share the key.
     public var keyID: String
-    /// The project; nil: the app exists only where bundle ids do.
+    /// The project; nil when the app exists only where bundle ids do.
     public var projectID: String?
-    /// The bundle ids that the key is for; nil: all of its team. Of apps that share a key the first one's count.
+    /// The bundle ids that the key is for; nil for all of its team. Of apps that share a key the first one's count.
     public var keyTopics: Set<String>?
-    /// The environment that the key is for; nil: both. Of apps that share a key the first one's counts.
+    /// The environment that the key is for; nil for both. Of apps that share a key the first one's counts.
     public var keyEnvironment: ProviderEnvironment?
 
     /// Creates an app, with a key for everything of its team.
@@ -50,15 +50,15 @@ public struct SimulatorConfiguration: Sendable {
     public var controlHost = "127.0.0.1"
     /// Names that clients reach it by, beside localhost; the credentials name the first one.
     public var names: [String] = []
-    /// Whether listeners speak TLS. Without, clients need HTTP/2 with prior knowledge.
+    /// True when listeners speak TLS. Without, clients need HTTP/2 with prior knowledge.
     public var usesTLS = true
-    /// Whether requests are accepted without validation, as fast as they come.
+    /// True when requests are accepted without validation, as fast as they come.
     public var isFast = false
     /// The most requests at a time on a connection.
     public var streamsMax: UInt32 = 1_000
     /// The bytes that a client may send on a connection before the simulator has read them; at least 65,535, the default of RFC 9113.
     public var connectionWindow = 65_535
-    /// Whether providers that do so allow one request at a time until a credential was accepted.
+    /// True when providers that do so allow one request at a time until a credential was accepted.
     public var startsWithOneStream = true
     /// The environment that is imitated.
     public var environment = ProviderEnvironment.production
@@ -68,7 +68,7 @@ public struct SimulatorConfiguration: Sendable {
     public var apps: [SimulatedApp] = [.demo]
     /// The share of tokens that are dead.
     public var deadShare = DeadShare(0, seed: 0)
-    /// The time at which those died; nil: just before each request.
+    /// The time at which those died; nil for just before each request.
     public var deadSince: UnixMilliseconds?
     /// The faults that strike requests.
     public var faults = FaultPlan()
@@ -76,7 +76,7 @@ public struct SimulatorConfiguration: Sendable {
     public var script: SimulatorScript?
     /// The lifetime of the access tokens that providers issue, in seconds.
     public var accessTokenSeconds: Int64 = 3_600
-    /// Whether the ledger keeps tokens of more than 32 bytes, or only their digest.
+    /// True when the ledger keeps tokens of more than 32 bytes, or only their digest.
     public var keepsLongTokens = true
 
     /// Creates a configuration of all providers, strict, on free ports.

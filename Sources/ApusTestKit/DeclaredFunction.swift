@@ -6,7 +6,7 @@ package struct DeclaredFunction: Sendable {
     package let name: String
     /// Its fields: the parameters behind the keys.
     package let fields: [DeclaredField]
-    /// Whether it has the flag `no-writes`.
+    /// True when it has the flag `no-writes`.
     package let isReadOnly: Bool
 
     /// Every function that the sources register.

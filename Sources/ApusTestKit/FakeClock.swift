@@ -5,7 +5,7 @@ internal import Synchronization
 package final class FakeClock: WallClock {
     private let nanoseconds: Mutex<Int64>
 
-    /// A clock at that time.
+    /// Creates a clock at that time.
     package init(_ start: UnixMilliseconds = UnixMilliseconds(1_750_000_000_000)) {
         self.nanoseconds = Mutex(start.value * 1_000_000)
     }

@@ -31,7 +31,7 @@ package final class ReservedPort: Sendable {
 
     deinit { close(self.claim) }
 
-    /// Binds the abstract name of a port (unix(7)); nil: another has it.
+    /// Binds the abstract name of a port (unix(7)); nil when another has it.
     private static func claim(_ port: UInt16) -> Int32? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }

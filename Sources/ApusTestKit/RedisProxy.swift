@@ -23,7 +23,7 @@ package final class RedisProxy: Sendable {
     /// What the proxy does, and to which commands.
     fileprivate struct Rule: Sendable {
         var behavior = Behavior.forward
-        /// In capitals; nil: all of them.
+        /// In capitals; nil for all of them.
         var commands: Set<String>?
     }
 
@@ -73,10 +73,10 @@ package final class RedisProxy: Sendable {
     /// The address to give to clients.
     package var url: String { "redis://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
 
-    /// How many commands were not forwarded since the behavior was set last.
+    /// The number of commands that were not forwarded since the behavior was set last.
     package var interceptedCount: Int { self.rules.count }
 
-    /// From now on commands of those names (in capitals; nil: all) are treated so; the others are forwarded.
+    /// From now on commands of those names (in capitals; nil when all) are treated so; the others are forwarded.
     package func set(_ behavior: Behavior, for commands: Set<String>? = nil) {
         self.rules.set(Rule(behavior: behavior, commands: commands))
     }
@@ -204,7 +204,7 @@ private final class RedisProxyUpstream: ChannelInboundHandler {
 
 /// Measures RESP2 values without reading them.
 private enum RESPLength {
-    /// How many bytes the first value takes; nil: it is not complete.
+    /// How many bytes the first value takes; nil when it is not complete.
     static func ofFirst(in bytes: ByteBufferView) -> Int? {
         guard let end = Self.end(of: bytes, from: bytes.startIndex) else { return nil }
         return end - bytes.startIndex

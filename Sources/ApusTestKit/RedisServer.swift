@@ -4,7 +4,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// Why a server could not be started.
+/// The reasons why a server could not be started.
 package struct RedisServerError: Error, CustomStringConvertible {
     /// The reason.
     package let description: String

@@ -10,7 +10,7 @@ extension RedisServer {
             /// The certificates to trust, written beside them for clients to name.
             package var certificateAuthorityPEM: String
 
-            /// Those texts.
+            /// Creates those texts.
             package init(certificatePEM: String, privateKeyPEM: String, certificateAuthorityPEM: String) {
                 self.certificatePEM = certificatePEM
                 self.privateKeyPEM = privateKeyPEM
@@ -25,7 +25,7 @@ extension RedisServer {
         /// Further settings, as in `redis.conf`: `["maxmemory": "4mb"]`.
         package var settings: [String: String]
 
-        /// Whether it is a cluster of one; a plain server can have replicas, and be one.
+        /// True when it is a cluster of one; a plain server can have replicas, and be one.
         package var isCluster: Bool
         /// The loopback port of the plain server that it follows.
         package var primaryPort: Int?

@@ -13,7 +13,7 @@ package final class TraceListener: Sendable {
         package var path = ""
         /// What it says that it carries.
         package var contentType = ""
-        /// What it carries; nil: no JSON.
+        /// What it carries; nil for no JSON.
         package var body: JSONValue?
         /// The status of its answer.
         package var status = 200
@@ -39,7 +39,7 @@ package final class TraceListener: Sendable {
     ///
     /// - Parameters:
     ///   - answers: the statuses of the first answers; after them 200.
-    ///   - identity: who it is over TLS; nil: without.
+    ///   - identity: who it is over TLS; nil for without.
     package static func start(answers: [Int] = [], identity: TLSIdentity? = nil) async throws -> TraceListener {
         let context = try identity.map { try TLSContext.server(identity: $0) }
         let state = TraceListenerState(answers: answers)

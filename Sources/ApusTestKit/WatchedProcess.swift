@@ -66,7 +66,7 @@ package final class WatchedProcess: Sendable {
         if !state.isReaped { _ = waitpid(self.watcher, nil, WNOHANG) }
     }
 
-    /// Whether the program runs: a dead one that nobody has waited for does not. One whose first thread has ended does, as long as it
+    /// True when the program runs: a dead one that nobody has waited for does not. One whose first thread has ended does, as long as it
     /// has others.
     package var isRunning: Bool {
         guard let status = readFile("/proc/\(self.pid)/stat"), let name = status.lastIndex(of: ")") else {

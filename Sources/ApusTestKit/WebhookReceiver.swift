@@ -56,7 +56,7 @@ package final class WebhookReceiver: Sendable {
     ///
     /// - Parameters:
     ///   - port: 0: any.
-    ///   - tls: what it speaks HTTPS with; nil: it speaks HTTP.
+    ///   - tls: what it speaks HTTPS with; nil for it speaks HTTP.
     ///   - script: what to do with each request, by its number from 0.
     package static func start(
         port: Int = 0,

@@ -17,7 +17,7 @@ package struct YAMLNode: Hashable, Sendable {
     /// Where it begins, from 1.
     package let line: Int
 
-    /// The scalar; nil: it is a list or a mapping.
+    /// The scalar; nil when it is a list or a mapping.
     package var scalar: YAMLScalar? {
         guard case .scalar(let scalar) = self.content else { return nil }
         return scalar
@@ -25,7 +25,7 @@ package struct YAMLNode: Hashable, Sendable {
 
     /// Parses a text of at most one document. Aliases are replaced by what they stand for.
     ///
-    /// - Returns: nil: there is no document in the text.
+    /// - Returns: nil when there is no document in the text.
     /// - Throws: ``YAMLError``, whose sentence repeats nothing of the text, which may hold a secret, but a key.
     package static func parse(_ text: String) throws(YAMLError) -> YAMLNode? {
         var parser = try YAMLParser(text)
@@ -45,13 +45,13 @@ package struct YAMLPair: Hashable, Sendable {
 package struct YAMLScalar: Hashable, Sendable {
     /// The text, without quotes.
     package let text: String
-    /// Whether quotes or a tag say that it is text, whatever it looks like.
+    /// True when quotes or a tag say that it is text, whatever it looks like.
     package let isText: Bool
 
-    /// Whether it says that there is no value.
+    /// True when it says that there is no value.
     package var isNull: Bool { !self.isText && ["", "~", "null", "Null", "NULL"].contains(self.text) }
 
-    /// A truth value; nil: it is none. YAML 1.1 has `yes` and `on` too: https://yaml.org/type/bool.html
+    /// A truth value; nil when it is none. YAML 1.1 has `yes` and `on` too: https://yaml.org/type/bool.html
     package var bool: Bool? {
         guard !self.isText else { return nil }
         let word = self.text.lowercased()
@@ -66,7 +66,7 @@ package struct YAMLScalar: Hashable, Sendable {
         }
     }
 
-    /// A whole number, decimal or after `0x`, `0o` and `0b`; nil: it is none.
+    /// A whole number, decimal or after `0x`, `0o` and `0b`; nil when it is none.
     package var integer: Int? {
         guard !self.isText else { return nil }
         let isNegative = self.text.hasPrefix("-")
@@ -78,7 +78,7 @@ package struct YAMLScalar: Hashable, Sendable {
         return Int((isNegative ? "-" : "") + plain, radix: based?.radix ?? 10)
     }
 
-    /// A number; nil: it is none, or not a finite one.
+    /// A number; nil when it is none, or not a finite one.
     package var number: Double? {
         guard !self.isText, self.text.allSatisfy({ $0.isASCII && ($0.isNumber || "+-.eE".contains($0)) }),
             let value = Double(self.text), value.isFinite
@@ -87,11 +87,11 @@ package struct YAMLScalar: Hashable, Sendable {
     }
 }
 
-/// Why a text is not YAML.
+/// The reasons why a text is not YAML.
 package struct YAMLError: Error, Hashable, Sendable {
     /// What is wrong, as the end of a sentence.
     package let problem: String
-    /// Where, from 1; nil: unknown.
+    /// Where, from 1; nil for unknown.
     package let line: Int?
 }
 

@@ -121,7 +121,7 @@ struct Simulate: AsyncParsableCommand {
         _ = try self.parsedApps()
     }
 
-    /// Whether it can stand in a certificate and in an address.
+    /// Returns true when it can stand in a certificate and in an address.
     private static func isName(_ name: String) -> Bool {
         (1...253).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in

@@ -231,11 +231,11 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         let at = "apps.shop.apns"
         #expect(
             said("certificate_file: \(file), key_id: FGHIJ67890")
-                == ["\(at).key_id: does not go with certificate_file: give one or the other"]
+                == ["\(at).key_id: excludes certificate_file: give one or the other"]
         )
         #expect(
             said(key + ", certificate_password_file: \(file)")
-                == ["\(at).certificate_password_file: goes with certificate_file only"]
+                == ["\(at).certificate_password_file: can be given only with certificate_file"]
         )
         #expect(
             said(key + ", key_environment: production, environments: [production, sandbox]")
@@ -255,7 +255,8 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
             ]
         )
         #expect(
-            said(key + ", sandbox_key_id: ZZZZZ67890") == ["\(at).sandbox_key_id: and sandbox_key_file go together"]
+            said(key + ", sandbox_key_id: ZZZZZ67890")
+                == ["\(at).sandbox_key_id: and sandbox_key_file must be given together"]
         )
         withExtendedLifetime(folder) {}
     }
@@ -384,7 +385,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
                 "apps.shop.fcm.base_url (apus.yaml:10): must be an address that begins with https://",
                 "apps.shop.fcm.rate_per_minute (apus.yaml:11): must be a whole number from 1 to 1000000000, or unlimited",
                 "apps.shop.auth.jwt.algorithm (apus.yaml:14): must be one of es256, rs256, hs256",
-                "apps.shop.auth.jwt.key_file: or jwks_file must be given for es256, and secret_file must not",
+                "apps.shop.auth.jwt.key_file: or jwks_file is required for es256, and secret_file must not be given",
                 "apps.shop.auth.api_keys.backend.sha256 (apus.yaml:17): must be the SHA-256 of the key in 64 hexadecimal digits",
                 "apps.shop.auth.api_keys.backend.role (apus.yaml:17): must be one of register, publish, admin",
             ]
@@ -395,7 +396,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         let folder = try TemporaryFolder()
         let key = try folder.write("confusion.pem", "key")
         let yaml = "apps: {shop: {auth: {jwt: {algorithm: rs256, secret_file: \(key), audience: a}}}}"
-        let rule = "or jwks_file must be given for rs256, and secret_file must not"
+        let rule = "or jwks_file is required for rs256, and secret_file must not be given"
         #expect(mistakes(yaml) == ["apps.shop.auth.jwt.key_file: \(rule)"])
         withExtendedLifetime(folder) {}
     }

@@ -2,16 +2,16 @@ internal import ApusCore
 package import ApusMessages
 internal import ApusProviders
 
-/// A broadcast channel's name: base64 of a length that Apple leaves open, as Apple gave it.
+/// The id of a broadcast channel: base64 of a length that Apple does not specify, as Apple returned it.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package struct APNsChannelID: Hashable, Sendable {
-    /// As it stands in `apns-channel-id`.
+    /// The text of `apns-channel-id`.
     package let text: String
 
-    /// Checks that it could be one: a header takes nothing else.
+    /// Checks that the text can be an id, so that it can stand in a header.
     ///
-    /// - Parameter field: what a refusal calls it.
+    /// - Parameter field: the field's name in a refusal.
     package init(_ text: String, field: String = "target.apns_channel.channel_id") throws(Problem) {
         let padding = text.utf8.reversed().prefix { $0 == 0x3d }.count
         let isBase64 = text.utf8.dropLast(padding).allSatisfy { byte in
@@ -27,15 +27,15 @@ package struct APNsChannelID: Hashable, Sendable {
     }
 }
 
-/// What a channel does with a message for devices that are away; fixed when it is made.
+/// The storage policy of a channel for devices that are offline; fixed at creation.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package enum APNsChannelStorage: Int64, CaseIterable, Sendable {
-    /// Nothing is kept: more messages may be published.
+    /// Nothing is stored: more messages may be published.
     case none = 0
-    /// The latest message is kept, for ``millisecondsMax`` at most.
+    /// The latest message is stored, for ``millisecondsMax`` at most.
     case latest = 1
 
-    /// How long a channel keeps its latest message: eight hours.
+    /// The time for which a channel keeps its latest message: eight hours.
     package static let millisecondsMax: Int64 = 8 * 3_600_000
 }

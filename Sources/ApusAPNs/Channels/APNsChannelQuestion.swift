@@ -2,19 +2,19 @@ package import ApusCore
 package import ApusHTTP2
 package import ApusProviders
 
-/// A question to Apple's channel management, and how its answer is read. Pure: bytes in, words out.
+/// Builds requests to Apple's channel management and parses their answers. Pure: bytes in, values out.
 ///
-/// The channel's id stands in a header, as Apple's page says; libraries that put it into the path follow an older one.
+/// The channel's id is a header, as Apple's page says; libraries that put it into the path follow an older page.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package enum APNsChannelQuestion: Hashable, Sendable {
-    /// Makes a channel; how it stores cannot be changed later.
+    /// Creates a channel; its storage policy cannot be changed later.
     case create(APNsChannelStorage)
-    /// How a channel stores.
+    /// Reads a channel's storage policy.
     case read(APNsChannelID)
-    /// All channels of the app in this environment.
+    /// Lists all channels of the app in this environment.
     case list
-    /// Ends a channel; there is no way back.
+    /// Deletes a channel, irrevocably.
     case delete(APNsChannelID)
 
     private var method: String {
@@ -25,12 +25,12 @@ package enum APNsChannelQuestion: Hashable, Sendable {
         }
     }
 
-    /// The request.
+    /// Builds the request.
     ///
     /// - Parameters:
-    ///   - bundleID: the app's, without a push type's suffix.
-    ///   - authority: host and port.
-    ///   - authorization: "bearer" and a provider token; nil: the connection showed a certificate, Apple takes either here.
+    ///   - bundleID: the app's bundle id, without a push type's suffix.
+    ///   - authority: the host and port.
+    ///   - authorization: "bearer" and a provider token; nil when the connection presents a certificate: Apple accepts either here.
     package func request(
         bundleID: String,
         authority: String,
@@ -58,23 +58,23 @@ package enum APNsChannelQuestion: Hashable, Sendable {
         )
     }
 
-    /// What Apple said.
+    /// Parses Apple's answer.
     package func reply(_ answer: PlainAnswer) throws(APNsChannelRefusal) -> APNsChannelReply {
         let json = try? JSONValue(parsing: answer.body, bytesMax: APNsChannelReply.bodyBytesMax)
         switch (self, answer.status) {
         case (.create, 201):
             let text = answer.headers[.apnsChannelID] ?? ""
             guard let id = try? APNsChannelID(text) else {
-                throw APNsChannelRefusal(status: 201, word: "Apple named no channel")
+                throw APNsChannelRefusal(status: 201, word: "the answer holds no channel id")
             }
             return .created(id)
         case (.read, 200):
             guard let storage = json?["message-storage-policy"]?.int64.flatMap({ APNsChannelStorage(rawValue: $0) })
-            else { throw APNsChannelRefusal(status: 200, word: "a storage policy that is not known") }
+            else { throw APNsChannelRefusal(status: 200, word: "unknown storage policy") }
             return .storage(storage)
         case (.list, 200):
             guard let list = json?["channels"]?.array else {
-                throw APNsChannelRefusal(status: 200, word: "no list of channels")
+                throw APNsChannelRefusal(status: 200, word: "the answer holds no list of channels")
             }
             return .channels(list.compactMap { $0.string.flatMap { try? APNsChannelID($0) } })
         case (.delete, 204): return .deleted
@@ -85,29 +85,29 @@ package enum APNsChannelQuestion: Hashable, Sendable {
     }
 }
 
-/// What Apple's channel management said to a question of the same name.
+/// Apple's answers to the requests of the same names.
 package enum APNsChannelReply: Hashable, Sendable {
-    /// The new channel.
+    /// The id of the new channel.
     case created(APNsChannelID)
-    /// How the channel stores.
+    /// The channel's storage policy.
     case storage(APNsChannelStorage)
-    /// All channels.
+    /// The ids of all channels.
     case channels([APNsChannelID])
-    /// The channel is gone.
+    /// The channel was deleted.
     case deleted
 
-    /// Bytes of a body that are read: 10,000 ids of some forty bytes.
+    /// The maximum bytes of a body that are read: 10,000 ids of some forty bytes.
     package static let bodyBytesMax = 1_024 * 1_024
 }
 
-/// Apple's no.
+/// A refusal by Apple.
 package struct APNsChannelRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The HTTP status.
     package let status: Int
-    /// Apple's word, such as `ChannelNotRegistered`.
+    /// Apple's reason, such as `ChannelNotRegistered`.
     package let word: String
 
-    /// A refusal.
+    /// Creates a refusal.
     package init(status: Int, word: String) {
         self.status = status
         self.word = word
@@ -116,11 +116,11 @@ package struct APNsChannelRefusal: Error, Hashable, Sendable, CustomStringConver
     package var description: String { "Apple answers \(self.status): \(self.word)" }
 }
 
-/// Where channels are managed: hosts and ports of their own.
+/// The addresses of channel management: hosts and ports of its own.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package enum APNsChannelHost {
-    /// Apple's address of an environment.
+    /// Returns Apple's address for an environment.
     package static func address(of environment: ProviderEnvironment) -> WebAddress {
         switch environment {
         case .production: WebAddress(host: "api-manage-broadcast.push.apple.com", port: 2_196)

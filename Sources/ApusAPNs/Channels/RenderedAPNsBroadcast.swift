@@ -2,28 +2,28 @@ internal import ApusCore
 package import ApusMessages
 package import ApusProviders
 
-/// A Live Activity's update or end as a broadcast channel takes it: one request, and Apple knows whom it reaches.
+/// A Live Activity's update or end, rendered for a broadcast channel: one request, whose recipients Apple knows.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns
 package struct RenderedAPNsBroadcast: Hashable, Sendable {
-    /// Which app's channel: without a push type's suffix, which Apple calls `TopicDisallowed` here.
+    /// The app of the channel: without a push type's suffix, which Apple refuses here as `TopicDisallowed`.
     package let bundleID: String
-    /// Which channel.
+    /// The channel.
     package let channel: APNsChannelID
-    /// `apns-priority`.
+    /// The value of `apns-priority`.
     package let priority: APNsPriority
-    /// `apns-expiration` in seconds since 1970, always sent; 0 where the channel keeps nothing.
+    /// The value of `apns-expiration` in seconds since 1970, always sent; 0 when the channel stores nothing.
     package let expiration: Int64
     /// The JSON body.
     package let body: RenderedBody
 
-    /// Bytes of the body at most.
+    /// The maximum bytes of the body.
     package static let payloadBytesMax = 5_120
 
-    /// `:path`.
+    /// The value of `:path`.
     package var path: String { "/4/broadcasts/apps/\(self.bundleID)" }
 
-    /// The headers, in a fixed order. There is no `apns-topic`: the path says it.
+    /// The headers, in a fixed order. There is no `apns-topic`: the path holds it.
     package var headers: [(name: String, value: String)] {
         [
             ("apns-channel-id", self.channel.text), ("apns-push-type", APNsPushType.liveactivity.rawValue),
@@ -33,11 +33,11 @@ package struct RenderedAPNsBroadcast: Hashable, Sendable {
 }
 
 extension APNsRenderer {
-    /// Checks every rule and writes a Live Activity's update or end for a broadcast channel.
+    /// Checks every rule and renders a Live Activity's update or end for a broadcast channel.
     ///
-    /// A channel cannot start an activity, and nothing in a broadcast differs between devices. One that keeps nothing takes only
-    /// what expires at once (else Apple answers `BadExpirationDate`); for one that keeps its latest message a notification without an
-    /// expiry is kept as long as Apple does.
+    /// A channel cannot start an activity, and nothing in a broadcast differs between devices. A channel that stores
+    /// nothing accepts only messages that expire at once (otherwise Apple answers `BadExpirationDate`); in one that
+    /// stores its latest message a notification without an expiry is kept as long as Apple does.
     package func render(
         _ notification: Notification,
         channel: APNsChannelID,
@@ -90,7 +90,7 @@ extension APNsRenderer {
         throw Problem(
             .contradiction,
             "notification.\(field)",
-            "must be a time to live of 0: the channel keeps no message (stores_latest says that it does)",
+            "must be a time to live of 0: the channel stores no message (set stores_latest if it does)",
         )
     }
 }

@@ -2,13 +2,13 @@ package import ApusCore
 package import ApusProviders
 package import ApusTLS
 
-/// A client certificate for APNs with its key, as PEM or PKCS#12.
+/// Holds a client certificate for APNs with its key, read from PEM or PKCS#12.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-certificate-based-connection-to-apns
 package struct APNsCertificate: Sendable {
-    /// What is shown when connecting.
+    /// The identity that connections present.
     package let identity: TLSIdentity
-    /// The topics that it serves.
+    /// The topics that the certificate serves.
     package let scope: APNsTopicScope
     private let environments: Set<ProviderEnvironment>
     private let topics: [String]
@@ -16,10 +16,10 @@ package struct APNsCertificate: Sendable {
     /// Reads a certificate.
     ///
     /// - Parameters:
-    ///   - file: PEM with the chain, and the key unless `key` brings it; or PKCS#12.
-    ///   - key: the key in PEM; nil: it stands in `file`.
-    ///   - password: of a PKCS#12 file; a line end behind it does not count.
-    ///   - topics: the topics that it serves; nil: those that it names.
+    ///   - file: PEM with the chain, and the key unless `key` holds it; or PKCS#12.
+    ///   - key: the key in PEM; nil when `file` holds it.
+    ///   - password: the password of a PKCS#12 file; a line end behind it is ignored.
+    ///   - topics: the topics that the certificate serves; nil for those that it names.
     package init(file: [UInt8], key: [UInt8]?, password: [UInt8]?, topics: [String]?) throws(ProvidersError) {
         do throws(TLSError) {
             let text = String(decoding: file, as: UTF8.self)
@@ -42,16 +42,16 @@ package struct APNsCertificate: Sendable {
         self.scope = .topics(self.topics)
     }
 
-    /// Until when it is valid.
+    /// The end of the certificate's validity.
     package var expiresAt: UnixMilliseconds { self.identity.certificate.notAfter }
 
-    /// Whose it is, for people.
+    /// The certificate's name, for people.
     package var name: String {
         let certificate = self.identity.certificate
         return "certificate \(certificate.commonName ?? certificate.userID ?? "without a name")"
     }
 
-    /// Whether it is for an app in an environment.
+    /// Throws when the certificate is not for an app in an environment.
     package func check(bundleID: String, environment: ProviderEnvironment) throws(ProvidersError) {
         guard self.topics.contains(where: { $0 == bundleID || $0.hasPrefix(bundleID + ".") }) else {
             throw ProvidersError(

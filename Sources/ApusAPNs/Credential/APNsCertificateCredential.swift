@@ -3,13 +3,14 @@ package import ApusHTTP2
 package import ApusProviders
 package import NIOCore
 
-/// A client certificate as a credential: the handshake shows it, so requests carry nothing. Apple ignores `authorization` beside it
+/// Provides a client certificate as a credential: the handshake presents it, so requests carry no header. Apple ignores
+/// `authorization` beside it
 /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
 package final class APNsCertificateCredential: ProviderCredential {
     private let certificate: APNsCertificate
     private let clock: any WallClock
 
-    /// The credential of a certificate.
+    /// Creates the credential of a certificate.
     package init(_ certificate: APNsCertificate, clock: any WallClock) {
         self.certificate = certificate
         self.clock = clock
@@ -23,15 +24,15 @@ package final class APNsCertificateCredential: ProviderCredential {
         return eventLoop.makeSucceededFuture(.connection(askAgainAt: expiresAt))
     }
 
-    /// There is no header that could be stale.
+    /// Returns the grant again: there is no header that could be stale.
     package func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
         self.grant(on: eventLoop)
     }
 
-    /// Nothing is ever renewed.
+    /// Does nothing: a certificate is not renewed here.
     package func renewedTooOften() {}
 
-    /// The next question looks at the certificate anyway.
+    /// Does nothing: the next grant checks the certificate anyway.
     package func restored() {}
 
     package var expiresAt: UnixMilliseconds? { self.certificate.expiresAt }

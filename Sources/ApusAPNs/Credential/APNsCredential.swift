@@ -5,30 +5,31 @@ package import Logging
 package import NIOCore
 internal import Synchronization
 
-/// The provider token of one APNs key: signed once, shared by all event loops and, through the store, by all dispatchers.
+/// Provides the provider token of one APNs key: signed once, shared by all event loops and, through the store, by all dispatchers.
 ///
-/// Apple lets a token change once in twenty minutes on a connection, answers `TooManyProviderTokenUpdates` to more, and the same token may be
-/// used from several servers (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
+/// Apple allows a token to change once in twenty minutes on a connection and answers more changes with
+/// `TooManyProviderTokenUpdates`, but the same token may be used from several servers
+/// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
 ///
-/// What others share is not trusted: it must be a token of the right key and team, and younger than the one in use.
+/// A shared token is verified: it must be of the right key and team, and younger than the one in use.
 package final class APNsCredential: ProviderCredential {
     private struct State {
         var policy = APNsTokenPolicy()
         var token: APNsProviderToken?
         var header: HeaderValue?
-        /// The token that Apple called expired, until another one takes its place.
+        /// The issue time of the token that Apple called expired, until another one replaces it.
         var staleIssuedAt: UnixMilliseconds?
         var isRenewing = false
         var waiters: [EventLoopPromise<CredentialGrant>] = []
     }
 
-    /// A token, ready to be sent with.
+    /// A token that is ready to be used.
     private struct Draft {
         let token: APNsProviderToken
         let header: HeaderValue
     }
 
-    /// A credential and everybody who waits for it.
+    /// A grant and the callers that wait for it.
     private struct Reply {
         let grant: CredentialGrant
         let waiters: [EventLoopPromise<CredentialGrant>]
@@ -40,14 +41,14 @@ package final class APNsCredential: ProviderCredential {
     private let store: (any SharedTokenStore)?
     private let clock: any WallClock
     private let logger: Logger
-    /// Told of each token that was made (true), or asked for in vain.
+    /// Called with true for each token that was signed, and with false for each failed attempt.
     private let minted: @Sendable (Bool) -> Void
     private let state = Mutex(State())
 
-    /// How soon a question is asked again that cannot be answered now.
+    /// The minimum wait before a request for a token is repeated.
     static let askAgainMillisecondsMin: Int64 = 1_000
 
-    /// The credential of a key; `store` is where other dispatchers find the token, nil when there are none.
+    /// Creates the credential of a key; `store` shares the token with other dispatchers, nil when there are none.
     package init(
         key: APNsProviderKey,
         store: (any SharedTokenStore)?,
@@ -62,7 +63,7 @@ package final class APNsCredential: ProviderCredential {
         self.minted = minted
     }
 
-    /// Under what the token is shared.
+    /// The key under which the token is shared.
     package var sharedKey: String { "apus:jwt:\(self.key.teamID):\(self.key.keyID)" }
 
     package func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
@@ -83,7 +84,7 @@ package final class APNsCredential: ProviderCredential {
     }
 
     package func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
-        // Another event loop may have said so already: then this one gets what that one gets.
+        // When another event loop has reported the same before, this one gets the same grant.
         self.state.withLock { state in
             if state.header === header { state.staleIssuedAt = state.token?.issuedAt }
         }
@@ -112,7 +113,7 @@ package final class APNsCredential: ProviderCredential {
         Task {
             let shared = await self.store?.read(self.sharedKey)
             guard let draft = self.decide(shared: shared) else { return }
-            // Others may have signed at the same moment: one token only is used, whosever it is.
+            // Other processes may have signed at the same moment: only one token is used, whoever signed it.
             let age = self.clock.now().milliseconds(since: draft.token.issuedAt)
             let left = max(1_000, APNsTokenPolicy.ageMillisecondsMax - age)
             var other: String?
@@ -123,8 +124,8 @@ package final class APNsCredential: ProviderCredential {
         }
     }
 
-    /// Whether what stands in the store may give way to a token of ours: not if another key of the same id has signed it. Ours may be
-    /// the wrong file, of a candidate that Apple has yet to take.
+    /// Returns true when our token may replace the stored one: not if another key with the same id has signed it,
+    /// because ours may be from the wrong file, of a credential that Apple has not accepted yet.
     private func mayReplace(_ shared: String?) -> Bool {
         guard let shared,
             let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID)
@@ -132,7 +133,7 @@ package final class APNsCredential: ProviderCredential {
         return self.key.signed(token)
     }
 
-    /// Answers everybody who waits, unless a token was signed, which is to be settled first.
+    /// Completes all waiting requests, unless a token was signed, which must be settled first.
     private func decide(shared: String?) -> Draft? {
         let now = self.clock.now()
         let (reply, draft) = self.state.withLock { state -> (Reply?, Draft?) in
@@ -151,7 +152,7 @@ package final class APNsCredential: ProviderCredential {
         return draft
     }
 
-    /// Takes a token that was signed into use, or the one that another has left before it.
+    /// Uses a token that was signed, or the one that another process stored before it.
     private func settle(_ draft: Draft, other: String?) {
         let now = self.clock.now()
         let foreign = other.flatMap { self.draft(ofShared: $0, now: now) }
@@ -175,7 +176,7 @@ package final class APNsCredential: ProviderCredential {
         reply.send()
     }
 
-    /// The question is answered; who waited for it.
+    /// Ends the renewal and returns the callers that waited for it.
     private static func end(_ state: inout State) -> [EventLoopPromise<CredentialGrant>] {
         state.isRenewing = false
         if state.token?.issuedAt != state.staleIssuedAt { state.staleIssuedAt = nil }
@@ -183,7 +184,7 @@ package final class APNsCredential: ProviderCredential {
         return state.waiters
     }
 
-    /// A token that another process has left; nil unless it is of this very key, and serves for a while.
+    /// Parses a token that another process stored; nil unless it is of this very key, and valid for a while.
     private func draft(ofShared shared: String, now: UnixMilliseconds) -> Draft? {
         guard let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID),
             now.milliseconds(since: token.issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds,
@@ -211,7 +212,7 @@ package final class APNsCredential: ProviderCredential {
         switch action {
         case .use(let issuedAt):
             guard let header = state.header, state.token?.issuedAt == issuedAt else {
-                preconditionFailure("the token in use is at hand")
+                preconditionFailure("the token in use is missing")
             }
             return (Self.usable(header, issuedAt, askAgainFrom: now), nil)
         case .sign(let issuedAt):
@@ -220,7 +221,10 @@ package final class APNsCredential: ProviderCredential {
                 return (nil, Draft(token: token, header: try HeaderValue(token.authorization)))
             } catch {
                 self.minted(false)
-                self.logger.error("no provider token", metadata: ["key": "\(self.key.keyID)", "error": "\(error)"])
+                self.logger.error(
+                    "cannot create a provider token",
+                    metadata: ["key": "\(self.key.keyID)", "error": "\(error)"]
+                )
                 state.policy.signingFailed()
                 return (Self.paused(.unusable), nil)
             }
@@ -240,7 +244,7 @@ package final class APNsCredential: ProviderCredential {
 
     private static func paused(_ alarm: APNsTokenPolicy.Alarm) -> CredentialGrant {
         switch alarm {
-        case .clock: .paused(detail: "a token just signed was called expired: the clock is wrong")
+        case .clock: .paused(detail: "Apple called a newly signed token expired: the clock is wrong")
         case .unusable: .paused(detail: "the key cannot be used")
         }
     }

@@ -1,13 +1,13 @@
 internal import ApusService
 
-/// With what APNs is shown who sends.
+/// The credentials that authenticate us to APNs.
 package enum APNsCredentialSettings: Hashable, Sendable {
-    /// A team's signing key: its names at Apple, and the `.p8` file.
+    /// A team's signing key: its team id, key id and `.p8` file.
     case key(teamID: String, keyID: String, file: String)
-    /// A client certificate: PEM with the chain and, unless another file has it, the key; or PKCS#12 and the file of its password.
+    /// A client certificate: PEM with the chain and, unless another file holds it, the key; or PKCS#12 and the file of its password.
     case certificate(file: String, keyFile: String?, passwordFile: String?)
 
-    /// What an app is configured with.
+    /// Reads an app's credential.
     init(_ reader: SettingsReader, at key: String) {
         let isCertificate = reader.string("\(key).certificate_file") != nil
         let keyFile = reader.filePath("\(key).certificate_key_file")
@@ -15,7 +15,7 @@ package enum APNsCredentialSettings: Hashable, Sendable {
         guard isCertificate else {
             for (name, file) in [("certificate_key_file", keyFile), ("certificate_password_file", passwordFile)]
             where file != nil {
-                reader.issue("\(key).\(name)", "goes with certificate_file only")
+                reader.issue("\(key).\(name)", "can be given only with certificate_file")
             }
             self = .key(
                 teamID: reader.requiredString("\(key).team_id", Self.tenCharacters),
@@ -25,7 +25,7 @@ package enum APNsCredentialSettings: Hashable, Sendable {
             return
         }
         for name in ["team_id", "key_id", "key_file", "key_environment"] where reader.string("\(key).\(name)") != nil {
-            reader.issue("\(key).\(name)", "does not go with certificate_file: give one or the other")
+            reader.issue("\(key).\(name)", "excludes certificate_file: give one or the other")
         }
         self = .certificate(
             file: reader.requiredFilePath("\(key).certificate_file"),
@@ -34,7 +34,7 @@ package enum APNsCredentialSettings: Hashable, Sendable {
         )
     }
 
-    /// A key of the same team that is for the sandbox alone; nil: there is none.
+    /// Reads a key of the same team that is for the sandbox alone; nil when there is none.
     init?(_ reader: SettingsReader, sandboxAt key: String, beside other: APNsCredentialSettings) {
         let keyID = reader.string("\(key).sandbox_key_id", Self.tenCharacters)
         let file = reader.filePath("\(key).sandbox_key_file")
@@ -42,12 +42,12 @@ package enum APNsCredentialSettings: Hashable, Sendable {
         case (nil, nil): return nil
         case (let keyID?, let file?):
             guard case .key(let teamID, _, _) = other else {
-                reader.issue("\(key).sandbox_key_id", "does not go with certificate_file")
+                reader.issue("\(key).sandbox_key_id", "excludes certificate_file")
                 return nil
             }
             self = .key(teamID: teamID, keyID: keyID, file: file)
         case (.some, nil), (nil, .some):
-            reader.issue("\(key).sandbox_key_id", "and sandbox_key_file go together")
+            reader.issue("\(key).sandbox_key_id", "and sandbox_key_file must be given together")
             return nil
         }
     }

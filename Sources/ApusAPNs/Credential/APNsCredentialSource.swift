@@ -3,14 +3,14 @@ package import ApusProviders
 internal import ApusService
 internal import ApusTLS
 
-/// The contents of an Apple credential's files.
+/// Holds the contents of an Apple credential's files.
 enum APNsSecret: Hashable, Sendable {
     /// A signing key.
     case key([UInt8])
-    /// A certificate, and its key and password where they stand apart.
+    /// A certificate, and its key and password if they are in files of their own.
     case certificate([UInt8], key: [UInt8]?, password: [UInt8]?)
 
-    /// All of it.
+    /// All contents as one run of bytes.
     var bytes: [UInt8] {
         switch self {
         case .key(let bytes): bytes
@@ -18,12 +18,12 @@ enum APNsSecret: Hashable, Sendable {
         }
     }
 
-    /// The certificate.
+    /// Parses the certificate.
     ///
-    /// - Parameter topics: those that it serves; nil: those that it names.
+    /// - Parameter topics: the topics that it serves; nil for those that it names.
     func certificate(topics: [String]?) throws(ProvidersError) -> APNsCertificate {
         guard case .certificate(let file, let key, let password) = self else {
-            preconditionFailure("a key is no certificate")
+            preconditionFailure("the secret is a key, not a certificate")
         }
         return try APNsCertificate(file: file, key: key, password: password, topics: topics)
     }
@@ -36,7 +36,7 @@ package struct APNsCredentialSource: CredentialSource {
     let secret: APNsSecret
     private let authorities: [UInt8]?
 
-    /// Reads the files of a route.
+    /// Reads the files of a route's credential.
     init(_ settings: APNsSettings, _ route: Route) throws(SettingsError) {
         let key = "apps.\(route.app).apns"
         self.settings = settings
@@ -112,7 +112,7 @@ package struct APNsCredentialSource: CredentialSource {
         let broadcasts = self.settings.broadcastAddress(for: self.environment).map { address in
             var broadcasts = gateway
             (broadcasts.host, broadcasts.port) = (address.host, address.port)
-            // One request reaches all of an audience.
+            // One request reaches a whole audience.
             broadcasts.bulkConnectionsMax = broadcasts.bulkConnectionsMin
             return broadcasts
         }
@@ -126,10 +126,10 @@ package struct APNsCredentialSource: CredentialSource {
         )
     }
 
-    /// With what a route shows Apple who sends.
+    /// Authenticates a route to Apple.
     private struct Proof {
         let credential: any ProviderCredential
-        /// Shown when connecting; nil: requests carry a token.
+        /// The identity that connections present; nil when requests carry a token.
         var identity: TLSIdentity?
         let scope: APNsTopicScope
     }
@@ -166,7 +166,7 @@ package struct APNsCredentialSource: CredentialSource {
 }
 
 extension APNsSettings {
-    /// The scope of topics that the configuration gives; a certificate's file may say more.
+    /// The scope of topics that the configuration gives; a certificate's file may hold more.
     var configuredScope: APNsTopicScope {
         guard let topics = self.topics else { return .team }
         return switch self.credential {

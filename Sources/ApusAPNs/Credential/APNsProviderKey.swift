@@ -2,20 +2,20 @@ package import ApusCore
 package import ApusProviders
 package import ApusTLS
 
-/// A team's signing key for APNs, as downloaded from Apple's developer portal (`AuthKey_<key id>.p8`).
+/// Holds a team's signing key for APNs, as downloaded from Apple's developer portal (`AuthKey_<key id>.p8`).
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 package struct APNsProviderKey: Sendable {
-    /// Ten characters: which key.
+    /// The key's id, ten characters.
     package let keyID: String
-    /// Ten characters: whose.
+    /// The team's id, ten characters.
     package let teamID: String
     private let key: PrivateKey
 
-    /// Characters of both ids.
+    /// The number of characters of both ids.
     package static let identifierBytes = 10
 
-    /// Takes a key that has been read.
+    /// Creates a provider key from a parsed key.
     package init(keyID: String, teamID: String, key: PrivateKey) throws(ProvidersError) {
         try Self.check(keyID, "key id")
         try Self.check(teamID, "team id")
@@ -27,7 +27,7 @@ package struct APNsProviderKey: Sendable {
         self.key = key
     }
 
-    /// Reads the contents of a `.p8` file.
+    /// Parses the contents of a `.p8` file.
     package init(keyID: String, teamID: String, pem: [UInt8]) throws(ProvidersError) {
         try self.init(keyID: keyID, teamID: teamID, key: .provider(pem: pem))
     }
@@ -42,7 +42,7 @@ package struct APNsProviderKey: Sendable {
         }
     }
 
-    /// Signs a provider token: `{"alg":"ES256","kid":…}` and `{"iss":…,"iat":…}`, nothing else.
+    /// Signs a provider token that holds `{"alg":"ES256","kid":…}` and `{"iss":…,"iat":…}`, nothing else.
     package func sign(issuedAt: UnixMilliseconds) throws(ProvidersError) -> APNsProviderToken {
         let header: JSONValue = ["alg": "ES256", "kid": .string(self.keyID)]
         let claims: JSONValue = ["iss": .string(self.teamID), "iat": .integer(issuedAt.seconds)]
@@ -50,11 +50,11 @@ package struct APNsProviderKey: Sendable {
             let text = try JWS.sign(header: header.bytes, payload: claims.bytes, with: .privateKey(self.key))
             return APNsProviderToken(text: text, issuedAt: UnixMilliseconds(seconds: issuedAt.seconds))
         } catch {
-            throw ProvidersError(.signingFailed, "the APNs key did not sign: \(error)")
+            throw ProvidersError(.signingFailed, "the APNs key cannot sign: \(error)")
         }
     }
 
-    /// Whether this very key signed that token: another file may have had the same key id.
+    /// Returns true when this very key signed the token: another file may have held the same key id.
     package func signed(_ token: APNsProviderToken) -> Bool {
         (try? JWS.verify(token.text, algorithm: .es256, key: .publicKey(self.key.publicKey))) != nil
     }
@@ -62,12 +62,12 @@ package struct APNsProviderKey: Sendable {
 
 /// A signed provider token.
 package struct APNsProviderToken: Hashable, Sendable {
-    /// The JWT. A secret: whoever has it can send for an hour.
+    /// The JWT. It is a secret: its holder can send for an hour.
     package let text: String
-    /// Its `iat`, in whole seconds.
+    /// The token's `iat`, in whole seconds.
     package let issuedAt: UnixMilliseconds
 
-    /// Bytes of a token that another process shares.
+    /// The maximum bytes of a token that another process shares.
     package static let bytesMax = 1_024
 
     init(text: String, issuedAt: UnixMilliseconds) {
@@ -75,7 +75,7 @@ package struct APNsProviderToken: Hashable, Sendable {
         self.issuedAt = issuedAt
     }
 
-    /// A token that another process of ours has signed and shares; nil unless it is of that key and team, and fit for a header.
+    /// Parses a token that another process has signed and shares; nil unless it is of the key and team, and fit for a header.
     package init?(shared text: String, keyID: String, teamID: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, text.utf8.count <= Self.bytesMax, Base64URL.decode(parts[2])?.count == 64,
@@ -90,6 +90,6 @@ package struct APNsProviderToken: Hashable, Sendable {
         return try? JSONValue(parsing: bytes, bytesMax: Self.bytesMax)
     }
 
-    /// The value of `authorization`.
+    /// The value of the header `authorization`.
     package var authorization: String { "bearer \(self.text)" }
 }

@@ -1,33 +1,33 @@
 package import ApusCore
 
-/// When to sign a new provider token, and when the trouble is not the token's.
+/// Decides when to sign a new provider token, and when a refusal is not the token's fault.
 ///
 /// Apple: "Refresh your token no more than once every 20 minutes and no less than once every 60 minutes"
-/// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns). One policy
-/// per key; it decides, the driver signs, shares and connects. A token is known by its `iat`.
+/// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns). There
+/// is one policy per key; it decides, the driver signs, shares and connects. A token is identified by its `iat`.
 package struct APNsTokenPolicy: Hashable, Sendable {
-    /// Age at which a token is replaced.
+    /// The age at which a token is replaced.
     package static let refreshAgeMilliseconds: Int64 = 3_000_000
-    /// Age at which Apple refuses it.
+    /// The age from which Apple refuses a token.
     package static let ageMillisecondsMax: Int64 = 3_600_000
-    /// Between two tokens of one key at least.
+    /// The minimum interval between two tokens of one key.
     package static let intervalMillisecondsMin: Int64 = 1_200_000
 
-    /// Why nothing is sent with this key until an operator has corrected it.
+    /// The reasons for which a key sends nothing until an operator has corrected it.
     package enum Alarm: Hashable, Sendable {
-        /// A token just signed was called expired: our clock, or Apple's, is wrong.
+        /// Apple called a newly signed token expired: its clock or ours is wrong.
         case clock
-        /// No token can be signed with the key.
+        /// The key cannot sign.
         case unusable
     }
 
-    /// What to do for a request.
+    /// The actions for a request.
     package enum Action: Hashable, Sendable {
-        /// Send with the token of that `iat`.
+        /// Send with the token of the given `iat`.
         case use(issuedAt: UnixMilliseconds)
-        /// Sign a token with that `iat` and send with it.
+        /// Sign a token with the given `iat` and send with it.
         case sign(issuedAt: UnixMilliseconds)
-        /// No token may be used or signed before then.
+        /// Wait: no token may be used or signed before the given time.
         case wait(until: UnixMilliseconds)
         /// Send nothing.
         case pause(Alarm)
@@ -35,14 +35,14 @@ package struct APNsTokenPolicy: Hashable, Sendable {
 
     /// The `iat` of the token in use.
     package private(set) var issuedAt: UnixMilliseconds?
-    /// Why the key is paused; nil: it is not.
+    /// The reason why the key is paused; nil while it is not.
     package private(set) var alarm: Alarm?
     private var signNotBefore = UnixMilliseconds(.min)
 
-    /// A key that has signed nothing yet.
+    /// Creates the policy of a key that has signed nothing yet.
     package init() {}
 
-    /// A request wants a token.
+    /// Returns the action for a request that needs a token.
     package mutating func tokenNeeded(now: UnixMilliseconds) -> Action {
         if let alarm { return .pause(alarm) }
         guard let issuedAt else { return self.sign(now: now) }
@@ -52,20 +52,20 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         return age < Self.ageMillisecondsMax ? .use(issuedAt: issuedAt) : .wait(until: self.signNotBefore)
     }
 
-    /// Another process of ours shares a token; the younger one is used.
+    /// Records a token that another process shares; the younger one is used.
     package mutating func tokenShared(issuedAt: UnixMilliseconds) {
         guard self.issuedAt.map({ $0 < issuedAt }) ?? true else { return }
         self.adopt(issuedAt)
     }
 
-    /// A token that was just signed gives way to one that another process of ours has left first: it was never used.
+    /// Discards a newly signed token that was never used, in favour of one that another process stored first.
     package mutating func tokenYielded(to issuedAt: UnixMilliseconds) { self.adopt(issuedAt) }
 
-    /// APNs answered `ExpiredProviderToken` to a request sent with the token of that `iat`. The connection is unusable: the
-    /// request goes again on a new one, with whatever this says.
+    /// Handles the answer `ExpiredProviderToken` to a request with the token of the given `iat`. The connection is
+    /// unusable: the request is repeated on a new one, with the returned action.
     package mutating func tokenExpired(issuedAt: UnixMilliseconds, now: UnixMilliseconds) -> Action {
         if let alarm { return .pause(alarm) }
-        // One of many answers to an older token: it has been replaced already.
+        // This is one of many answers to an older token, which has been replaced already.
         guard let current = self.issuedAt, current <= issuedAt else { return self.tokenNeeded(now: now) }
         if now >= self.signNotBefore { return self.sign(now: now) }
         guard now.milliseconds(since: current) < Self.intervalMillisecondsMin else {
@@ -75,15 +75,15 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         return .pause(.clock)
     }
 
-    /// APNs answered `TooManyProviderTokenUpdates`: no new token for the longest interval, the one in use goes on.
+    /// Handles the answer `TooManyProviderTokenUpdates`: no new token is signed for the longest interval, the current one stays in use.
     package mutating func updatedTooOften(now: UnixMilliseconds) {
         self.signNotBefore = max(self.signNotBefore, now.advanced(byMilliseconds: Self.intervalMillisecondsMin))
     }
 
-    /// Signing with the key failed. (A key that APNs does not take, `InvalidProviderToken` and its kin, stops the gateway, not the policy.)
+    /// Records that signing failed. (A key that APNs refuses, `InvalidProviderToken` and similar, stops the gateway, not the policy.)
     package mutating func signingFailed() { self.alarm = .unusable }
 
-    /// An operator has corrected it: sending goes on, within the same interval between tokens.
+    /// Resumes after an operator's correction, within the same interval between tokens.
     package mutating func restored() { self.alarm = nil }
 
     private mutating func sign(now: UnixMilliseconds) -> Action {

@@ -1,26 +1,26 @@
 package import ApusMessages
 internal import ApusProviders
 
-/// Which topics a key or a certificate serves. What is outside is refused here, where the reason can be told; Apple would
-/// answer `TopicDisallowed`, and stop the route.
+/// The topics that a key or a certificate serves. Other topics are refused here, where the reason can be given; Apple
+/// would answer `TopicDisallowed` and stop the route.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 package enum APNsTopicScope: Hashable, Sendable {
-    /// All of its team: a key without limits.
+    /// All topics of the team: a key without limits.
     case team
-    /// Those of these bundle ids, whatever the push type: a topic-specific key.
+    /// The topics of these bundle ids, whatever the push type: a topic-specific key.
     case bundleIDs([String])
-    /// Exactly these: a certificate names every suffix.
+    /// Exactly these topics: a certificate names every suffix.
     case topics([String])
 
-    /// Whether a kind of notification may go to an app.
+    /// Throws when a kind of notification may not be sent to an app.
     ///
-    /// - Throws: a problem of the notification's kind that names the topic and what is served.
+    /// - Throws: a problem of the notification's kind that names the topic and the scope.
     package func check(_ kind: Notification.Kind, of bundleID: String) throws(Problem) {
         try self.check(topic: APNsPushType(kind).topic(bundleID: bundleID), of: bundleID)
     }
 
-    /// Whether anything may go to a broadcast channel of an app, whose topic is the bundle id alone.
+    /// Throws when nothing may be sent to a broadcast channel of an app, whose topic is the bundle id alone.
     package func checkChannel(of bundleID: String) throws(Problem) { try self.check(topic: bundleID, of: bundleID) }
 
     private func check(topic: String, of bundleID: String) throws(Problem) {

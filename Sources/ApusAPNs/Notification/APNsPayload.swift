@@ -6,18 +6,18 @@ internal import ApusProviders
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
 package enum APNsPayload {
-    /// Whether there is anything to show in words.
+    /// Returns true when the notification has a text to show.
     package static func hasAlert(_ notification: Notification) -> Bool {
         !notification.title.isEmpty || !notification.subtitle.isEmpty || !notification.body.isEmpty
             || !notification.titleLocKey.isEmpty || !notification.subtitleLocKey.isEmpty
             || !notification.bodyLocKey.isEmpty
     }
 
-    /// The `aps` object of a notification.
+    /// Returns the `aps` object of a notification.
     ///
     /// - Parameters:
-    ///   - dueAt: what a Live Activity's change is dated when the publisher does not say.
-    ///   - withAlert: false leaves the words to somebody else (FCM fills them in).
+    ///   - dueAt: the date of a Live Activity's change when the publisher gives none.
+    ///   - withAlert: false to omit the texts (FCM fills them in).
     package static func aps(
         _ notification: Notification,
         dueAt: UnixMilliseconds,
@@ -33,7 +33,7 @@ package enum APNsPayload {
         if withAlert, Self.hasAlert(notification) { aps["alert"] = .object(Self.alert(notification)) }
         switch notification.badge {
         case .set(let number): aps["badge"] = .integer(number)
-        // Each device's own number is written here when it is sent; until then the longest stands for it.
+        // The device's badge is written here at sending; until then the longest number stands for it.
         case .increment: aps["badge"] = .integer(Limits.badgeMax)
         case nil: break
         }
@@ -88,7 +88,7 @@ package enum APNsPayload {
         }
     }
 
-    /// A finite number; the rules have let no other through.
+    /// Returns a finite number; the rules refuse any other.
     private static func number(_ value: Double) -> JSONValue { JSONNumber(value).map { .number($0) } ?? 0 }
 
     /// Source:
@@ -97,7 +97,7 @@ package enum APNsPayload {
         _ notification: Notification,
         dueAt: UnixMilliseconds,
     ) throws(Problem) -> JSONObject {
-        guard let activity = notification.liveActivity else { preconditionFailure("checked by NotificationRules") }
+        guard let activity = notification.liveActivity else { preconditionFailure("a Live Activity has content") }
         let field = "notification.live_activity"
         var aps: JSONObject = [
             "timestamp": .integer((activity.timestamp ?? dueAt).seconds),
@@ -119,7 +119,7 @@ package enum APNsPayload {
         return aps
     }
 
-    /// In a Live Activity a localised text is an object in the text's place, and the sound stands within the alert.
+    /// Returns the alert of a Live Activity: a localised text is an object in the text's place, and the sound stands within the alert.
     private static func liveActivityAlert(_ notification: Notification) -> JSONObject {
         var alert: JSONObject = [:]
         let title = Self.localized(

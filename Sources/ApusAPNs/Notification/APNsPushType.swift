@@ -1,13 +1,13 @@
 package import ApusMessages
 internal import ApusProviders
 
-/// Apple's push types: one line each of what the header says, which topic goes with it and what may be in it.
+/// Apple's push types, each with its header value, its topic and its limits.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 package enum APNsPushType: String, CaseIterable, Sendable {
-    /// Shown to a person.
+    /// A notification for a person.
     case alert
-    /// Wakes the app.
+    /// A push that wakes the app.
     case background
     /// An incoming call.
     case voip
@@ -15,7 +15,7 @@ package enum APNsPushType: String, CaseIterable, Sendable {
     case complication
     /// A file provider's change.
     case fileprovider
-    /// Device management.
+    /// A command of device management.
     case mdm
     /// A location query.
     case location
@@ -23,12 +23,12 @@ package enum APNsPushType: String, CaseIterable, Sendable {
     case liveactivity
     /// Push to talk.
     case pushtotalk
-    /// Widgets to reload.
+    /// A reload of widgets.
     case widgets
-    /// Controls to reload.
+    /// A reload of controls.
     case controls
 
-    /// The push type of a kind of notification.
+    /// Returns the push type of a kind of notification.
     package init(_ kind: Notification.Kind) {
         switch kind {
         case .alert: self = .alert
@@ -45,7 +45,7 @@ package enum APNsPushType: String, CaseIterable, Sendable {
         }
     }
 
-    /// What the topic has after the bundle id. An MDM topic is no bundle id: it is taken as it is.
+    /// The suffix of the topic behind the bundle id. An MDM topic is not a bundle id and stays as it is.
     package var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""
@@ -60,14 +60,14 @@ package enum APNsPushType: String, CaseIterable, Sendable {
         }
     }
 
-    /// The topic of an app: its bundle id with the suffix. The id is taken for what it is, and may end as a suffix does.
+    /// Returns the topic of an app: its bundle id with the suffix. The id is used unchanged, even if it ends in a suffix.
     package func topic(bundleID: String) -> String { bundleID + self.topicSuffix }
 
-    /// Bytes of the body at most. Above it APNs answers 413 `PayloadTooLarge`.
+    /// The maximum bytes of the body. Beyond them APNs answers 413 `PayloadTooLarge`.
     package var payloadBytesMax: Int { self == .voip ? 5_120 : 4_096 }
 
-    /// `apns-priority` when the publisher leaves it open: what a person waits for goes at once, what only informs the app
-    /// may wait for the device's next chance.
+    /// The value of `apns-priority` when the publisher sets none: a notification for a person is sent at once, one that
+    /// only informs the app may wait for the device's next chance.
     package var defaultPriority: APNsPriority {
         switch self {
         case .alert, .voip, .liveactivity, .pushtotalk, .mdm, .location: .immediately
@@ -76,18 +76,18 @@ package enum APNsPushType: String, CaseIterable, Sendable {
     }
 }
 
-/// Apple's `apns-priority`.
+/// The values of Apple's `apns-priority`.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 package enum APNsPriority: Int, CaseIterable, Sendable {
-    /// At once.
+    /// The device gets the notification at once.
     case immediately = 10
-    /// Considering the device's power.
+    /// Delivery considers the device's power.
     case consideringDevicePower = 5
-    /// Power first: never wakes the device.
+    /// Delivery puts power first and never wakes the device.
     case prioritizingDevicePower = 1
 
-    /// Of a notification's own words.
+    /// Converts the priority of a notification.
     package init(_ priority: Notification.Priority) {
         switch priority {
         case .high: self = .immediately

@@ -2,21 +2,21 @@ internal import ApusCore
 package import ApusMessages
 package import ApusProviders
 
-/// Writes a notification out for APNs, once per language.
+/// Renders a notification for APNs, once per language.
 package struct APNsRenderer: Sendable {
-    /// The app's, without a push type's suffix.
+    /// The app's bundle id, without a push type's suffix.
     package let bundleID: String
 
-    /// For an app; `bundleID` is the app's, without a push type's suffix (for device management the certificate's topic).
+    /// Creates the renderer of an app; `bundleID` has no push type's suffix (for device management it is the certificate's topic).
     package init(bundleID: String) throws(Problem) {
         try APNsRules.checkBundleID(bundleID)
         self.bundleID = bundleID
     }
 
-    /// Checks every rule and writes every language.
+    /// Checks every rule and renders every language.
     ///
-    /// The body is `aps`, then the data, then `apns_json` merged in (RFC 7396), then the send's id. The sizes of the finished bodies are
-    /// checked, a badge that is counted per device with its longest number.
+    /// The body is `aps`, then the data, then `apns_json` merged in (RFC 7396), then the send's id. The sizes of the
+    /// finished bodies are checked; a badge that is counted per device counts with its longest number.
     package func render(
         _ notification: Notification,
         context: RenderContext,
@@ -68,9 +68,9 @@ package struct APNsRenderer: Sendable {
         )
     }
 
-    /// One language's payload, checked.
+    /// Returns one language's payload, checked.
     ///
-    /// - Parameter isBroadcast: it goes to a channel.
+    /// - Parameter isBroadcast: true for a payload to a channel.
     static func payload(
         _ notification: Notification,
         override: JSONObject?,
@@ -88,14 +88,14 @@ package struct APNsRenderer: Sendable {
             merged.merge(.object(override))
             payload = merged.object ?? payload
         }
-        // Not to device management: its payload is Apple's to the last member.
+        // Device management gets no id: every member of its payload is defined by Apple.
         if notification.kind != .mdm { payload[RenderContext.sendMember] = .string(context.send.text) }
         if !context.isAccepted { try APNsFinishedPayload.check(payload, of: notification, isBroadcast: isBroadcast) }
         return payload
     }
 
-    /// Whole seconds, rounded up: what may live for a moment longer is not cut off before its time. Push to talk is
-    /// worthless later: Apple recommends 0.
+    /// Returns the expiration in whole seconds, rounded up, so that a notification never expires too early. Push to
+    /// talk is worthless later: Apple recommends 0.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     static func expiration(_ notification: Notification, publishedAt: UnixMilliseconds) -> Int64? {

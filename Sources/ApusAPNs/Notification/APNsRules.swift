@@ -1,14 +1,14 @@
 package import ApusMessages
 internal import ApusProviders
 
-/// Apple's own rules for a notification, beside `NotificationRules`.
+/// Checks Apple's own rules for a notification, in addition to `NotificationRules`.
 package enum APNsRules {
-    /// Bytes of a bundle id or MDM topic: our own limit, for APNs names none.
+    /// The maximum bytes of a bundle id or MDM topic: our own limit, as APNs names none.
     package static let topicBytesMax = 155
 
-    /// Checks them. Sizes, and what raw JSON does to the payload, are checked when it is rendered.
+    /// Checks all rules. Sizes, and the effects of raw JSON on the payload, are checked at rendering.
     ///
-    /// - Parameter isBroadcast: it goes to a channel: then a Live Activity takes every priority, on a device high and normal ones.
+    /// - Parameter isBroadcast: true for a channel: there a Live Activity may have every priority, on a device high and normal.
     package static func check(_ notification: Notification, isBroadcast: Bool = false) throws(Problem) {
         if let activity = notification.liveActivity {
             guard isBroadcast || notification.priority != .low else {
@@ -21,7 +21,7 @@ package enum APNsRules {
         }
     }
 
-    /// An `apns-topic` stands in a header: a bundle id and nothing that could end the line.
+    /// Checks that a bundle id can stand in the header `apns-topic` and cannot end its line.
     ///
     /// Source: https://developer.apple.com/documentation/bundleresources/information-property-list/cfbundleidentifier names letters, digits,
     /// hyphens and periods; an underscore, which older ids have, does no harm in a header.
@@ -65,10 +65,10 @@ package enum APNsRules {
             (activity.inputPushToken, "input_push_token"), (!activity.inputPushChannel.isEmpty, "input_push_channel"),
         ]
         for (isSaid, name) in startOnly where isSaid && !starts {
-            throw Problem(.contradiction, "\(field).\(name)", "only goes with the start of a Live Activity")
+            throw Problem(.contradiction, "\(field).\(name)", "is allowed only at the start of a Live Activity")
         }
         guard activity.dismissAt == nil || activity.event == .end else {
-            throw Problem(.contradiction, "\(field).dismiss_at_ms", "only goes with the end of a Live Activity")
+            throw Problem(.contradiction, "\(field).dismiss_at_ms", "is allowed only at the end of a Live Activity")
         }
         guard !(activity.inputPushToken && !activity.inputPushChannel.isEmpty) else {
             throw Problem(.contradiction, "\(field).input_push_channel", "excludes input_push_token")
@@ -81,7 +81,7 @@ package enum APNsRules {
         }
     }
 
-    /// A Live Activity's alert has a title and a body; its sound stands within it, as a name.
+    /// Checks a Live Activity's alert, which has a title and a body; its sound stands within it, as a name.
     private static func checkAlert(of notification: Notification, isRequired: Bool) throws(Problem) {
         let hasWords =
             !notification.title.isEmpty || !notification.body.isEmpty || !notification.titleLocKey.isEmpty

@@ -1,24 +1,24 @@
 package import ApusProviders
 
-/// A notification in one language as APNs takes it: everything but the token, the request's id and the credential.
+/// Holds a notification rendered for APNs in one language: everything but the token, the request's id and the credential.
 package struct RenderedAPNsMessage: Hashable, Sendable {
-    /// `apns-topic`: bundle id and suffix.
+    /// The value of `apns-topic`: bundle id and suffix.
     package let topic: String
-    /// `apns-push-type`.
+    /// The value of `apns-push-type`.
     package let pushType: APNsPushType
-    /// `apns-priority`.
+    /// The value of `apns-priority`.
     package let priority: APNsPriority
-    /// `apns-expiration` in seconds since 1970. 0: one attempt, never stored. Nil: no header; Apple stores up to 30 days.
+    /// The value of `apns-expiration` in seconds since 1970. 0: one attempt, never stored. Nil: no header; Apple stores up to 30 days.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns,
     /// https://developer.apple.com/documentation/usernotifications/viewing-the-status-of-push-notifications-using-metrics-and-apns
     package let expiration: Int64?
-    /// `apns-collapse-id`.
+    /// The value of `apns-collapse-id`.
     package let collapseID: String?
     /// The JSON body.
     package let body: RenderedBody
 
-    /// What `:path` begins with; the token in hexadecimal follows.
+    /// The beginning of `:path`; the token in hexadecimal follows.
     package static let pathPrefix = "/3/device/"
 
     /// The headers that are the same for every device, in a fixed order.

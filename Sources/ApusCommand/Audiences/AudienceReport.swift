@@ -9,7 +9,7 @@ package struct AudienceReport: Sendable {
     package struct Row: Hashable, Sendable {
         /// Which.
         package let realm: Realm
-        /// Whether topics say it all there.
+        /// True when topics say it all there.
         package let isExact: Bool
         /// What was counted.
         package let size: AudienceSize
@@ -19,14 +19,14 @@ package struct AudienceReport: Sendable {
     package let expression: String
     /// The realms in their order.
     package let rows: [Row]
-    /// Whether records were read.
+    /// True when records were read.
     private let hasRead: Bool
 
     /// Counts an audience.
     ///
     /// - Parameters:
     ///   - text: the expression.
-    ///   - readsRecords: whether records are read where topics do not say it all.
+    ///   - readsRecords: true when records are read where topics do not say it all.
     /// - Throws: `CommandFailure` when the text is no expression.
     package static func run(
         _ text: String,
@@ -58,7 +58,7 @@ package struct AudienceReport: Sendable {
         return "\(error)\n  \(text)\n  \(String(repeating: " ", count: before.count))^"
     }
 
-    /// Devices in all; nil: records would have to be read.
+    /// Devices in all; nil when records would have to be read.
     package var total: Int? {
         self.rows.reduce(0) { sum, row in sum.flatMap { sum in row.size.matching.map { $0 + sum } } }
     }

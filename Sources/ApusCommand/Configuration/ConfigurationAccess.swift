@@ -7,14 +7,14 @@ internal import FoundationEssentials
 package enum ConfigurationAccess {
     /// Where it is.
     ///
-    /// - Parameter file: nil: the one that a service would read.
+    /// - Parameter file: nil for the one that a service would read.
     package static func source(file: String?) -> SettingsSource {
         SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
     }
 
     /// Reads it.
     ///
-    /// - Parameter file: nil: the one that a service would read.
+    /// - Parameter file: nil for the one that a service would read.
     /// - Throws: `CommandFailure` with every mistake in it.
     package static func dispatcher(file: String?) throws -> Settings<DispatcherSettings> {
         do {

@@ -16,11 +16,11 @@ package struct ConfigurationCheck: Sendable {
 
     /// Every mistake once, in the order of the services.
     package private(set) var mistakes: [Mistake] = []
-    /// Registration's settings; nil: it has mistakes.
+    /// Registration's settings; nil when it has mistakes.
     package private(set) var registration: Settings<RegistrationSettings>?
-    /// The dispatcher's settings; nil: it has mistakes.
+    /// The dispatcher's settings; nil when it has mistakes.
     package private(set) var dispatcher: Settings<DispatcherSettings>?
-    /// Feedback's settings; nil: it has mistakes.
+    /// Feedback's settings; nil when it has mistakes.
     package private(set) var feedback: Settings<FeedbackSettings>?
 
     /// Reads it as all services do.

@@ -11,7 +11,7 @@ package struct ConfigurationListing: Sendable {
     package struct Row: Hashable, Sendable {
         /// The key: `redis.url`.
         package var key: String
-        /// The value, fit to be shown; nil: there is none.
+        /// The value, fit to be shown; nil when there is none.
         package var value: String?
         /// `apus.yaml:12`, `APUS_REDIS_URL`, `default`, or empty.
         package var origin: String
@@ -21,7 +21,7 @@ package struct ConfigurationListing: Sendable {
 
     /// In the order in which services read.
     package private(set) var rows: [Row] = []
-    /// Whether a service does not take the configuration: see `apus config check`.
+    /// True when a service does not take the configuration: see `apus config check`.
     package private(set) var isValid = true
 
     /// Reads a configuration as those services do.

@@ -14,7 +14,7 @@ package struct Quarantines: Sendable {
         package var state: TokenQuarantine.State
         /// Suspects among them whom the provider takes in its other environment: they are moved there, not deleted.
         package var moving = 0
-        /// Whether nothing is sent on it.
+        /// True when nothing is sent on it.
         package var isPaused: Bool
 
         /// As JSON.
@@ -62,7 +62,7 @@ package struct Quarantines: Sendable {
         package var moved = 0
         /// Suspects who were gone, had another token, or had registered again.
         package var moot = 0
-        /// Whether nothing is sent on the route.
+        /// True when nothing is sent on the route.
         package var isPaused = false
 
         /// As JSON.
@@ -87,7 +87,7 @@ package struct Quarantines: Sendable {
     private let streams: SendStreams
     private let store: DeviceStore
 
-    /// The quarantines of an installation.
+    /// Creates the quarantines of an installation.
     package init(_ installation: Installation) {
         self.streams = installation.streams
         self.store = installation.store
@@ -120,7 +120,7 @@ package struct Quarantines: Sendable {
     ///
     /// - Parameters:
     ///   - name: "app/provider" for every environment, or "app/provider/environment".
-    ///   - resuming: whether a route that the guard stopped goes on.
+    ///   - resuming: true when a route that the guard stopped goes on.
     /// - Throws: `CommandFailure` when there is no such route.
     package func settle(_ name: String, _ ruling: Decision, resuming: Bool) async throws -> [Settlement] {
         var settlements: [Settlement] = []

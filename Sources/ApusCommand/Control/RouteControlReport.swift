@@ -11,7 +11,7 @@ package struct RouteControlReport: Sendable {
         /// How it stands.
         package var state: RouteState
 
-        /// A row.
+        /// Creates a row.
         package init(route: String, state: RouteState) {
             self.route = route
             self.state = state
@@ -70,7 +70,7 @@ package struct RouteControlReport: Sendable {
 
     private let streams: SendStreams
 
-    /// The routes of an installation.
+    /// Creates the routes of an installation.
     package init(_ streams: SendStreams) { self.streams = streams }
 
     /// All routes.

@@ -31,9 +31,9 @@ package struct SendControlReport: Sendable {
         }
     }
 
-    /// The steering of one send.
+    /// Creates the steering of one send.
     ///
-    /// - Parameter app: nil: whichever app's send it is, if it is one app's only.
+    /// - Parameter app: nil when whichever app's send it is, if it is one app's only.
     package init(_ streams: SendStreams, app: String?, send: String) {
         self.streams = streams
         self.app = app

@@ -11,13 +11,13 @@ package struct CredentialReport: Sendable {
     /// What was found, route by route.
     package let findings: [CredentialCheck.Finding]
 
-    /// A report of those findings.
+    /// Creates a report of those findings.
     package init(_ findings: [CredentialCheck.Finding]) { self.findings = findings }
 
     /// Reads the dispatchers' configuration and looks at every credential that it names.
     ///
     /// - Parameters:
-    ///   - file: the configuration; nil: the one that a service would read.
+    ///   - file: the configuration; nil for the one that a service would read.
     ///   - redis: the installation whose dispatchers share their provider tokens.
     /// - Throws: `CommandFailure` when the configuration is not valid.
     package static func make(file: String?, redis: String, asksProviders: Bool) async throws -> CredentialReport {

@@ -8,7 +8,7 @@ package struct DeviceDescription: Hashable, Sendable {
     private let topics: [String]
     private let showsToken: Bool
 
-    /// A description.
+    /// Creates a description.
     ///
     /// - Parameters:
     ///   - topics: the names of its topics.

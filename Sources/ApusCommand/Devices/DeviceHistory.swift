@@ -11,10 +11,10 @@ package struct DeviceHistory: Sendable {
     private let device: StoredDevice?
     private let events: [HistoryEvent]
 
-    /// A history.
+    /// Creates a history.
     ///
     /// - Parameters:
-    ///   - device: as it is stored now; nil: it is gone.
+    ///   - device: as it is stored now; nil when it is gone.
     ///   - events: the oldest first.
     package init(id: String, device: StoredDevice?, events: [HistoryEvent]) {
         self.id = id

@@ -180,7 +180,7 @@ extension Diagnosis {
         )
     }
 
-    /// nil: there is room.
+    /// nil when there is room.
     private static func fullness(_ used: Int64, of limit: Int64) -> Verdict? {
         let percent = Int64(Double(used) / Double(limit) * 100)
         if percent >= Self.usedFailPercent { return .fail }

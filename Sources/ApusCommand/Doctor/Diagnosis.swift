@@ -15,7 +15,7 @@ package struct Diagnosis: Sendable {
 
     /// What was looked at.
     package enum Check: String, CaseIterable, Hashable, Sendable {
-        /// Whether Redis answers, and how fast.
+        /// True when Redis answers, and how fast.
         case connection
         /// Of Redis.
         case version
@@ -25,7 +25,7 @@ package struct Diagnosis: Sendable {
         case memory
         /// What survives its restart.
         case persistence
-        /// Whether it takes writes, and who copies them.
+        /// True when it takes writes, and who copies them.
         case replication
         /// How many connections it has.
         case clients
@@ -55,14 +55,14 @@ package struct Diagnosis: Sendable {
         package var verdict: Verdict
         /// What was looked at.
         package var check: Check
-        /// Which one: a server, a route; empty: there is one only.
+        /// The one: a server, a route; empty: there is one only.
         package var subject: String
         /// What was found.
         package var detail: String
         /// What to do about it; empty when nothing is to be done, or the detail says it.
         package var cure: String
 
-        /// A line.
+        /// Creates a line.
         package init(
             _ verdict: Verdict,
             _ check: Check,
@@ -77,7 +77,7 @@ package struct Diagnosis: Sendable {
             self.cure = cure
         }
 
-        /// A line about what there is only one of.
+        /// Creates a line about what there is only one of.
         package init(_ verdict: Verdict, _ check: Check, _ detail: String, cure: String = "") {
             self.init(verdict, check, "", detail, cure: cure)
         }
@@ -89,7 +89,7 @@ package struct Diagnosis: Sendable {
     /// In the order in which it was looked.
     package var findings: [Finding]
 
-    /// A diagnosis.
+    /// Creates a diagnosis.
     package init(_ findings: [Finding] = []) { self.findings = findings }
 
     /// How many lines say so.

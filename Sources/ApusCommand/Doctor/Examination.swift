@@ -13,7 +13,7 @@ internal import NIOPosix
 
 /// Runs the checks of `apus doctor`. It changes nothing, and goes on after a check that fails.
 package struct Examination: Sendable {
-    /// How long an endpoint may take until a connection is there.
+    /// The longest time that an endpoint may take until a connection is there.
     private static let connectDurationMax = TimeAmount.seconds(5)
     /// A certificate that ends sooner should have a successor by now.
     private static let certificateWarnMilliseconds: Int64 = 14 * 86_400_000
@@ -24,21 +24,21 @@ package struct Examination: Sendable {
     private let redis: String?
     private let asksOthers: Bool
 
-    /// An examination to come.
+    /// Creates an examination to come.
     ///
     /// - Parameters:
-    ///   - source: the configuration; nil: there is none.
-    ///   - redis: the address of Redis; nil: the configuration's, else the standard one.
-    ///   - asksOthers: whether providers and other endpoints are asked, not only Redis and files.
+    ///   - source: the configuration; nil when there is none.
+    ///   - redis: the address of Redis; nil when the configuration's, else the standard one.
+    ///   - asksOthers: true when providers and other endpoints are asked, not only Redis and files.
     package init(source: SettingsSource?, redis: String?, asksOthers: Bool) {
         self.source = source
         self.redis = redis
         self.asksOthers = asksOthers
     }
 
-    /// The configuration that services on this machine would read; nil: they would have none.
+    /// The configuration that services on this machine would read; nil when they would have none.
     ///
-    /// - Parameter file: nil: where the services look.
+    /// - Parameter file: nil for where the services look.
     package static func source(file: String?) -> SettingsSource? {
         // Beside commands the variable may have a password in it, which services refuse: it is not theirs then.
         let environment = ProcessInfo.processInfo.environment.filter { name, value in
@@ -226,7 +226,7 @@ package struct Examination: Sendable {
 
     // MARK: Endpoints
 
-    /// Whether somebody listens where receipts and traces go; providers were asked with their credentials.
+    /// Returns true when somebody listens where receipts and traces go; providers were asked with their credentials.
     private static func endpoints(of check: ConfigurationCheck) async -> [Diagnosis.Finding] {
         var addresses: [(what: String, address: WebAddress)] = []
         if let webhook = check.feedback?.own.webhook { addresses.append(("feedback.webhook", webhook.address)) }

@@ -42,7 +42,7 @@ package struct DryRunDisplay: Sendable {
         }
     }
 
-    /// Whether nobody refuses it.
+    /// True when nobody refuses it.
     package var isTaken: Bool {
         self.report.verdicts.allSatisfy { verdict in
             if case .refused = verdict.word { false } else { true }

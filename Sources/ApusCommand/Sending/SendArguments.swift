@@ -23,7 +23,7 @@ package struct SendArguments: Hashable, Sendable {
     package var fcmTopic: String?
     /// A condition over topics that the provider holds.
     package var fcmCondition: String?
-    /// Whether all devices are meant.
+    /// True when all devices are meant.
     package var everyone = false
     /// What is said besides, or instead of what follows.
     package var notification = Notification()
@@ -40,7 +40,7 @@ package struct SendArguments: Hashable, Sendable {
     /// The idempotency key.
     package var key = ""
 
-    /// An order that says nothing yet.
+    /// Creates an order that says nothing yet.
     package init() {}
 
     /// What is wrong with an order.

@@ -7,7 +7,7 @@ package import ApusStore
 package struct StoreImport: Sendable {
     /// Lines taken at once.
     private static let batchMax = 64
-    /// Mistakes that are told one by one.
+    /// The maximum number of mistakes that are told one by one.
     private static let mistakesMax = 20
 
     /// Lines that were read.
@@ -29,7 +29,7 @@ package struct StoreImport: Sendable {
     private let app: AppID
     private let hosts: WebPushHosts
 
-    /// An import into an app.
+    /// Creates an import into an app.
     ///
     /// - Parameter webPushHosts: hosts of Web Push endpoints beside those of the known push services.
     package init(_ store: DeviceStore, app: AppID, webPushHosts: [String]) {

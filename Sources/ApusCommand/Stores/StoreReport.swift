@@ -7,7 +7,7 @@ package struct StoreReport: Sendable {
     private let check: StoreCheck
     private let upkeep: UpkeepReport?
 
-    /// A report of a check, and of what was put right before it.
+    /// Creates a report of a check, and of what was put right before it.
     package init(_ check: StoreCheck, after upkeep: UpkeepReport? = nil) {
         self.check = check
         self.upkeep = upkeep
@@ -26,7 +26,7 @@ package struct StoreReport: Sendable {
         return StoreReport(try await StoreCheck.run(store, app, progressed: progressed), after: upkeep)
     }
 
-    /// Whether the store agrees with itself.
+    /// True when the store agrees with itself.
     package var isClean: Bool { self.check.findings.isEmpty }
 
     /// As JSON.

@@ -8,7 +8,7 @@ package import ApusStreams
 package struct DeadLetters: Sendable {
     private let streams: SendStreams
 
-    /// The dead letters of an installation.
+    /// Creates the dead letters of an installation.
     package init(_ streams: SendStreams) { self.streams = streams }
 
     /// Which letters are meant.
@@ -23,7 +23,7 @@ package struct DeadLetters: Sendable {
         /// All of them.
         package init() {}
 
-        /// Whether it leaves any out.
+        /// True when it leaves any out.
         package var isEmpty: Bool { self == Filter() }
 
         func takes(_ letter: DeadLetter) -> Bool {
@@ -86,7 +86,7 @@ package struct DeadLetters: Sendable {
     package struct Replayed: Hashable, Sendable {
         /// Its name.
         package var id: DeadLetterID
-        /// Whether its message stands in its stream again.
+        /// True when its message stands in its stream again.
         package var isReplayed: Bool
         /// What happened, or why it could not.
         package var text: String

@@ -30,7 +30,7 @@ package struct InstallationSetup: Sendable {
 
     private let client: RedisClient
 
-    /// A set-up of that Redis.
+    /// Creates a set-up of that Redis.
     package init(_ client: RedisClient) { self.client = client }
 
     /// Lays out, loads the functions, and looks at the settings.

@@ -7,7 +7,7 @@ package struct MessageSummary: Hashable, Sendable {
     /// As JSON.
     package let value: JSONValue
 
-    /// The outline of a message; nil when it cannot be read.
+    /// Creates the outline of a message; nil when it cannot be read.
     package init?(_ message: DeadMessage) {
         switch message {
         case .command(let command): self.value = Self.outline(command) ?? [:]

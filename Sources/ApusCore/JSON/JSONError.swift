@@ -1,14 +1,14 @@
 /// An error in a JSON text, with its place.
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong.
+    /// The kinds of errors.
     public enum Code: Hashable, Sendable {
         /// The text ends in the middle of a value.
         case unexpectedEnd
-        /// A byte stands where the grammar has no place for it.
+        /// A byte is not allowed at its place.
         case unexpectedByte
-        /// More follows after the value.
+        /// The value is followed by more text.
         case trailingBytes
-        /// A number that the grammar does not know: `01`, `1.`, `.5`, `+1`, `NaN`.
+        /// A number does not follow the grammar: `01`, `1.`, `.5`, `+1`, `NaN`.
         case malformedNumber
         /// An unknown escape, or half of a surrogate pair.
         case malformedEscape
@@ -18,24 +18,24 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
         case malformedUTF8
         /// An object names a member twice.
         case duplicateName
-        /// Nested deeper than allowed.
+        /// The nesting exceeds the limit.
         case tooDeep
-        /// Longer than allowed.
+        /// The text exceeds the limit.
         case tooLong
     }
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
-    /// Bytes before the place.
+    /// The number of bytes before the place.
     public let offset: Int
 
-    /// An error at that place.
+    /// Creates an error at a place.
     public init(_ code: Code, at offset: Int) {
         self.code = code
         self.offset = offset
     }
 
-    /// A sentence for an answer or a log line; repeats nothing of the text.
+    /// The sentence for an answer or a log line; it repeats nothing of the text.
     public var description: String {
         let what =
             switch self.code {

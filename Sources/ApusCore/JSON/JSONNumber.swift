@@ -1,16 +1,16 @@
 /// A JSON number, kept as it was written: nothing is lost between reading and writing, however large or precise it is.
 public struct JSONNumber: Hashable, Sendable, CustomStringConvertible {
-    /// As written, following RFC 8259 §6.
+    /// The number as written, following RFC 8259 §6.
     public let text: String
 
-    /// Takes a text that the parser has checked.
+    /// Wraps a text that the parser has checked.
     init(checked text: String) { self.text = text }
 
-    /// A whole number.
+    /// Creates a whole number.
     public init(_ value: some FixedWidthInteger) { self.text = String(value) }
 
-    /// A finite number, in the fewest digits that give it back; whole ones without a fraction. Nil for infinities and NaN,
-    /// which JSON does not know.
+    /// Creates a finite number, in the fewest digits that restore it; whole ones without a fraction. Nil for infinities
+    /// and NaN, which JSON cannot express.
     public init?(_ value: Double) {
         guard value.isFinite else { return nil }
         if let whole = Int64(exactly: value), whole.magnitude < 1 << 53 {
@@ -20,7 +20,7 @@ public struct JSONNumber: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The number, when it is a whole one in range and written so (no fraction, no exponent).
+    /// The number as an integer, when it is written as one (no fraction, no exponent) and in range.
     public var int64: Int64? { Int64(self.text) }
 
     /// The nearest double; nil beyond its range.
@@ -29,6 +29,6 @@ public struct JSONNumber: Hashable, Sendable, CustomStringConvertible {
         return value
     }
 
-    /// As written.
+    /// The number as written.
     public var description: String { self.text }
 }

@@ -1,4 +1,4 @@
-/// The members of a JSON object in their order. Each name stands once.
+/// The members of a JSON object in their order. Each name is unique.
 ///
 /// Names are compared byte by byte, as JSON's are, not by Swift's canonical equivalence.
 public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral {
@@ -10,13 +10,13 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral {
         public var value: JSONValue
     }
 
-    /// In order.
+    /// The members in order.
     public private(set) var members: [Member] = []
 
-    /// `{}`.
+    /// Creates the object `{}`.
     public init() {}
 
-    /// In the order given; a name given twice is a programmer's error.
+    /// Creates an object in the given order; a repeated name is a programming error.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         for (name, value) in elements {
             precondition(self[name] == nil, "a JSON object names a member twice")
@@ -24,15 +24,15 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Takes members whose names the parser has found to be different.
+    /// Wraps members whose names the parser has found to be unique.
     init(checked members: [Member]) { self.members = members }
 
-    /// How many.
+    /// The number of members.
     public var count: Int { self.members.count }
-    /// Whether it is `{}`.
+    /// True for `{}`.
     public var isEmpty: Bool { self.members.isEmpty }
 
-    /// The value of that name. Setting replaces it where it stands, or appends it; nil removes it.
+    /// The value of a name. Setting replaces it in its place, or appends it; nil removes it.
     public subscript(name: String) -> JSONValue? {
         get { self.index(of: name).map { self.members[$0].value } }
         set {
@@ -46,7 +46,7 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral {
     }
 
     private func index(of name: String) -> Int? {
-        // Most names differ in length already, which is known without looking at them.
+        // Most names differ in length, which is compared first.
         let byteCount = name.utf8.count
         return self.members.firstIndex { $0.name.utf8.count == byteCount && $0.name.utf8.elementsEqual(name.utf8) }
     }

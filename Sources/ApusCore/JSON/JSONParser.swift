@@ -1,13 +1,12 @@
 extension JSONValue {
-    /// Reads one JSON value, strictly by RFC 8259, with limits.
+    /// Parses one JSON value, strictly by RFC 8259, with limits.
     ///
-    /// A member named twice is refused: readers disagree about which one counts (RFC 8259 §4), and what was checked must be
-    /// what is meant.
+    /// A repeated member is refused: readers disagree about which one counts (RFC 8259 §4), and the checked value must be the used one.
     ///
     /// - Parameters:
     ///   - bytes: UTF-8 without a byte order mark.
-    ///   - bytesMax: how long it may be.
-    ///   - depthMax: how many arrays and objects may stand in each other.
+    ///   - bytesMax: the maximum length.
+    ///   - depthMax: the maximum nesting of arrays and objects.
     public init(
         parsing bytes: [UInt8],
         bytesMax: Int,
@@ -18,7 +17,7 @@ extension JSONValue {
         self = try parser.document()
     }
 
-    /// Reads one JSON value from a text, under the same rules.
+    /// Parses one JSON value from a text, under the same rules.
     public init(
         parsing text: String,
         bytesMax: Int,
@@ -29,7 +28,7 @@ extension JSONValue {
     }
 }
 
-/// A recursive-descent reader; its recursion is bounded by `depthMax`.
+/// Parses by recursive descent; the recursion is bounded by `depthMax`.
 private struct JSONParser {
     private let bytes: [UInt8]
     private let depthMax: Int
@@ -105,7 +104,7 @@ private struct JSONParser {
         return elements
     }
 
-    /// A comma, and what must follow it: a closing bracket there is refused by whoever reads on.
+    /// Skips a comma and checks what follows: the caller refuses a closing bracket there.
     private mutating func comma() throws(JSONError) {
         guard try self.peek() == 0x2c else { throw JSONError(.unexpectedByte, at: self.offset) }
         self.offset += 1

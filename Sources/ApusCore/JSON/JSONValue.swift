@@ -1,13 +1,13 @@
 /// A JSON value, RFC 8259.
 ///
-/// Objects keep their order and numbers their digits, so that reading and writing gives the same text but for spaces and
-/// the choice of escapes.
+/// Objects keep their order and numbers their digits, so that parsing and writing gives the same text except for spaces
+/// and the choice of escapes.
 public indirect enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null
-    /// `true`, `false`.
+    /// `true` or `false`.
     case bool(Bool)
-    /// A number, as written.
+    /// A number as written.
     case number(JSONNumber)
     /// A string.
     case string(String)
@@ -16,49 +16,49 @@ public indirect enum JSONValue: Hashable, Sendable {
     /// An object.
     case object(JSONObject)
 
-    /// A whole number.
+    /// Creates a whole number.
     public static func integer(_ value: some FixedWidthInteger) -> JSONValue { .number(JSONNumber(value)) }
 
-    /// Whether it is `null`.
+    /// True for `null`.
     public var isNull: Bool { self == .null }
 
-    /// The string, if it is one.
+    /// The string; nil for other values.
     public var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
     }
 
-    /// The truth value, if it is one.
+    /// The boolean; nil for other values.
     public var bool: Bool? {
         guard case .bool(let value) = self else { return nil }
         return value
     }
 
-    /// The whole number, if it is one within 64 bits.
+    /// The integer, within 64 bits; nil for other values.
     public var int64: Int64? {
         guard case .number(let value) = self else { return nil }
         return value.int64
     }
 
-    /// The number, if it is one within a double's range.
+    /// The number, within a double's range; nil for other values.
     public var double: Double? {
         guard case .number(let value) = self else { return nil }
         return value.double
     }
 
-    /// The elements, if it is an array.
+    /// The elements of an array; nil for other values.
     public var array: [JSONValue]? {
         guard case .array(let value) = self else { return nil }
         return value
     }
 
-    /// The members, if it is an object.
+    /// The members of an object; nil for other values.
     public var object: JSONObject? {
         guard case .object(let value) = self else { return nil }
         return value
     }
 
-    /// The member of that name, if it is an object and has one.
+    /// The member of a name; nil for other values and for missing members.
     public subscript(name: String) -> JSONValue? { self.object?[name] }
 
     /// Applies a merge patch, RFC 7396: members of objects are replaced one by one at every level, `null` removes, and
@@ -85,17 +85,17 @@ public indirect enum JSONValue: Hashable, Sendable {
 extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
     ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, ExpressibleByNilLiteral
 {
-    /// A string.
+    /// Creates a string.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// A whole number.
+    /// Creates a whole number.
     public init(integerLiteral value: Int64) { self = .integer(value) }
-    /// A truth value.
+    /// Creates a truth value.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
-    /// An array.
+    /// Creates an array.
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     /// `null`.
     public init(nilLiteral: ()) { self = .null }
-    /// An object in the order given; a name given twice is a programmer's error.
+    /// Creates an object in the given order; a repeated name is a programming error.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         var object = JSONObject()
         for (name, value) in elements {

@@ -1,5 +1,5 @@
 extension JSONValue {
-    /// The text with a line for each member and element, two spaces deeper at each level: for files that people compare.
+    /// The text with a line for each member and element, indented by two spaces per level: for files that people compare.
     public var indentedText: String {
         var bytes: [UInt8] = []
         Self.append(self, depth: 0, to: &bytes)

@@ -1,9 +1,9 @@
-/// Writes JSON into a growing buffer, without spaces. The only place that turns strings into JSON, so that nothing can
-/// break out of its quotes.
+/// Writes JSON into a growing buffer, without spaces. It is the only code that turns strings into JSON, so that nothing
+/// can break out of its quotes.
 public enum JSONWriter {
     private static let hexadecimal: [UInt8] = Array("0123456789abcdef".utf8)
 
-    /// Appends the value.
+    /// Appends a value.
     public static func append(_ value: JSONValue, to bytes: inout [UInt8]) {
         switch value {
         case .null: bytes.append(contentsOf: "null".utf8)
@@ -21,7 +21,7 @@ public enum JSONWriter {
         }
     }
 
-    /// Appends the object.
+    /// Appends an object.
     public static func append(_ object: JSONObject, to bytes: inout [UInt8]) {
         bytes.append(0x7b)
         for (index, member) in object.members.enumerated() {
@@ -33,8 +33,8 @@ public enum JSONWriter {
         bytes.append(0x7d)
     }
 
-    /// Appends the text as a JSON string with its quotes: quotation mark, backslash and control characters are escaped,
-    /// everything else stands as UTF-8.
+    /// Appends a text as a JSON string with its quotes: quotation mark, backslash and control characters are escaped,
+    /// everything else is written as UTF-8.
     public static func append(string text: String, to bytes: inout [UInt8]) {
         bytes.append(0x22)
         // Nearly all texts need no escape: they are copied as a whole.
@@ -49,8 +49,8 @@ public enum JSONWriter {
         byte < 0x20 || byte == 0x22 || byte == 0x5c || byte == 0x7f
     }
 
-    /// Appends the inside of a JSON string, without quotes. The bytes must be UTF-8; each is looked at by itself, which is
-    /// enough since what needs an escape is ASCII.
+    /// Appends the inside of a JSON string, without quotes. The bytes must be UTF-8; they are checked one by one, which
+    /// is enough since only ASCII needs escapes.
     public static func append(escaped text: some Sequence<UInt8>, to bytes: inout [UInt8]) {
         for byte in text {
             switch byte {

@@ -13,7 +13,7 @@ struct ConsoleTable {
     let query: String
     /// Labels that are columns; rows are sorted by the first.
     let labels: [String]
-    /// The title of the last column, and how it is written; nil: the labels say all.
+    /// The title of the last column, and how it is written; nil for the labels say all.
     let value: (title: String, form: Value)?
 
     private typealias W = Words

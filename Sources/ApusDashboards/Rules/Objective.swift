@@ -14,7 +14,7 @@ struct Objective {
         let short: String
         let lasts: String
         let severity: Severity
-        /// When all of it would be gone.
+        /// The time at which all of it would be gone.
         let goneIn: String
     }
 

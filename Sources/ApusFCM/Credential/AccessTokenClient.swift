@@ -5,7 +5,7 @@ package import ApusTLS
 package import Logging
 package import NIOCore
 
-/// Asks a token endpoint over a connection of its own, made for one question: tokens live for an hour.
+/// Requests access tokens over a connection that is made for each request: tokens live for an hour.
 ///
 /// Source: https://developers.google.com/identity/protocols/oauth2/service-account
 package final class AccessTokenClient: AccessTokenSource {
@@ -17,8 +17,8 @@ package final class AccessTokenClient: AccessTokenSource {
 
     /// - Parameters:
     ///   - address: the token endpoint.
-    ///   - tls: must offer `h2`.
-    ///   - timeout: for connecting, and again for the answer.
+    ///   - tls: the TLS configuration, which must offer `h2`.
+    ///   - timeout: the time limit for connecting, and again for the answer.
     package init(
         address: WebAddress,
         eventLoop: any EventLoop,
@@ -59,7 +59,7 @@ package final class AccessTokenClient: AccessTokenSource {
             }
         } catch {
             self.logger.warning(
-                "no connection to the token endpoint",
+                "cannot connect to the token endpoint",
                 metadata: ["host": "\(self.address.host)", "error": "\(error)"],
             )
             return nil

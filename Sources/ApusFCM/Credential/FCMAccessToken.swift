@@ -2,27 +2,27 @@ package import ApusCore
 
 /// An OAuth access token.
 package struct FCMAccessToken: Hashable, Sendable {
-    /// The token. A secret: whoever has it can send until it expires.
+    /// The token. It is a secret: its holder can send until it expires.
     package let text: String
-    /// When it was granted.
+    /// The time at which the token was granted.
     package let grantedAt: UnixMilliseconds
-    /// When it expires.
+    /// The time at which the token expires.
     package let expiresAt: UnixMilliseconds
 
-    /// The value of `authorization`.
+    /// The value of the header `authorization`.
     package var authorization: String { "Bearer \(self.text)" }
 }
 
-/// When to ask for an access token, and when the trouble is not the token's.
+/// Decides when to request an access token, and when a refusal is not the token's fault.
 ///
-/// One policy per service account; it decides, the driver asks. Never more than one request is under way; a token that is
-/// still valid serves whatever happens to the request for its successor.
+/// There is one policy per service account; it decides, the driver sends requests. Never more than one request is under
+/// way; a token that is still valid serves whatever happens to the request for its successor.
 package struct FCMTokenPolicy: Hashable, Sendable {
-    /// How long before its end a token is replaced.
+    /// The time before its expiry at which a token is replaced.
     package static let refreshAheadMilliseconds: Int64 = 300_000
-    /// A token rejected within this time after one was rejected before it: it is not the token.
+    /// The time after a rejection within which a second rejected token shows that the token is not at fault.
     package static let rejectedAgainMilliseconds: Int64 = 300_000
-    /// How the token endpoint is tried again; it goes on for as long as a token is needed.
+    /// The retry policy for the token endpoint; it continues for as long as a token is needed.
     package static let retry = RetryPolicy(
         baseMilliseconds: 1_000,
         floorMilliseconds: 500,
@@ -30,25 +30,25 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         attemptsMax: .max,
     )
 
-    /// Why nothing is sent with this account until an operator has corrected it.
+    /// The reasons for which an account sends nothing until an operator has corrected it.
     package enum Alarm: Hashable, Sendable {
         /// The token endpoint refuses the account.
         case refused(OAuthAnswer.Refusal, detail: String)
-        /// FCM takes no token of this account, however new.
+        /// FCM accepts no token of this account, however new.
         case rejectedAgain
     }
 
-    /// What to do for a request.
+    /// The actions for a request.
     package enum Action: Hashable, Sendable {
-        /// Send with it.
+        /// Send with the token.
         case use(FCMAccessToken)
-        /// Send with it, and ask for its successor.
+        /// Send with the token, and request its successor.
         case useAndFetch(FCMAccessToken)
-        /// Ask for a token, and hold the request until it comes.
+        /// Request a token, and hold the request until it arrives.
         case fetch
-        /// A token has been asked for: hold the request.
+        /// Hold the request: a token has been requested.
         case wait
-        /// The last request for a token failed: hold the request, and ask again then.
+        /// The last request for a token failed: hold the request, and ask again at the given time.
         case waitAndFetch(at: UnixMilliseconds)
         /// Send nothing.
         case pause(Alarm)
@@ -58,15 +58,15 @@ package struct FCMTokenPolicy: Hashable, Sendable {
     private var isFetching = false
     private var failures: UInt32 = 0
     private var fetchNotBefore = UnixMilliseconds(.min)
-    /// Whether a token was rejected and its successor has not proved itself yet.
+    /// True after a token was rejected and before its successor has been accepted.
     private var followsRejection = false
-    /// Why the account is paused; nil: it is not.
+    /// The reason why the account is paused; nil while it is not.
     package private(set) var alarm: Alarm?
 
-    /// An account without a token.
+    /// Creates the policy of an account without a token.
     package init() {}
 
-    /// A request wants a token.
+    /// Returns the action for a request that needs a token.
     package mutating func tokenNeeded(now: UnixMilliseconds) -> Action {
         if let alarm { return .pause(alarm) }
         if let token, now < token.expiresAt {
@@ -83,10 +83,10 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         return .fetch
     }
 
-    /// The token endpoint answered.
+    /// Handles an answer of the token endpoint.
     ///
     /// - Parameter draw: a random number in 0..<1.
-    /// - Returns: what a waiting request does now.
+    /// - Returns: the action for a waiting request.
     package mutating func answered(_ answer: OAuthAnswer, now: UnixMilliseconds, draw: Double) -> Action {
         self.isFetching = false
         switch answer {
@@ -99,7 +99,7 @@ package struct FCMTokenPolicy: Hashable, Sendable {
                 expiresAt: now.advanced(byMilliseconds: seconds * 1_000),
             )
         case .refused(let refusal, let detail):
-            // The token at hand is none the worse for it: it serves until its end, and the account is asked for again till then.
+            // The current token is not affected: it serves until its expiry, and new ones are requested until then.
             if let token, now < token.expiresAt {
                 self.failed(retryAfter: nil, now: now, draw: draw)
             } else {
@@ -110,9 +110,9 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         return self.tokenNeeded(now: now)
     }
 
-    /// The request for a token got no answer.
+    /// Handles a missing answer to a request for a token.
     ///
-    /// - Returns: what a waiting request does now.
+    /// - Returns: the action for a waiting request.
     package mutating func unanswered(now: UnixMilliseconds, draw: Double) -> Action {
         self.answered(.unavailable(retryAfterMilliseconds: nil), now: now, draw: draw)
     }
@@ -130,9 +130,9 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         self.fetchNotBefore = time
     }
 
-    /// FCM answered `UNAUTHENTICATED` to a request sent with that token. It goes again with whatever this says.
+    /// Handles the answer `UNAUTHENTICATED` to a request with the given token. The request is repeated with the returned action.
     package mutating func tokenRejected(_ rejected: FCMAccessToken, now: UnixMilliseconds) -> Action {
-        // One of many answers to an older token: it has been replaced already, or is about to be.
+        // This is one of many answers to an older token, which has been or is being replaced.
         guard self.alarm == nil, self.token == rejected else { return self.tokenNeeded(now: now) }
         if self.followsRejection, now.milliseconds(since: rejected.grantedAt) < Self.rejectedAgainMilliseconds {
             self.alarm = .rejectedAgain
@@ -143,7 +143,7 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         return self.tokenNeeded(now: now)
     }
 
-    /// An operator has corrected it: a new token is asked for.
+    /// Resumes after an operator's correction: a new token is requested.
     package mutating func restored() {
         let wasFetching = self.isFetching
         self = FCMTokenPolicy()

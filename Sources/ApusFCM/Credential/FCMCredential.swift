@@ -5,13 +5,13 @@ package import Logging
 package import NIOCore
 internal import Synchronization
 
-/// Asks for an access token once. The seam between ``FCMCredential`` and the network.
+/// Requests an access token once. It separates ``FCMCredential`` from the network.
 package protocol AccessTokenSource: Sendable {
-    /// What the token endpoint answered; nil: nothing, in time.
+    /// Returns the answer of the token endpoint; nil when none came in time.
     func request(_ body: [UInt8], now: UnixMilliseconds) async -> OAuthAnswer?
 }
 
-/// The access token of one service account: asked for once, however many event loops want it, and again ahead of its end.
+/// Provides the access token of one service account: requested once, however many event loops need it, and again before it expires.
 package final class FCMCredential: ProviderCredential {
     private struct State {
         var policy = FCMTokenPolicy()
@@ -20,9 +20,9 @@ package final class FCMCredential: ProviderCredential {
         var waiters: [EventLoopPromise<CredentialGrant>] = []
     }
 
-    /// What is to be done outside the lock.
+    /// The work to be done outside the lock.
     private struct Step {
-        /// nil: whoever asks waits.
+        /// The grant; nil when the caller must wait.
         var grant: CredentialGrant?
         var fetches = false
     }
@@ -31,14 +31,14 @@ package final class FCMCredential: ProviderCredential {
     private let source: any AccessTokenSource
     private let clock: any WallClock
     private let logger: Logger
-    /// Told of each token that was made (true), or asked for in vain.
+    /// Called with true for each token that was granted, and with false for each failed request.
     private let minted: @Sendable (Bool) -> Void
     private let state = Mutex(State())
 
-    /// How soon to look for a token that is being asked for.
+    /// The interval at which callers ask again for a token that is being requested.
     private static let askAgainMilliseconds: Int64 = 5_000
 
-    /// The credential of an account, whose tokens come from `source`.
+    /// Creates the credential of an account, whose tokens come from `source`.
     package init(
         account: ServiceAccount,
         source: any AccessTokenSource,
@@ -70,7 +70,7 @@ package final class FCMCredential: ProviderCredential {
 
     package var expiresAt: UnixMilliseconds? { self.state.withLock { $0.token?.expiresAt } }
 
-    /// Google has no such complaint.
+    /// Does nothing: Google has no such limit.
     package func renewedTooOften() {}
 
     package func restored() { self.state.withLock { $0.policy.restored() } }
@@ -105,22 +105,22 @@ package final class FCMCredential: ProviderCredential {
     private func usable(_ token: FCMAccessToken, now: UnixMilliseconds, _ state: inout State) -> CredentialGrant {
         if state.token != token || state.header == nil {
             guard let header = try? HeaderValue(token.authorization) else {
-                preconditionFailure("OAuthAnswer takes no token that is not fit for a header")
+                preconditionFailure("OAuthAnswer accepted a token that is not fit for a header")
             }
             state.token = token
             state.header = header
         }
-        guard let header = state.header else { preconditionFailure("made above") }
+        guard let header = state.header else { preconditionFailure("the header was made above") }
         let due = token.expiresAt.advanced(byMilliseconds: -FCMTokenPolicy.refreshAheadMilliseconds)
         let soon = now.advanced(byMilliseconds: Self.askAgainMilliseconds)
-        // Not beyond its end, however short it lives.
+        // The time is not beyond the token's expiry, however short its life.
         return .usable(header, askAgainAt: min(max(due, soon), max(token.expiresAt, now)))
     }
 
     private static func text(_ alarm: FCMTokenPolicy.Alarm) -> String {
         switch alarm {
         case .refused(let refusal, let detail): "the token endpoint refuses the account (\(refusal)): \(detail)"
-        case .rejectedAgain: "FCM takes no token of this account"
+        case .rejectedAgain: "FCM accepts no token of this account"
         }
     }
 
@@ -165,7 +165,7 @@ package final class FCMCredential: ProviderCredential {
         case .granted(_, let seconds):
             self.logger.info("got an access token", metadata: ["expires_in_s": "\(seconds)"])
         case .refused(_, let detail): self.logger.error("no access token", metadata: ["reason": "\(detail)"])
-        case .unavailable, nil: self.logger.warning("no access token yet")
+        case .unavailable, nil: self.logger.warning("no access token yet: the token endpoint is unavailable")
         }
     }
 }

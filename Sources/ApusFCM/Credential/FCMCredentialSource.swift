@@ -3,13 +3,13 @@ package import ApusProviders
 internal import ApusService
 internal import NIOCore
 
-/// What the gateways of an app at FCM are made from.
+/// Holds the settings and file contents that an app's FCM gateways are made from.
 package struct FCMCredentialSource: CredentialSource {
     private var settings: FCMSettings
     private let account: [UInt8]
     private let authorities: [UInt8]?
 
-    /// Reads the files of a route.
+    /// Reads the files of a route's credential.
     init(_ settings: FCMSettings, _ route: Route) throws(SettingsError) {
         let key = "apps.\(route.app).fcm"
         self.settings = settings

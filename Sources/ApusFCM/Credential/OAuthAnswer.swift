@@ -1,37 +1,37 @@
 internal import ApusCore
 internal import ApusProviders
 
-/// An answer of Google's token endpoint. Its errors have OAuth's form, not that of Google's APIs (RFC 6749 §5.2).
+/// The answers of Google's token endpoint. Its errors have OAuth's form, not that of Google's APIs (RFC 6749 §5.2).
 package enum OAuthAnswer: Hashable, Sendable {
     /// A token.
     case granted(accessToken: String, expiresInSeconds: Int64)
-    /// The account is wrong: trying again changes nothing.
+    /// The account is invalid: retries change nothing.
     case refused(Refusal, detail: String)
-    /// Not now; an older token that is still valid goes on serving.
+    /// The endpoint is unavailable for now; an older token that is still valid remains in use.
     case unavailable(retryAfterMilliseconds: Int64?)
 
-    /// Why.
+    /// The reasons for a refusal.
     package enum Refusal: Hashable, Sendable {
         /// The key is wrong or was revoked.
         case signature
-        /// Our clock is wrong, or the assertion lives too long.
+        /// Our clock is wrong, or the assertion's lifetime is too long.
         case clock
         /// The account was deleted.
         case accountNotFound
-        /// The audience is not the token endpoint's.
+        /// The audience is not that of the token endpoint.
         case audience
-        /// The scope is not known.
+        /// The scope is unknown.
         case scope
         /// Anything else.
         case other
     }
 
-    /// Bytes of an access token at most; it stands in a header.
+    /// The maximum bytes of an access token, which stands in a header.
     package static let accessTokenBytesMax = 4_096
-    /// Seconds that a token lives when the answer does not say.
+    /// The lifetime of a token, in seconds, when the answer names none.
     package static let expiresInSecondsDefault: Int64 = 3_600
 
-    /// Reads an answer.
+    /// Parses an answer.
     package init(status: Int, body: [UInt8], retryAfterMilliseconds: Int64? = nil) {
         let json = try? JSONValue(parsing: body, bytesMax: FCMAnswer.bodyBytesMax)
         switch status {
@@ -43,7 +43,7 @@ package enum OAuthAnswer: Hashable, Sendable {
             self = granted
         case 408, 429: self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
         case 400...499:
-            // Without OAuth's word it is not the token endpoint that speaks, but something before it.
+            // Without OAuth's error code the answer is not from the token endpoint, but from something before it.
             guard let word = json?["error"]?.string, !word.isEmpty else {
                 self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
                 return
@@ -67,7 +67,7 @@ package enum OAuthAnswer: Hashable, Sendable {
         return seconds > 0 ? .granted(accessToken: token, expiresInSeconds: min(seconds, 86_400)) : nil
     }
 
-    /// Google tells these apart in prose only.
+    /// Classifies a refusal: Google tells the reasons apart in prose only.
     private static func refusal(word: String, description: String) -> Refusal {
         if description.contains("Invalid JWT Signature") { return .signature }
         if description.contains("short-lived token") || description.contains("reasonable timeframe") { return .clock }

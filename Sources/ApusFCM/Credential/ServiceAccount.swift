@@ -2,30 +2,30 @@ package import ApusCore
 package import ApusProviders
 internal import ApusTLS
 
-/// A Google service account, as downloaded from the Firebase console.
+/// Holds a Google service account, as downloaded from the Firebase console.
 ///
 /// Source: https://developers.google.com/identity/protocols/oauth2/service-account
 package struct ServiceAccount: Sendable {
-    /// Whose project messages go to.
+    /// The project that messages are sent for.
     package let projectID: String
-    /// Who signs.
+    /// The account's address, which signs.
     package let clientEmail: String
-    /// Which of the account's keys; nil when the file does not say.
+    /// The id of the account's key; nil when the file holds none.
     package let privateKeyID: String?
-    /// Where tokens are asked for.
+    /// The address of the token endpoint.
     package let tokenURI: String
     private let key: PrivateKey
 
-    /// Bytes of a file.
+    /// The maximum bytes of a file.
     package static let bytesMax = 64 * 1_024
-    /// What an access token may do: send messages.
+    /// The scope of access tokens: sending messages.
     package static let scope = "https://www.googleapis.com/auth/firebase.messaging"
-    /// Where tokens are asked for when the file does not say.
+    /// The address of the token endpoint when the file names none.
     package static let tokenURIDefault = "https://oauth2.googleapis.com/token"
-    /// Seconds that an assertion lives; Google takes no more.
+    /// The lifetime of an assertion, in seconds; Google accepts no more.
     package static let assertionSeconds: Int64 = 3_600
 
-    /// Reads the file's contents. Every error names the member that is wrong, and none its value.
+    /// Parses the file's contents. Every error names the invalid member, and none its value.
     package init(json bytes: [UInt8]) throws(ProvidersError) {
         let json: JSONValue
         do throws(JSONError) {
@@ -57,7 +57,7 @@ package struct ServiceAccount: Sendable {
         return text
     }
 
-    /// It stands in a path: letters, digits and what domain-scoped projects have besides.
+    /// Checks a project id, which stands in a path: letters, digits and the characters of domain-scoped projects.
     private static func checkProjectID(_ text: String) throws(ProvidersError) {
         let valid = text.utf8.allSatisfy { byte in
             (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d || byte == 0x2e || byte == 0x3a
@@ -76,14 +76,14 @@ package struct ServiceAccount: Sendable {
         return slash == rest.startIndex ? nil : (String(rest[..<slash]), String(rest[slash...]))
     }
 
-    /// Host, and port if one is said, of ``tokenURI``.
+    /// The host of ``tokenURI``, with its port if there is one.
     package var tokenAuthority: String { Self.endpoint(self.tokenURI)?.authority ?? "" }
-    /// Path of ``tokenURI``.
+    /// The path of ``tokenURI``.
     package var tokenPath: String { Self.endpoint(self.tokenURI)?.path ?? "/" }
-    /// Path of the endpoint that takes messages.
+    /// The path of the endpoint that accepts messages.
     package var sendPath: String { "/v1/projects/\(self.projectID)/messages:send" }
 
-    /// Signs the assertion that is changed for an access token.
+    /// Signs the assertion that is exchanged for an access token.
     package func assertion(issuedAt: UnixMilliseconds) throws(ProvidersError) -> String {
         var header: JSONObject = ["alg": "RS256", "typ": "JWT"]
         if let privateKeyID { header["kid"] = .string(privateKeyID) }
@@ -98,11 +98,11 @@ package struct ServiceAccount: Sendable {
                 with: .privateKey(self.key),
             )
         } catch {
-            throw ProvidersError(.signingFailed, "the service account's key did not sign: \(error)")
+            throw ProvidersError(.signingFailed, "the service account's key cannot sign: \(error)")
         }
     }
 
-    /// The body of the request for an access token; its type is `application/x-www-form-urlencoded`.
+    /// Returns the body of the request for an access token, of type `application/x-www-form-urlencoded`.
     package func tokenRequestBody(issuedAt: UnixMilliseconds) throws(ProvidersError) -> [UInt8] {
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
         return Array(grant.utf8) + Array(try self.assertion(issuedAt: issuedAt).utf8)

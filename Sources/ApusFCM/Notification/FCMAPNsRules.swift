@@ -3,17 +3,18 @@ internal import ApusCore
 package import ApusMessages
 internal import ApusProviders
 
-/// FCM's own rules for its `apns` block, `ApnsConfig`: what `fcm_apns_json` may say, and what must hold once it has been merged in.
+/// Checks FCM's `apns` block, `ApnsConfig`: the members of `fcm_apns_json`, and the block after the merge.
 ///
-/// FCM passes the headers on as they are and answers a message that Apple refuses like one with a dead token, so what Apple would
-/// refuse is refused here. Sources: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#apnsconfig,
+/// FCM passes the headers on unchanged and answers a message that Apple refuses like one with a dead token, so
+/// everything that Apple would refuse is refused here. Sources:
+/// https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#apnsconfig,
 /// https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 package enum FCMAPNsRules {
     /// The members of the block.
     static let members = ["headers", "payload", "fcm_options", "live_activity_token"]
 
-    /// Whom a Live Activity's token goes with: it belongs to one activity on one device, and beside any other device's token it would
-    /// change that one's screen again.
+    /// Checks the recipients of a Live Activity's token: it belongs to one activity on one device, and beside any other
+    /// device's token it would change that activity again.
     /// Source: https://firebase.google.com/docs/cloud-messaging/customize-messages/live-activity
     package static func checkRecipients(_ notification: Notification, of target: Target) throws(Problem) {
         guard let block = try FieldRules.jsonObject(notification.fcmAPNsJSON, Self.field),
@@ -35,20 +36,20 @@ package enum FCMAPNsRules {
         }
     }
 
-    /// What the publisher's own JSON may name.
+    /// Checks the names in the publisher's own JSON.
     static func checkNames(_ block: JSONObject) throws(Problem) {
         for member in block.members where !Self.members.contains(member.name) {
             throw Problem(
                 .invalid,
                 FieldRules.path(Self.field, member.name),
-                "is no member of FCM's apns: it has \(Self.members.joined(separator: ", "))",
+                "is not a member of FCM's apns, whose members are \(Self.members.joined(separator: ", "))",
             )
         }
     }
 
-    /// What must hold of the finished block.
+    /// Checks the finished block.
     ///
-    /// - Parameter isSilent: whether it was written for a push that shows nothing.
+    /// - Parameter isSilent: true when the block was rendered for a push that shows nothing.
     static func checkFinished(_ apns: JSONObject, isSilent: Bool) throws(Problem) {
         let headers = try Self.object(apns["headers"], "\(Self.field).headers")
         for header in headers?.members ?? [] { try Self.checkHeader(header.name, header.value) }
@@ -63,7 +64,7 @@ package enum FCMAPNsRules {
             throw Problem(
                 .invalid,
                 FieldRules.path("\(Self.field).fcm_options", option.name),
-                "is no option of FCM's apns: it has analytics_label and image",
+                "is not an option of FCM's apns, whose options are analytics_label and image",
             )
         }
         try FCMRules.checkLabel(options["analytics_label"], "\(Self.field).fcm_options.analytics_label")
@@ -80,7 +81,8 @@ package enum FCMAPNsRules {
         return object
     }
 
-    /// "apns-*": what FCM hands to Apple, written as HTTP/2 writes names. It takes strings as values and nothing else.
+    /// Checks a header "apns-*" that FCM passes to Apple, with its name in lower case as HTTP/2 requires. FCM accepts
+    /// only strings as values.
     private static func checkHeader(_ name: String, _ value: JSONValue) throws(Problem) {
         let field = FieldRules.path("\(Self.field).headers", name)
         let isName = name.utf8.allSatisfy { (0x61...0x7a).contains($0) || $0 == 0x2d }
@@ -103,7 +105,7 @@ package enum FCMAPNsRules {
                 throw Problem(.invalid, field, "must be seconds since 1970, or \"0\" for one attempt")
             }
         case "apns-collapse-id":
-            guard !text.isEmpty else { throw Problem(.invalid, field, "must not be empty: null leaves it out") }
+            guard !text.isEmpty else { throw Problem(.invalid, field, "must not be empty: use null to omit it") }
             try FieldRules.collapseKey(text, field)
         default:
             try FieldRules.length(text, field, bytesMax: Limits.nameBytesMax)
@@ -113,7 +115,8 @@ package enum FCMAPNsRules {
         }
     }
 
-    /// Apple: a background push has priority 5, another is an error, and nothing but `content-available` in `aps`. Left out, FCM takes 10.
+    /// Checks the payload of a background push. Apple: its priority is 5, another is an error, and `aps` holds nothing
+    /// but `content-available`. Without the header FCM uses 10.
     /// Source: https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app
     private static func checkSilent(priority: String?, _ payload: JSONObject?) throws(Problem) {
         guard priority == "5" else {
@@ -127,7 +130,7 @@ package enum FCMAPNsRules {
             throw Problem(
                 .contradiction,
                 "\(Self.field).payload.aps.\(ProviderText.cleaned(member.name).clipped(toBytes: 64))",
-                "has no place: a background push has content-available alone",
+                "cannot be used here: a background push has content-available alone",
             )
         }
     }
@@ -142,7 +145,7 @@ package enum FCMAPNsRules {
         let field = "\(Self.field).live_activity_token"
         guard let text = token.string, (1...Limits.tokenBytesMax).contains(text.utf8.count),
             text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
-        else { throw Problem(.invalid, field, "must be a Live Activity's token, as the app got it from Apple") }
+        else { throw Problem(.invalid, field, "must be a Live Activity's token, as the app received it from Apple") }
         guard pushType == nil || pushType == APNsPushType.liveactivity.rawValue else {
             throw Problem(
                 .contradiction,

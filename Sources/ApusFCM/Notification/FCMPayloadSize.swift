@@ -1,11 +1,11 @@
 internal import ApusCore
 
-/// What FCM counts against its limit.
+/// Computes the bytes that FCM counts against its limit.
 ///
-/// "This includes both the keys and the values" of the payload, not the JSON around them; data and what is shown together,
-/// as each platform gets them. Source: https://firebase.google.com/docs/cloud-messaging/error-codes
+/// "This includes both the keys and the values" of the payload, not the JSON around them: data and the shown members
+/// together, as each platform receives them. Source: https://firebase.google.com/docs/cloud-messaging/error-codes
 enum FCMPayloadSize {
-    /// Bytes of the largest of what Android and browsers get.
+    /// Returns the bytes of the larger of Android's and browsers' payloads.
     static func count(_ message: JSONObject) -> Int {
         ["android", "webpush"].map { platform in
             let block = message[platform]

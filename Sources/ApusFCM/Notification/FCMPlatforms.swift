@@ -7,7 +7,7 @@ internal import ApusProviders
 struct FCMPlatforms {
     private let notification: Notification
     private let context: RenderContext
-    /// Whether FCM shows the same words on every platform; then they stand once, in the message's own `notification`.
+    /// True when FCM shows the same texts on every platform; then they stand once, in the message's own `notification`.
     let isShared: Bool
 
     init(_ notification: Notification, context: RenderContext) {
@@ -19,7 +19,7 @@ struct FCMPlatforms {
                 .allSatisfy { $0 == .notification }
     }
 
-    /// `notification`: nil unless the words are shared.
+    /// The member `notification`; nil unless the texts are shared.
     var shared: JSONObject? {
         guard self.isShared else { return nil }
         let words = self.words
@@ -34,7 +34,7 @@ struct FCMPlatforms {
         return words
     }
 
-    /// `data`: what the publisher hands to the app, and the send's id.
+    /// The member `data`: the publisher's data for the app, and the send's id.
     var data: JSONObject {
         var data: JSONObject = [:]
         for (key, value) in self.notification.data.sorted(by: { $0.key < $1.key }) { data[key] = .string(value) }
@@ -42,7 +42,7 @@ struct FCMPlatforms {
         return data
     }
 
-    /// `android`.
+    /// The member `android`.
     var android: JSONObject {
         var android: JSONObject = [:]
         Self.add(self.notification.collapseKey, as: "collapse_key", to: &android)
@@ -59,8 +59,8 @@ struct FCMPlatforms {
         return android
     }
 
-    /// Whether there is anything for FCM to show: a `notification` without words, as a badge or a sound alone would make, is an
-    /// empty box on the screen. Words may still come with the publisher's own JSON.
+    /// Returns true when FCM has something to show: a `notification` without texts, with a badge or a sound alone, is
+    /// an empty box on the screen. Texts may still come with the publisher's own JSON.
     private func isShown(override: String) -> Bool { APNsPayload.hasAlert(self.notification) || !override.isEmpty }
 
     private var isUrgent: Bool {
@@ -82,19 +82,19 @@ struct FCMPlatforms {
         Self.add(self.notification.channelID, as: "channel_id", to: &shown)
         switch self.notification.badge {
         case .set(let number): shown["notification_count"] = .integer(number)
-        // Each device's own number is written here when it is sent; until then the longest stands for it.
+        // The device's badge is written here at sending; until then the longest number stands for it.
         case .increment: shown["notification_count"] = .integer(Limits.badgeMax)
         case nil: break
         }
         return shown
     }
 
-    /// A link is for browsers: as an intent filter no activity would answer to it, and the tap would do nothing.
+    /// The click action for Android. A link is for browsers: no Android activity would answer to it, and the tap would do nothing.
     private var androidClickAction: String {
         FieldRules.isHTTPS(self.notification.clickAction) ? "" : self.notification.clickAction
     }
 
-    /// The words as data, for an app that draws by itself. What the publisher's own data says under the same key wins.
+    /// The texts as data, for an app that draws by itself. The publisher's own data takes precedence under the same key.
     private var dataWithWords: JSONObject {
         var data = self.words
         Self.add(self.notification.subtitle, as: "subtitle", to: &data)
@@ -121,11 +121,11 @@ struct FCMPlatforms {
         return data
     }
 
-    /// `apns`; nil for a call, which Apple takes at a PushKit token only.
+    /// Returns the member `apns`; nil for a call, which Apple accepts only at a PushKit token.
     ///
     /// - Parameters:
     ///   - override: merged into the payload.
-    ///   - block: merged into all of it, last. With a Live Activity's token in it, the headers are those of a Live Activity.
+    ///   - block: merged into the whole member, last. When it holds a Live Activity's token, the headers are those of a Live Activity.
     func apns(override: JSONObject?, block: JSONObject?) throws(Problem) -> JSONObject? {
         guard self.notification.kind != .voip else { return nil }
         let isActivity = block?["live_activity_token"]?.isNull == false
@@ -146,12 +146,12 @@ struct FCMPlatforms {
             payload = aps.isEmpty ? [:] : ["aps": .object(aps)]
         }
         if var override {
-            // Data is a background push here: what aps is to show is for Apple's own route alone, unless fcm_apns_json says it.
+            // Data is a background push here: texts in aps are for Apple's own route alone, unless fcm_apns_json holds them.
             if isSilent, self.notification.kind != .background { override["aps"] = nil }
             var merged = JSONValue.object(payload)
             merged.merge(.object(override))
             payload = merged.object ?? payload
-            // With a block it may be something else in the end, and is looked at then.
+            // A block can change the result, which is checked after the merge.
             if self.notification.kind == .background, block == nil, !self.context.isAccepted {
                 try APNsFinishedPayload.checkSilent(payload["aps"]?.object ?? [:])
             }
@@ -170,7 +170,7 @@ struct FCMPlatforms {
         return apns
     }
 
-    /// Whether Apple's alert says more than title and body.
+    /// True when Apple's alert holds more than title and body.
     private var needsOwnAlert: Bool {
         !self.notification.subtitle.isEmpty || !self.notification.titleLocKey.isEmpty
             || !self.notification.subtitleLocKey.isEmpty || !self.notification.bodyLocKey.isEmpty
@@ -179,7 +179,7 @@ struct FCMPlatforms {
 
     private func apnsHeaders(_ pushType: APNsPushType) -> JSONObject {
         let isSilent = pushType == .background
-        // Data-only messages to iOS must use priority 5.
+        // Messages to iOS with data alone must use priority 5.
         let priority =
             isSilent ? APNsPriority.consideringDevicePower : self.notification.priority.map { APNsPriority($0) }
         var headers: JSONObject = [
@@ -198,7 +198,7 @@ struct FCMPlatforms {
         return headers
     }
 
-    /// `webpush`; nil for a call.
+    /// The member `webpush`; nil for a call.
     var webpush: JSONObject? {
         guard self.notification.kind != .voip else { return nil }
         var headers: JSONObject = [:]
@@ -230,7 +230,7 @@ struct FCMPlatforms {
         }
     }
 
-    /// Milliseconds until the message loses its worth, within what FCM stores.
+    /// The milliseconds until the message expires, within FCM's storage limit.
     private var millisecondsLeft: Int64? {
         guard let expiry = self.notification.expiry else { return nil }
         let left = expiry.deadline(publishedAt: self.context.publishedAt).milliseconds(since: self.context.now)
@@ -239,7 +239,7 @@ struct FCMPlatforms {
 
     private var secondsLeft: Int64? { self.millisecondsLeft.map { ($0 + 999) / 1_000 } }
 
-    /// "3.5s".
+    /// The time to live in FCM's form, such as "3.5s".
     private var timeToLive: String? {
         guard let milliseconds = self.millisecondsLeft else { return nil }
         let fraction = milliseconds % 1_000

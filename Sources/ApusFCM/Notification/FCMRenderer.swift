@@ -3,16 +3,17 @@ internal import ApusCore
 package import ApusMessages
 package import ApusProviders
 
-/// Writes a notification out for FCM, once per language.
+/// Renders a notification for FCM, once per language.
 ///
-/// One message serves a token of any platform: FCM picks the part that the app instance understands.
+/// One message serves a token of any platform: FCM selects the part that the app instance understands.
 package enum FCMRenderer {
-    /// Checks every rule and writes every language.
+    /// Checks every rule and renders every language.
     ///
-    /// `android_json`, `apns_json` and `webpush_json` are merged last (RFC 7396) into `android`, into the payload of `apns`,
-    /// and into `webpush`; `fcm_apns_json` into `apns` after that. Sizes are checked on the finished message.
+    /// `android_json`, `apns_json` and `webpush_json` are merged last (RFC 7396) into `android`, into the payload of
+    /// `apns`, and into `webpush`; `fcm_apns_json` is merged into `apns` after that. Sizes are checked on the finished
+    /// message.
     ///
-    /// - Parameter validateOnly: FCM checks everything and delivers nothing.
+    /// - Parameter validateOnly: when true, FCM checks everything and delivers nothing.
     package static func render(
         _ notification: Notification,
         target: FCMTarget,
@@ -110,7 +111,7 @@ package enum FCMRenderer {
         return merged.object
     }
 
-    /// A platform's own data takes the place of everybody's: it must carry the send's id too.
+    /// Returns a platform's own block with the send's id: its data replaces the common data, which holds the id.
     private static func withSend(_ platform: JSONObject?, _ context: RenderContext) -> JSONObject? {
         guard var platform, var data = platform["data"]?.object else { return platform }
         data[RenderContext.sendDataKey] = .string(context.send.text)

@@ -3,18 +3,18 @@ internal import ApusCore
 package import ApusMessages
 internal import ApusProviders
 
-/// FCM's own rules for a notification, beside `NotificationRules`.
+/// Checks FCM's own rules for a notification, in addition to `NotificationRules`.
 ///
 /// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
 package enum FCMRules {
-    /// Milliseconds that FCM stores a message at most: four weeks.
+    /// The maximum milliseconds for which FCM stores a message: four weeks.
     package static let timeToLiveMillisecondsMax: Int64 = 2_419_200_000
-    /// Data keys that FCM keeps for itself. The reference, the error page and the discovery text name different ones: all.
+    /// The data keys that FCM reserves. The reference, the error page and the discovery document name different ones: this is their union.
     package static let reservedDataKeys: Set<String> = ["from", "message_type"]
-    /// What no data key may begin with.
+    /// The prefixes that no data key may have.
     package static let reservedDataKeyPrefixes = ["google", "gcm"]
 
-    /// Checks them. Sizes, and what raw JSON does to the message, are checked when it is rendered.
+    /// Checks all rules. Sizes, and the effects of raw JSON on the message, are checked at rendering.
     package static func check(_ notification: Notification, target: FCMTarget) throws(Problem) {
         if case .increment = notification.badge, target.isAudience {
             throw Problem(
@@ -29,13 +29,17 @@ package enum FCMRules {
         switch notification.kind {
         case .alert, .background, .voip: break
         case .complication, .fileProvider, .mdm, .location, .liveActivity, .pushToTalk, .widgets, .controls:
-            throw Problem(.unsupported, "notification.kind", "goes to Apple only; FCM takes alert, background and voip")
+            throw Problem(
+                .unsupported,
+                "notification.kind",
+                "is for Apple only; FCM supports alert, background and voip"
+            )
         }
         guard notification.kind != .voip || notification.fcmAPNsJSON.isEmpty else {
             throw Problem(
                 .contradiction,
                 "notification.fcm_apns_json",
-                "goes with no call: Apple takes one at a PushKit token only, which FCM does not have",
+                "cannot be used with a call: Apple accepts calls only at a PushKit token, which FCM does not have",
             )
         }
         for key in notification.data.keys.sorted() {
@@ -51,14 +55,14 @@ package enum FCMRules {
         }
     }
 
-    /// A key that FCM does not keep for itself.
+    /// Checks that FCM does not reserve a data key.
     static func checkDataKey(_ key: String, _ field: String) throws(Problem) {
         let isReserved =
             Self.reservedDataKeys.contains(key) || Self.reservedDataKeyPrefixes.contains { key.hasPrefix($0) }
-        guard !isReserved else { throw Problem(.reserved, field, "is FCM's own") }
+        guard !isReserved else { throw Problem(.reserved, field, "is reserved by FCM") }
     }
 
-    /// What must hold of `android` and `webpush` after the publisher's own JSON has been merged in.
+    /// Checks `android` and `webpush` after the publisher's own JSON has been merged in.
     static func checkFinished(android: JSONObject?, webpush: JSONObject?) throws(Problem) {
         if let android { try Self.checkAndroid(android) }
         if let webpush {
@@ -77,7 +81,7 @@ package enum FCMRules {
         }
     }
 
-    /// A label in the publisher's own JSON.
+    /// Checks a label in the publisher's own JSON.
     static func checkLabel(_ label: JSONValue?, _ field: @autoclosure () -> String) throws(Problem) {
         guard let label else { return }
         try FieldRules.analyticsLabel(label.string ?? "", field())
@@ -107,7 +111,7 @@ package enum FCMRules {
         }
     }
 
-    /// FCM takes strings as values and nothing else.
+    /// Checks that all values of data are strings, which is all that FCM accepts.
     private static func checkData(_ data: JSONValue?, _ field: String) throws(Problem) {
         guard let data else { return }
         guard let entries = data.object else { throw Problem(.invalid, field, "must be a JSON object") }
@@ -119,7 +123,7 @@ package enum FCMRules {
         }
     }
 
-    /// Seconds with at most nine decimals and an `s`: "3.5s".
+    /// Checks a duration: seconds with at most nine decimals and an `s`, such as "3.5s".
     private static func checkDuration(_ value: JSONValue, _ field: String) throws(Problem) {
         let parts = (value.string ?? "").dropLast().split(separator: ".", omittingEmptySubsequences: false)
         let areDigits = parts.allSatisfy { part in
@@ -136,10 +140,10 @@ package enum FCMRules {
 }
 
 extension FieldRules {
-    /// Bytes of FCM's analytics label.
+    /// The maximum bytes of FCM's analytics label.
     package static let analyticsLabelBytesMax = 50
 
-    /// FCM's label: `[a-zA-Z0-9-_.~%]{1,50}`.
+    /// Checks FCM's label: `[a-zA-Z0-9-_.~%]{1,50}`.
     package static func analyticsLabel(_ label: String, _ field: String) throws(Problem) {
         let known: Set<UInt8> = Set("-_.~%".utf8)
         let valid = label.utf8.allSatisfy { byte in

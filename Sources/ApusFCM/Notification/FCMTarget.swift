@@ -2,23 +2,23 @@ package import ApusCore
 package import ApusMessages
 package import ApusProviders
 
-/// Whom an FCM request is for. Exactly one: FCM refuses a message with two targets, and so does this type.
+/// The target of an FCM request. There is exactly one: FCM refuses a message with two targets, which this type cannot express.
 ///
 /// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
 package enum FCMTarget: Hashable, Sendable {
-    /// A registration token, filled in for each device.
+    /// A registration token, inserted for each device.
     case token
-    /// A Firebase installation id, filled in for each device.
+    /// A Firebase installation id, inserted for each device.
     case installation
-    /// FCM holds the audience.
+    /// A topic, whose audience FCM holds.
     case topic(TopicName)
-    /// FCM holds the audience.
+    /// A condition over topics, whose audience FCM holds.
     case condition(TopicCondition)
 
-    /// Topics in one condition.
+    /// The maximum number of topics in one condition.
     package static let conditionTopicsMax = 5
 
-    /// The target of a command that leaves the audience to FCM: a topic, with or without "/topics/".
+    /// Parses the target of a command that leaves the audience to FCM: a topic, with or without "/topics/".
     package static func topic(parsing text: String) throws(Problem) -> FCMTarget {
         do throws(IdentifierError) {
             return .topic(try TopicName(text))
@@ -27,7 +27,7 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
-    /// The target of a command that leaves the audience to FCM: a condition over at most five topics.
+    /// Parses the target of a command that leaves the audience to FCM: a condition over at most five topics.
     package static func condition(parsing text: String) throws(Problem) -> FCMTarget {
         do throws(TopicConditionError) {
             return .condition(try TopicCondition(parsing: text, topicsMax: Self.conditionTopicsMax))
@@ -36,7 +36,7 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
-    /// What the messages of a command are addressed to: the audience that FCM holds, else each device's token.
+    /// Creates the target of a command's messages: the audience that FCM holds, otherwise each device's token.
     package init(_ target: Target) throws(Problem) {
         switch target {
         case .fcmTopic(let name): self = try .topic(parsing: name)
@@ -45,7 +45,7 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
-    /// The target that a device's token stands for; nil for tokens that only Apple knows.
+    /// Creates the target of a device's token; nil for tokens that only Apple knows.
     package init?(_ kind: TokenKind) {
         switch kind {
         case .device: self = .token
@@ -54,7 +54,7 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
-    /// The member of the message that names it.
+    /// The member of the message that holds the target.
     package var memberName: String {
         switch self {
         case .token: "token"
@@ -64,7 +64,7 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
-    /// Whether FCM holds the audience: one request reaches many devices, and nothing in it differs between them.
+    /// True when FCM holds the audience: one request reaches many devices, and nothing in it differs between them.
     package var isAudience: Bool {
         switch self {
         case .token, .installation: false
@@ -72,7 +72,7 @@ package enum FCMTarget: Hashable, Sendable {
         }
     }
 
-    /// Bytes of the payload at most.
+    /// The maximum bytes of the payload.
     /// Source: https://firebase.google.com/docs/cloud-messaging/error-codes (MESSAGE_TOO_BIG)
     package var payloadBytesMax: Int {
         self.isAudience ? 2_048 : 4_096

@@ -1,13 +1,13 @@
 package import ApusProviders
 
-/// A notification in one language as FCM takes it: everything but the token and the credential.
+/// Holds a notification rendered for FCM in one language: everything but the token and the credential.
 package struct RenderedFCMMessage: Hashable, Sendable {
-    /// Whom it is for.
+    /// The target of the message.
     package let target: FCMTarget
-    /// The JSON body. For a token or an installation id its place comes first, so that what stands before it is short;
-    /// the id must be of characters that need no escape in JSON.
+    /// The JSON body. The place of a token or an installation id comes first, so that the bytes before it are few; the
+    /// id must consist of characters that need no escape in JSON.
     package let body: RenderedBody
-    /// Bytes of what FCM counts against its limit: keys and values of the data and of what is shown.
+    /// The bytes that count against FCM's limit: keys and values of the data and of the shown members.
     package let payloadBytes: Int
 
     /// The headers that are the same for every device.

@@ -1,47 +1,47 @@
 package import ApusCore
 internal import ApusProviders
 
-/// Who is to be in one of FCM's own topics, and who no more: so FCM can hold an audience, and no token need be kept for it.
+/// A subscription of app instances to one of FCM's own topics, or its end: so FCM can hold an audience, and no token need be stored for it.
 package struct FCMTopicChange: Hashable, Sendable {
-    /// What happens.
+    /// The kinds of changes.
     package enum Verb: String, CaseIterable, Sendable {
-        /// The app instances get what is sent to the topic from now on.
+        /// The app instances receive the topic's messages from now on.
         case subscribe
-        /// They don't any more.
+        /// The app instances no longer receive the topic's messages.
         case unsubscribe
     }
 
-    /// What happens.
+    /// The kind of change.
     package let verb: Verb
     /// The topic.
     package let topic: TopicName
 
-    /// A change.
+    /// Creates a change.
     package init(_ verb: Verb, _ topic: TopicName) {
         self.verb = verb
         self.topic = topic
     }
 }
 
-/// What became of one app instance's part in a change.
+/// The result of a change for one app instance.
 ///
 /// Source: https://developers.google.com/instance-id/reference/server, and the Admin SDKs' table of its words
 package enum FCMTopicOutcome: Hashable, Sendable {
-    /// It is as it should be.
+    /// The subscription is as requested.
     case done
     /// The app instance is gone: its token can be deleted.
     case gone
-    /// The token is none. It is told and left alone: an answer to a message makes it suspect.
+    /// The token is invalid. It is reported and left alone: an answer to a message makes it suspect.
     case badToken
-    /// It is in as many topics as FCM allows an app instance: 2,000.
+    /// The app instance has the maximum number of topics: 2,000.
     case tooManyTopics
-    /// Try again later: quota or trouble. Waiting grows exponentially; FCM takes 3,000 changes a second of a project
-    /// (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
+    /// Retry later: a quota is exceeded or the service is in trouble. The wait grows exponentially; FCM accepts 3,000
+    /// changes a second from a project (https://firebase.google.com/docs/cloud-messaging/topic-messaging).
     case later
-    /// Refused for the project: credentials or rights.
+    /// The change was refused for the project: its credentials or permissions.
     case refused(String)
 
-    /// Of a word that both interfaces use, also as a status.
+    /// Classifies an error word that both interfaces use, also as a status.
     package init(word: String) {
         switch word {
         case "NOT_FOUND": self = .gone

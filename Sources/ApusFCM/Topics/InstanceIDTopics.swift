@@ -2,25 +2,25 @@ internal import ApusCore
 package import ApusHTTP2
 internal import ApusProviders
 
-/// Topic changes by the Instance ID interface: many tokens in one request. Pure: requests out, answers in.
+/// Changes topics by the Instance ID interface: many tokens in one request. Pure: builds requests, parses answers.
 ///
-/// Google removes it on 2027-09-29, and new projects cannot start using it: see ``TopicSubscriptions``.
+/// Google removes the interface on 2027-09-29, and new projects cannot start using it: see ``TopicSubscriptions``.
 ///
 /// Source: https://developers.google.com/instance-id/reference/server
 package enum InstanceIDTopics {
-    /// Tokens of one request.
+    /// The maximum number of tokens of one request.
     package static let tokensMax = 1_000
-    /// Bytes of one request's tokens: what fits into a body, a kilobyte kept for what stands around them.
+    /// The maximum bytes of one request's tokens: the limit of a body without a kilobyte for the rest.
     package static let tokenBytesMax = HTTP2Limits.requestBodyBytesMax - 1_024
-    /// Google's host.
+    /// The host of the interface.
     package static let host = "iid.googleapis.com"
 
-    /// The tokens of each request, in order: as many as one takes.
+    /// Splits tokens into the batches of requests, in order, each as large as one request allows.
     package static func batches(_ tokens: [String]) -> [ArraySlice<String>] {
         var batches: [ArraySlice<String>] = []
         var (start, bytes) = (0, 0)
         for (index, token) in tokens.enumerated() {
-            // Two quotation marks and a comma.
+            // Each token takes two quotation marks and a comma.
             let size = token.utf8.count + 3
             if index - start == Self.tokensMax || bytes + size > Self.tokenBytesMax {
                 batches.append(tokens[start..<index])
@@ -32,7 +32,7 @@ package enum InstanceIDTopics {
         return batches
     }
 
-    /// The request of one batch.
+    /// Builds the request of one batch.
     ///
     /// - Parameters:
     ///   - tokens: 1 to ``tokensMax``, none empty.
@@ -60,9 +60,9 @@ package enum InstanceIDTopics {
         )
     }
 
-    /// What became of each token, in the order of the request; of all of them the same when the request itself was refused.
+    /// Returns the result for each token, in the order of the request; the same for all when the request itself was refused.
     ///
-    /// - Parameter count: how many tokens the request had.
+    /// - Parameter count: the number of tokens in the request.
     package static func outcomes(status: Int, body: [UInt8], count: Int) -> [FCMTopicOutcome] {
         let json = try? JSONValue(parsing: body, bytesMax: Self.bodyBytesMax)
         guard status == 200 else {
@@ -74,7 +74,7 @@ package enum InstanceIDTopics {
         return results.map { result in result["error"]?.string.map { FCMTopicOutcome(word: $0) } ?? .done }
     }
 
-    /// A refused request says nothing of any token, whatever its word.
+    /// Classifies a refused request, which says nothing about any token, whatever its reason.
     private static func refusal(_ status: Int, _ word: String?) -> FCMTopicOutcome {
         switch status {
         case 429, 500...599: .later
@@ -82,6 +82,6 @@ package enum InstanceIDTopics {
         }
     }
 
-    /// Bytes of an answer that are read.
+    /// The maximum bytes of an answer that are read.
     package static let bodyBytesMax = 256 * 1_024
 }

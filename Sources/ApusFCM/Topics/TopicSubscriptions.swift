@@ -2,13 +2,13 @@ internal import ApusCore
 package import ApusHTTP2
 internal import ApusProviders
 
-/// Topic changes by FCM's own interface of 2026: one app instance in each request, by token or installation id. Pure.
+/// Changes topics by FCM's own interface of 2026: one app instance in each request, by token or installation id. Pure.
 ///
-/// Both verbs are said so that repeating them changes nothing.
+/// Both changes are requested in an idempotent form.
 ///
 /// Source: https://firebase.google.com/docs/reference/fcmtopics/rest/v1/projects.registrations.topicSubscriptions
 package enum TopicSubscriptions {
-    /// The request for one app instance.
+    /// Builds the request for one app instance.
     ///
     /// - Parameters:
     ///   - instance: a registration token or an installation id.
@@ -33,12 +33,12 @@ package enum TopicSubscriptions {
         )
     }
 
-    /// What became of it.
+    /// Returns the result of a change.
     package static func outcome(status: Int, body: [UInt8]) -> FCMTopicOutcome {
         guard status != 200 else { return .done }
         let answer = FCMAnswer(status: status, body: body)
         let word = answer.word ?? "status \(status)"
-        // Nothing else tells that the app instance is gone: a bare 404 is a wrong project, or a wrong address.
+        // Only this error says that the app instance is gone: a bare 404 is a wrong project, or a wrong address.
         if answer.errorCode == FCMErrorCode.unregistered.rawValue { return .gone }
         switch status {
         case 429, 500...599: return .later
@@ -49,7 +49,7 @@ package enum TopicSubscriptions {
         }
     }
 
-    /// A path segment: everything but letters, digits and `-._~:` as `%xx` (RFC 3986 §3.3).
+    /// Escapes a path segment: everything but letters, digits and `-._~:` as `%xx` (RFC 3986 §3.3).
     private static func escaped(_ text: String) -> String {
         var result = ""
         for byte in text.utf8 {

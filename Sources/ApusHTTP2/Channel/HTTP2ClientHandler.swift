@@ -2,18 +2,19 @@ package import NIOCore
 
 /// Receives the events of a client's connection, on its event loop.
 package protocol HTTP2ClientDelegate: AnyObject {
-    /// Receives an event. An answer's body and header values can be asked for at `handler` until this returns; requests may be
-    /// submitted from here.
+    /// Receives an event. Until this returns, an answer's body and header values can be read from `handler`; requests
+    /// may be submitted from here.
     func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent)
-    /// Says that there is room again after a request was turned away as `full`. Called once, after a turn's events.
+    /// Reports room after a request was turned away as `full`. Called once, after a turn's events.
     func http2CapacityAvailable(_ handler: HTTP2ClientHandler)
 }
 
-/// Drives an ``HTTP2ClientSession`` on one channel. Everything is to be called on its event loop.
+/// Drives an ``HTTP2ClientSession`` on one channel. All calls must be made on its event loop.
 ///
-/// Belongs above the TLS handler. Preface and SETTINGS go out when the channel is active. Whoever must see the ALPN result
-/// first adds the handler in the very call that reports the handshake: a server's first bytes may come right behind it,
-/// and a pipeline drops what nobody reads. Requests are gathered and flushed once per turn of the loop.
+/// The handler belongs above the TLS handler. It sends the preface and SETTINGS when the channel is active. A caller
+/// that must see the ALPN result first adds the handler within the call that reports the handshake: a server's first
+/// bytes may follow immediately, and a pipeline drops what nobody reads. Requests are gathered and flushed once per
+/// turn of the loop.
 package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
     private var session: HTTP2ClientSession
     private var delegate: (any HTTP2ClientDelegate)?
@@ -21,10 +22,10 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
     private var isCapacityWanted = false
     private var timer: Scheduled<Void>?
     private var timerDeadline = UInt64.max
-    /// When the last bytes were read, in nanoseconds of the monotonic clock; the same for all answers in them.
+    /// The time at which the last bytes were read, in nanoseconds of the monotonic clock; the same for all answers in them.
     package private(set) var readAt: UInt64 = 0
 
-    /// A handler that reports to `delegate`, which is held until `closed` was delivered.
+    /// Creates a handler that reports to `delegate`, which it holds until `closed` was delivered.
     package init(
         configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration(),
         delegate: any HTTP2ClientDelegate,
@@ -36,8 +37,8 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
 
     // MARK: Requests
 
-    /// As ``HTTP2ClientSession/submit(_:authorization:token:id:tag:deadline:)``; `full` also while the channel is not
-    /// writable. After `full` the delegate is called when there is room.
+    /// Submits a request as ``HTTP2ClientSession/submit(_:authorization:token:id:tag:deadline:)`` does; returns `full`
+    /// also while the channel is not writable. After `full` the delegate is called when there is room.
     package func submit(
         _ template: RequestTemplate,
         authorization: HeaderValue?,
@@ -60,7 +61,7 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
         return self.submitted(result)
     }
 
-    /// As ``HTTP2ClientSession/submitPlain(_:tag:deadline:)``, likewise.
+    /// Submits a plain request as ``HTTP2ClientSession/submitPlain(_:tag:deadline:)`` does, under the same conditions.
     package func submitPlain(_ request: PlainRequest, tag: UInt64, deadline: NIODeadline) -> HTTP2Submission {
         guard self.isWritable else { return self.turnedAway(self.session.isOpen ? .full : .closed) }
         return self.submitted(self.session.submitPlain(request, tag: tag, deadline: deadline.uptimeNanoseconds))
@@ -80,22 +81,22 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
 
     // MARK: State
 
-    /// Streams that are open.
+    /// The number of open streams.
     package var inFlight: Int { self.session.inFlight }
-    /// Requests at a time.
+    /// The maximum number of concurrent requests.
     package var streamsMax: Int { self.session.streamsMax }
-    /// Whether the connection takes requests at all.
+    /// True while the connection accepts requests.
     package var isOpen: Bool { self.session.isOpen }
-    /// Whether a request would be taken now.
+    /// True when a request would be accepted now.
     package var hasCapacity: Bool { self.isWritable && self.session.hasCapacity }
-    /// As ``HTTP2ClientSession/streamsForbiddenSince``.
+    /// The time since which the peer allows no stream: see ``HTTP2ClientSession/streamsForbiddenSince``.
     package var streamsForbiddenSince: NIODeadline? {
         self.session.streamsForbiddenSince.map(NIODeadline.uptimeNanoseconds)
     }
-    /// Bytes that the peer lets us send on the connection now.
+    /// The bytes that the peer allows us to send on the connection now.
     package var connectionWindow: Int { self.session.connectionWindow }
 
-    /// A copy of the body of the answer that is being delivered.
+    /// Returns a copy of the body of the answer that is being delivered.
     package func body(of answer: HTTP2Answer) -> [UInt8] { self.session.body(of: answer) }
 
     /// Lends the body of the answer that is being delivered. The closure must not call the handler.
@@ -106,27 +107,27 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
         try self.session.withBody(of: answer, read)
     }
 
-    /// A header value of the answer that is being delivered.
+    /// Returns a header value of the answer that is being delivered.
     package func value(of field: HTTP2AnswerField, in answer: HTTP2Answer) -> String? {
         self.session.value(of: field, in: answer)
     }
 
     // MARK: Control
 
-    /// Sends a PING that must be answered before `deadline`; false when one is on its way or the connection is over.
+    /// Sends a PING that must be answered before `deadline`; returns false when one is under way or the connection has ended.
     package func ping(deadline: NIODeadline) -> Bool {
         let isSent = self.session.ping(now: Self.now(), deadline: deadline.uptimeNanoseconds)
         if isSent { self.scheduleFlush() }
         return isSent
     }
 
-    /// Takes no more requests and closes when the last one is over.
+    /// Accepts no more requests and closes after the last one has ended.
     package func startDraining() {
         self.session.startDraining()
         self.scheduleFlush()
     }
 
-    /// Closes now.
+    /// Closes the connection at once.
     package func close() {
         self.session.close()
         self.scheduleFlush()
@@ -140,7 +141,7 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
         self.deliver()
     }
 
-    /// Writes what is due and flushes once, then lets the delegate refill, then sets the timer.
+    /// Writes pending frames and flushes once, then lets the delegate refill, then sets the timer.
     override func flush() {
         self.deliver()
         self.write()
@@ -181,7 +182,7 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
         self.deliver()
     }
 
-    /// Sets the timer anew only when an earlier deadline came: an early alarm finds the next one itself.
+    /// Resets the timer only for an earlier deadline: a timer that fires early finds the next deadline itself.
     private func setTimer() {
         guard let next = self.session.nextDeadline, next < self.timerDeadline, let context = self.context else {
             return

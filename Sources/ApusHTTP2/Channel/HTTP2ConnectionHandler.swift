@@ -1,28 +1,28 @@
 package import NIOCore
 
-/// Drives a session on one channel: the part that is the same for ``HTTP2ClientHandler`` and ``HTTP2ServerHandler``.
+/// Drives a session on one channel: the common part of ``HTTP2ClientHandler`` and ``HTTP2ServerHandler``.
 ///
-/// Everything is to be called on the channel's event loop. What is written in a turn of the loop is gathered and flushed once.
+/// All calls must be made on the channel's event loop. Everything written in a turn of the loop is gathered and flushed once.
 package class HTTP2ConnectionHandler: ChannelInboundHandler {
     /// Bytes from the peer.
     package typealias InboundIn = ByteBuffer
-    /// Nothing goes further up.
+    /// The handler passes nothing on to later handlers.
     package typealias InboundOut = Never
     /// Bytes to the peer.
     package typealias OutboundOut = ByteBuffer
 
-    /// Bytes gathered into one write.
+    /// The maximum bytes gathered into one write.
     package static let writeBytesMax = 64 * 1_024
-    /// Writes before a flush; then the rest waits for the next turn, so that one connection cannot hog the loop.
+    /// The maximum number of writes before a flush; the rest waits for the next turn, so that one connection cannot monopolise the loop.
     package static let writesPerTurnMax = 8
 
     final private(set) var context: ChannelHandlerContext?
     private var outbound = ByteBuffer()
     private var isFlushScheduled = false
     private var isReading = false
-    /// Whether what was written before has left. A channel that is not active yet counts as writable.
+    /// True when earlier writes have left the channel's buffer. A channel that is not active yet counts as writable.
     package final private(set) var isWritable = true
-    /// Bytes written to the channel, and read from it.
+    /// The bytes written to the channel, and read from it.
     package final private(set) var bytesSent: UInt64 = 0
     package final private(set) var bytesReceived: UInt64 = 0
 
@@ -30,18 +30,18 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
 
     // MARK: What a subclass does
 
-    /// Hands bytes to the session and delivers its events.
+    /// Passes bytes to the session and delivers its events.
     func receive(_ bytes: ByteBuffer) { preconditionFailure("a subclass receives") }
 
-    /// Delivers events and writes what is due.
+    /// Delivers events and writes pending frames.
     func flush() { preconditionFailure("a subclass flushes") }
 
-    /// Ends the session, because its transport did.
+    /// Ends the session because its transport has ended.
     func transportEnded(_ message: String) { preconditionFailure("a subclass ends") }
 
     // MARK: Channel
 
-    /// Starts at once on an active channel.
+    /// Starts the session at once on an active channel.
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         self.isWritable = context.channel.isWritable
@@ -54,7 +54,7 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
         self.context = nil
     }
 
-    /// Starts.
+    /// Starts the session.
     package func channelActive(context: ChannelHandlerContext) {
         self.flush()
         context.fireChannelActive()
@@ -66,7 +66,7 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 
-    /// Reads; what the delegate submits meanwhile goes out at the end of the turn.
+    /// Reads; requests that the delegate submits meanwhile are sent at the end of the turn.
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         self.isReading = true
         let bytes = self.unwrapInboundIn(data)
@@ -81,14 +81,14 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
         context.fireChannelReadComplete()
     }
 
-    /// Goes on with what waited.
+    /// Resumes writing.
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
         self.isWritable = context.channel.isWritable
         if self.isWritable { self.scheduleFlush() }
         context.fireChannelWritabilityChanged()
     }
 
-    /// Ends the connection when something below fails.
+    /// Ends the connection when a handler below fails.
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.transportEnded(String(describing: error))
         context.close(promise: nil)
@@ -96,7 +96,7 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Writing
 
-    /// Flushes later in this turn of the loop; not while reading, whose end flushes.
+    /// Schedules a flush in this turn of the loop; not while reading, whose end flushes.
     final func scheduleFlush() {
         guard !self.isFlushScheduled, !self.isReading, let context = self.context else { return }
         self.isFlushScheduled = true
@@ -106,7 +106,7 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    /// Writes what a session drains into a buffer, and flushes once. `drain` gets the buffer and a limit, and returns whether more waits.
+    /// Writes a session's frames, and flushes once. `drain` gets the buffer and a limit, and returns true when more is waiting.
     final func write(_ drain: (inout ByteBuffer, Int) -> Bool) {
         guard let context = self.context, context.channel.isActive else { return }
         var isWritten = false

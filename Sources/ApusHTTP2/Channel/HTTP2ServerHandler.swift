@@ -6,13 +6,13 @@ package protocol HTTP2ServerDelegate: AnyObject {
     func http2(_ handler: HTTP2ServerHandler, received event: HTTP2ServerEvent)
 }
 
-/// Drives an ``HTTP2ServerSession`` on one channel, for simulators and tests. Everything is to be called on its event loop.
+/// Drives an ``HTTP2ServerSession`` on one channel, for simulators and tests. All calls must be made on its event loop.
 package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
     private var session: HTTP2ServerSession
     private var delegate: (any HTTP2ServerDelegate)?
     private var isDelivering = false
 
-    /// A handler that reports to `delegate`, which is held until `closed` was delivered.
+    /// Creates a handler that reports to `delegate`, which it holds until `closed` was delivered.
     package init(
         configuration: HTTP2ServerConfiguration = HTTP2ServerConfiguration(),
         delegate: any HTTP2ServerDelegate,
@@ -24,20 +24,20 @@ package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
 
     // MARK: State
 
-    /// Streams that are open.
+    /// The number of open streams.
     package var openStreams: Int { self.session.openStreams }
-    /// The most that ever were open at a time.
+    /// The largest number of streams that were open at the same time.
     package var streamsOpenMax: Int { self.session.streamsOpenMax }
-    /// Bytes that the client lets us send on the connection now.
+    /// The bytes that the client allows us to send on the connection now.
     package var connectionWindow: Int { self.session.connectionWindow }
-    /// Bytes that the client may still send on the connection.
+    /// The bytes that the client may still send on the connection.
     package var receiveWindow: Int { self.session.receiveWindow }
-    /// The loop that everything happens on; nil before the handler is in a pipeline.
+    /// The event loop of all calls; nil before the handler is in a pipeline.
     package var eventLoop: (any EventLoop)? { self.context?.eventLoop }
 
     // MARK: Answers and control
 
-    /// Answers a request; false when its stream is over or it was answered.
+    /// Answers a request; returns false when its stream has ended or it was answered before.
     @discardableResult
     package func respond(to streamID: Int32, _ response: HTTP2Response) -> Bool {
         let isTaken = self.session.respond(to: streamID, response)
@@ -45,7 +45,7 @@ package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
         return isTaken
     }
 
-    /// Answers later, if the stream is still there then.
+    /// Answers a request later, if its stream still exists then.
     package func respond(to streamID: Int32, _ response: HTTP2Response, after delay: TimeAmount) {
         guard let context = self.context else { return }
         _ = context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
@@ -65,7 +65,7 @@ package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
         self.scheduleFlush()
     }
 
-    /// Changes SETTINGS; nil leaves a setting as it is.
+    /// Changes SETTINGS; nil leaves a setting unchanged.
     package func updateSettings(maxConcurrentStreams: UInt32? = nil, streamWindow: Int? = nil) {
         self.session.updateSettings(maxConcurrentStreams: maxConcurrentStreams, streamWindow: streamWindow)
         self.scheduleFlush()
@@ -77,7 +77,7 @@ package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
         self.scheduleFlush()
     }
 
-    /// Closes now, without GOAWAY.
+    /// Closes the connection at once, without GOAWAY.
     package func close() {
         self.session.close()
         self.deliver()

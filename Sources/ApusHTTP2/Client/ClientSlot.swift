@@ -1,13 +1,13 @@
-/// One request in flight: where its bytes lie, how far it came, what was answered. Slots never move.
+/// Holds one request in flight: its bytes, its progress and its answer. Slots never move.
 @safe struct ClientSlot {
-    /// How the request ended, which is reported once.
+    /// The outcome of a request, which is reported once.
     enum Outcome: UInt8 {
-        /// Not ended yet.
+        /// The request has not ended.
         case open
         case answered
         case refused
         case reset
-        /// Reset by the end of the connection.
+        /// The end of the connection reset the request.
         case lost
         case timedOut
     }
@@ -30,21 +30,21 @@
     var code: UInt32 = 0
     var status: Int32 = 0
     var outcome = Outcome.open
-    /// Whether the codec still knows the stream, so that the request's bytes must stay.
+    /// True while the codec knows the stream, so that the request's bytes must stay.
     var isStreamOpen = false
     var isEventQueued = false
     var isBodyTruncated = false
-    /// Whether the final answer's headers came; what follows are trailers.
+    /// True after the final answer's headers have arrived; later headers are trailers.
     var isHeaderComplete = false
 
-    /// Path, id and the middle of the body, as this request needs them; or header block and body of a plain request.
+    /// The path, the id and the middle of the body of this request; or header block and body of a plain request.
     var request = GrowingBytes()
     /// Bytes of the path at the start of `request`; 0 when the template's path is constant.
     var pathCount = 0
-    /// Whether the id's text follows the path.
+    /// True when the id's text follows the path.
     var hasID = false
     var bodyPrefix: UnsafeBufferPointer<UInt8>
-    /// Where in `request` the middle of the body lies.
+    /// The range in `request` that holds the middle of the body.
     var bodyMiddle = 0..<0
     var bodySuffix: UnsafeBufferPointer<UInt8>
     var bodyCount = 0
@@ -81,7 +81,7 @@
         self.stream = ClientStream()
     }
 
-    /// Sets a body that lies in `request` in one piece.
+    /// Sets a body that is contiguous in `request`.
     mutating func setPlainBody(_ range: Range<Int>) {
         unsafe self.bodyPrefix = UnsafeBufferPointer(start: nil, count: 0)
         unsafe self.bodySuffix = UnsafeBufferPointer(start: nil, count: 0)
@@ -132,12 +132,12 @@
 
 /// The codec's state of one stream.
 struct ClientStream {
-    /// The queue that the stream's slot stands in.
+    /// The queue that holds the stream's slot.
     enum Queue: UInt8 {
         case none
-        /// Waits for a stream.
+        /// The request waits for a stream.
         case waiting
-        /// Waits for room to write more of the body.
+        /// The request waits for room to write more of the body.
         case writing
     }
 
@@ -147,12 +147,12 @@ struct ClientStream {
     var behind: Int32 = -1
     /// Bytes of a finished header block at the start of the slot's bytes; 0 when it is made from the template.
     var blockCount = 0
-    /// Bytes that the peer lets us send on the stream; only while it is open.
+    /// The bytes that the peer allows us to send on the stream; only while it is open.
     var sendWindow = 0
-    /// Bytes of DATA frames that came, and how many of them were returned to the peer's window.
+    /// The bytes of received DATA frames, and the part of them that was returned to the peer's window.
     var received = 0
     var returned = 0
-    /// Bytes of the body that came, and how many were announced; -1 when the answer does not say.
+    /// The bytes of the received body, and the announced length; -1 when the answer announces none.
     var bodyReceived = 0
     var contentLength = -1
 }
@@ -178,7 +178,7 @@ struct SlotQueue {
         self.count += 1
     }
 
-    /// Removes a slot from wherever it stands in this queue.
+    /// Removes a slot from any position in this queue.
     @unsafe @inline(__always)
     mutating func remove(_ slot: UnsafeMutablePointer<ClientSlot>, in slots: UnsafeMutablePointer<ClientSlot>) {
         let before = unsafe slot.pointee.stream.before

@@ -1,11 +1,11 @@
-/// The state that a client's session and its codec share: the slots, the queue of events, the limits. It stays at one address and
+/// Holds the state that a client's session and its codec share: slots, events and limits. It stays at one address and
 /// never calls the codec.
 @safe struct ClientState: ~Copyable {
     let configuration: HTTP2ClientConfiguration
     let slots: UnsafeMutablePointer<ClientSlot>
     let slotCount: Int
     private var freeHead: Int32
-    /// Requests that the codec has taken and not let go.
+    /// The number of requests that the codec has accepted and not released.
     private(set) var openStreams = 0
     var templates = RetainedObjectTable<RequestTemplate>()
     var authorizations = RetainedObjectTable<HeaderValue>()
@@ -17,20 +17,20 @@
     private(set) var lent: Int32 = -1
     private(set) var lentSerial: UInt32 = 0
 
-    /// Slots whose event waits, in order; -1 stands for the next of `rareEvents`.
+    /// The slots with a waiting event, in order; -1 stands for the next of `rareEvents`.
     private let ring: UnsafeMutablePointer<Int32>
     private let ringMask: Int
     private var ringHead = 0
     private(set) var eventCount = 0
     private var rareEvents: [HTTP2ClientEvent] = []
     private var rareHead = 0
-    /// GOAWAYs, one of settings, one of PING, the end.
+    /// The maximum number of rare events: GOAWAYs, one SETTINGS, one PING, the end.
     private static let rareEventsMax = HTTP2Limits.goAwaysMax + 3
 
     private(set) var deadlineHead: Int32 = -1
     private var deadlineTail: Int32 = -1
 
-    /// The slot whose header block is being read, or -1, and what it amounts to.
+    /// The slot whose header block is being read, or -1, and the results of reading it.
     private var headerSlot: Int32 = -1
     private var headerListBytes = 0
     private var answerBytesTotal = 0
@@ -38,17 +38,17 @@
     private var isSettingsEventQueued = false
     private var goAways = 0
 
-    /// The limit that the peer ran into.
+    /// The limit that the peer exceeded.
     private(set) var violation: HTTP2Limit?
     private(set) var goAwayCode: HTTP2ErrorCode?
-    /// When our PING left, and when its answer is due.
+    /// The time at which our PING was sent, and the deadline of its answer.
     var pingSentAt: UInt64?
     var pingDeadline = UInt64.max
     var now: UInt64 = 0
 
     init(configuration: HTTP2ClientConfiguration) {
         self.configuration = configuration
-        // One more, so that the slot of a lent answer does not count.
+        // There is one more slot, so that the slot of a lent answer does not count.
         self.slotCount = configuration.streamsMax + 1
         unsafe self.slots = .allocate(capacity: self.slotCount)
         for index in 0..<self.slotCount {
@@ -72,7 +72,7 @@
 
     // MARK: Slots
 
-    /// Takes a free slot; nil when there is none.
+    /// Takes a free slot; returns nil when there is none.
     @inline(__always)
     mutating func takeSlot() -> UnsafeMutablePointer<ClientSlot>? {
         guard self.freeHead >= 0 else { return nil }
@@ -90,14 +90,14 @@
         unsafe self.freeHead = slot.pointee.index
     }
 
-    /// Counts a request that the codec has taken, and watches its deadline.
+    /// Counts a request that the codec has accepted, and watches its deadline.
     @inline(__always)
     mutating func opened(_ slot: UnsafeMutablePointer<ClientSlot>) {
         self.openStreams += 1
         unsafe self.link(slot)
     }
 
-    /// Gives back the slot of a request that the codec could not take.
+    /// Releases the slot of a request that the codec could not accept.
     mutating func withdraw(_ slot: UnsafeMutablePointer<ClientSlot>) {
         unsafe slot.pointee.isStreamOpen = false
         unsafe self.templates.release(slot.pointee.template)
@@ -107,7 +107,7 @@
         unsafe self.giveBack(slot)
     }
 
-    /// Lets go of a stream and of every byte of its request.
+    /// Releases a stream and every byte of its request.
     @inline(__always)
     mutating func streamClosed(_ slot: UnsafeMutablePointer<ClientSlot>, code: UInt32) {
         guard unsafe slot.pointee.isStreamOpen else { return }
@@ -125,7 +125,7 @@
         }
     }
 
-    /// Ends a stream with its connection: a request that never left is refused, another one lost.
+    /// Ends a stream with its connection: a request that was never sent is refused, another one is lost.
     mutating func abandon(_ slot: UnsafeMutablePointer<ClientSlot>) {
         if unsafe slot.pointee.outcome == .open {
             unsafe self.settle(slot, slot.pointee.streamID > 0 ? .lost : .refused, code: 0)
@@ -196,7 +196,7 @@
 
     // MARK: Deadlines
 
-    /// Sorts the slot in by deadline. Deadlines mostly rise, so the search from the end mostly ends at once.
+    /// Inserts the slot by deadline. Deadlines mostly rise, so the search from the end mostly ends at once.
     @inline(__always)
     private mutating func link(_ slot: UnsafeMutablePointer<ClientSlot>) {
         var before = self.deadlineTail
@@ -230,12 +230,12 @@
         self.headerListBytes = 0
     }
 
-    /// Goes on with a header block in another frame; its stream may have ended in between.
+    /// Continues a header block in another frame; its stream may have ended in between.
     mutating func headersContinue(_ slot: UnsafeMutablePointer<ClientSlot>?) {
         unsafe self.headerSlot = slot?.pointee.index ?? -1
     }
 
-    /// Counts a header field, and keeps what is wanted of it when it is valid; false when the header list is beyond the limit.
+    /// Counts a header field, and keeps a valid one that is needed; returns false when the header list exceeds the limit.
     @inline(__always)
     mutating func headerReceived(
         _ name: UnsafeBufferPointer<UInt8>,
@@ -251,7 +251,7 @@
         let slot = unsafe self.slots + Int(self.headerSlot)
         guard unsafe slot.pointee.outcome == .open && !slot.pointee.isHeaderComplete else { return true }
         if unsafe name.count == 7 && name[0] == 0x3a {
-            // ``HeaderCheck`` takes three digits alone.
+            // ``HeaderCheck`` accepts exactly three digits.
             unsafe slot.pointee.status =
                 Int32(value[0] &- 0x30) * 100 + Int32(value[1] &- 0x30) * 10 + Int32(value[2] &- 0x30)
         } else if unsafe slot.pointee.status >= 200, let field = unsafe HTTP2AnswerField(name: name) {
@@ -268,7 +268,7 @@
         unsafe self.settle(slot, .answered, code: 0)
     }
 
-    /// Keeps what is within the limits; a longer body ends the answer, and its stream is cancelled.
+    /// Keeps the body within the limits; a longer one ends the answer, and its stream is cancelled.
     mutating func bodyReceived(_ slot: UnsafeMutablePointer<ClientSlot>, _ bytes: UnsafeBufferPointer<UInt8>) {
         guard unsafe slot.pointee.outcome == .open, let base = bytes.baseAddress else { return }
         let body = unsafe slot.pointee.answer.count - slot.pointee.answerFieldBytes
@@ -303,7 +303,7 @@
         self.enqueue(.pingAcknowledged(roundTripNanoseconds: self.now - min(sentAt, self.now)))
     }
 
-    /// Counts and queues a GOAWAY; false when it is one too many.
+    /// Counts and queues a GOAWAY; returns false when there are too many.
     mutating func goAwayReceived(code: UInt32, lastStreamID: Int32, debug: UnsafeBufferPointer<UInt8>) -> Bool {
         self.goAways += 1
         guard self.goAways <= HTTP2Limits.goAwaysMax else {
@@ -317,7 +317,7 @@
         return true
     }
 
-    /// Counts a frame that brought no request forward; false when there are too many in a row.
+    /// Counts a frame that advances no request; returns false when there are too many in a row.
     @inline(__always)
     mutating func controlFrameReceived() -> Bool {
         self.controlFrames += 1

@@ -1,24 +1,24 @@
-/// Encodes the header lists of requests with HPACK (RFC 7541): constant headers are indexed once per connection and prebuilt; what
-/// differs per request is written in literals that are never put into the peer's table.
+/// Encodes the header lists of requests with HPACK (RFC 7541): constant headers are indexed once per connection and
+/// prebuilt; the parts that differ per request are literals that never enter the peer's table.
 ///
-/// A prebuilt block holds as long as the table does not change. It remembers template and authorization by their serial numbers, so that
-/// it keeps neither alive.
+/// A prebuilt block is valid as long as the table does not change. It refers to template and authorization by their
+/// serial numbers, so that it keeps neither alive.
 @safe struct HPACKEncoder: ~Copyable {
     /// A prebuilt header block: two constant parts, with the path between them where it differs per request.
     private struct Block {
         var template: UInt64 = 0
         var authorization: UInt64 = 0
-        /// The state of the table that it was made for; `.max` when it may be used only once.
+        /// The state of the table that the block was built for; `.max` when it may be used only once.
         var generation = UInt64.max
         var frontCount = 0
         var bytes = GrowingBytes()
     }
 
-    /// Blocks that are kept, one for each variant of a send.
+    /// The maximum number of cached blocks, one for each variant of a send.
     private static let blocksMax = 32
     /// The name `apns-id` and the length of the text that follows, as a literal that is not indexed (RFC 7541 §6.2.2).
     private static let idPrefix: StaticString = "\u{0}\u{7}apns-id\u{24}"
-    /// The most that a path's length and first byte take.
+    /// The maximum bytes of a path's length and first byte.
     private static let pathPrefixBytesMax = 6
 
     private var table = HPACKTable()
@@ -36,11 +36,11 @@
         unsafe self.blocks.deallocate()
     }
 
-    /// The peer's SETTINGS_HEADER_TABLE_SIZE.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func peerAllows(tableBytes: UInt32) { self.table.peerAllows(tableBytes) }
 
-    /// Makes the block of that slot the current one. Must be followed by ``write(_:to:)``, once: what changes the peer's
-    /// table must reach the peer.
+    /// Makes the block for a slot the current one. It must be followed by ``write(_:to:)``, once: a change of the
+    /// peer's table must reach the peer.
     @unsafe @inline(__always)
     mutating func select(_ slot: UnsafeMutablePointer<ClientSlot>, _ state: UnsafeMutablePointer<ClientState>) {
         let block = unsafe self.blocks + self.current
@@ -53,7 +53,7 @@
         unsafe self.selectOther(slot, state)
     }
 
-    /// The most bytes that the current block takes with what the slot adds.
+    /// Returns the maximum bytes of the current block with the slot's own parts.
     @unsafe @inline(__always)
     func bytesMax(_ slot: UnsafeMutablePointer<ClientSlot>) -> Int {
         let added = unsafe slot.pointee.pathCount + RequestID.textBytes
@@ -61,8 +61,7 @@
             + Self.idPrefix.utf8CodeUnitCount
     }
 
-    /// Writes the current block with the slot's path and id, and moves the cursor behind it. There must be room for
-    /// ``bytesMax(_:)``.
+    /// Writes the current block with the slot's path and id, and advances the cursor. There must be room for ``bytesMax(_:)``.
     @unsafe @inline(__always)
     func write(_ slot: UnsafeMutablePointer<ClientSlot>, to cursor: inout UnsafeMutablePointer<UInt8>) {
         let block = unsafe self.blocks + self.current
@@ -73,7 +72,7 @@
         let pathCount = unsafe slot.pointee.pathCount
         let request = unsafe slot.pointee.request.start
         if pathCount > 0, let request = unsafe request {
-            // A literal without indexing; its name is entry 4 of the static table.
+            // This is a literal without indexing; its name is entry 4 of the static table.
             unsafe cursor[0] = 0x04
             unsafe cursor += 1
             if pathCount < 0x7f {
@@ -144,7 +143,7 @@
         if !isOnce, isShortest, self.table.generation == before { unsafe block.pointee.generation = before }
     }
 
-    /// Builds a block. True when the same block made once more would be no shorter: always, when the template was sent before.
+    /// Builds a block. Returns true when a second build would be no shorter: always, when the template was sent before.
     private mutating func build(
         _ block: UnsafeMutablePointer<Block>,
         _ template: RequestTemplate?,
@@ -163,7 +162,7 @@
                 )
             )
         }
-        // What does not fit as a whole would push itself out, request by request.
+        // Fields that do not fit together would evict each other with every request.
         let isIndexed = fields.reduce(0) { $0 + $1.tableBytes } <= self.table.bytesMax
         var isShortest = true
         for (index, field) in fields.enumerated() {

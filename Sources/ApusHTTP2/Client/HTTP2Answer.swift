@@ -1,35 +1,34 @@
-/// An answer, lent: header values and body can be asked for at the session until its next event is taken.
+/// An answer, lent: its header values and body can be read from the session until the next event is taken.
 package struct HTTP2Answer: Sendable {
-    /// What the request was submitted with.
+    /// The tag that the request was submitted with.
     package let tag: UInt64
-    /// 200...599.
+    /// The status, 200...599.
     package let status: Int
-    /// Bytes of the body that were kept.
+    /// The number of bytes of the body that were kept.
     package let bodyCount: Int
-    /// Whether the body was longer than what is kept.
+    /// True when the body was longer than the kept part.
     package let isBodyTruncated: Bool
 
-    /// Which of the session's slots holds it.
+    /// The session's slot that holds the answer.
     package let slot: Int32
     let serial: UInt32
 }
 
-/// The header values that are kept of an answer; the first of each name, and only while they fit into
-/// ``HTTP2Limits/answerFieldBytesMax``.
+/// The header values of an answer that are kept: the first of each name, and only while they fit into ``HTTP2Limits/answerFieldBytesMax``.
 package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
-    /// The request's id, or one that the provider made.
+    /// The request's id, or one that the provider created.
     case apnsID
     /// The provider's own id.
     case apnsUniqueID
-    /// Channel management.
+    /// The request id of channel management.
     case apnsRequestID
-    /// Channel management: the new channel.
+    /// The id of the new channel in channel management.
     case apnsChannelID
-    /// Seconds, or a date.
+    /// The wait in seconds, or a date.
     case retryAfter
-    /// Of the body.
+    /// The media type of the body.
     case contentType
-    /// Web Push: the message resource.
+    /// The message resource of Web Push.
     case location
 
     /// The header's name.
@@ -45,7 +44,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// The field of that name.
+    /// Returns the field of a header's name; nil for other names.
     init?(name: UnsafeBufferPointer<UInt8>) {
         let candidate: HTTP2AnswerField
         switch name.count {

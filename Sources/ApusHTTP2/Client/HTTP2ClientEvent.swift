@@ -4,53 +4,52 @@
 package enum HTTP2ClientEvent: Sendable {
     /// The peer answered, whatever the status.
     case answered(HTTP2Answer)
-    /// Certainly not processed (REFUSED_STREAM, above GOAWAY's last stream, or never sent): safe to send again.
+    /// The request was certainly not processed (REFUSED_STREAM, above GOAWAY's last stream, or never sent): it may be sent again.
     case refused(tag: UInt64)
-    /// Ended without an answer: the outcome is unknown. nil: the connection ended.
+    /// The request ended without an answer: the outcome is unknown. The code is nil when the connection ended.
     case reset(tag: UInt64, code: HTTP2ErrorCode?)
     /// The deadline passed without an answer: the outcome is unknown.
     case timedOut(tag: UInt64)
-    /// The peer takes no more requests. Those at or below `lastStreamID` may still be answered.
+    /// The peer accepts no more requests. Those at or below `lastStreamID` may still be answered.
     case goAway(code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8])
-    /// The peer changed how many requests it allows at a time. At 0 nothing can be sent: see
-    /// ``HTTP2ClientSession/streamsForbiddenSince``.
+    /// The peer changed the number of concurrent requests. At 0 nothing can be sent: see ``HTTP2ClientSession/streamsForbiddenSince``.
     case settingsChanged(maxConcurrentStreams: UInt32)
-    /// The peer answered our PING after that many nanoseconds.
+    /// The peer answered our PING after the given time.
     case pingAcknowledged(roundTripNanoseconds: UInt64)
-    /// The connection is over; nothing comes after.
+    /// The connection has ended; no event follows.
     case closed(HTTP2CloseReason)
 }
 
 /// The result of submitting a request.
 package enum HTTP2Submission: Hashable, Sendable {
-    /// It has a stream, and its tag will get an event.
+    /// The request has a stream, and its tag will get an event.
     case submitted
-    /// No room now: wait.
+    /// There is no room now: wait.
     case full
-    /// The connection takes no more requests: use another.
+    /// The connection accepts no more requests: use another.
     case closed
-    /// The token must not stand where the template puts it; nothing was sent.
+    /// The token is not allowed at its place in the template; nothing was sent.
     case invalidToken
 }
 
 /// The configuration of a client's connection.
 package struct HTTP2ClientConfiguration: Hashable, Sendable {
-    /// Requests at a time, whatever the peer allows; slots for so many are kept.
+    /// The maximum number of concurrent requests, whatever the peer allows; as many slots are allocated.
     package var streamsMax: Int
     /// The limit until the peer's SETTINGS arrive. RFC 9113 §6.5.2 advises peers not to go below 100.
     package var streamsMaxBeforeSettings: Int
-    /// Bytes that a peer may send on one stream ahead of us.
+    /// The window of one stream: the bytes that a peer may send ahead of us.
     package var streamWindow: Int
-    /// Bytes that a peer may send on the connection ahead of us.
+    /// The window of the connection: the bytes that a peer may send ahead of us.
     package var connectionWindow: Int
-    /// Bytes of an answer's body that are kept; the stream of a longer one is cancelled.
+    /// The maximum bytes of an answer's body that are kept; the stream of a longer one is cancelled.
     package var answerBodyBytesMax: Int
-    /// Bytes of all answers' bodies that are kept at a time; beyond, bodies are cut short.
+    /// The maximum bytes of all answers' bodies that are kept at the same time; beyond it bodies are truncated.
     package var answerBytesTotalMax: Int
-    /// Bytes of an answer's header list (RFC 9113 §6.5.2); a longer one ends the connection.
+    /// The maximum bytes of an answer's header list (RFC 9113 §6.5.2); a longer one ends the connection.
     package var headerListBytesMax: Int
 
-    /// A configuration; a value out of range traps.
+    /// Creates a configuration; a value out of range traps.
     package init(
         streamsMax: Int = 1_000,
         streamsMaxBeforeSettings: Int = 100,

@@ -1,19 +1,20 @@
 package import NIOCore
 
-/// A client's HTTP/2 connection as a pure engine: bytes in, bytes out, events out, the time as an argument.
+/// A client's HTTP/2 connection as a pure engine: bytes in, bytes out, events out; the time is an argument.
 ///
-/// Frames are written and read by ``HTTP2FrameCodec``, not by nghttp2's session: see there for why. Not for several threads. Nothing is
-/// allocated per templated request; slots, queue and buffers are made once and used again. Times are nanoseconds of one monotonic clock.
+/// ``HTTP2FrameCodec`` writes and reads the frames instead of nghttp2's session; it says why. The session is not
+/// thread-safe. A templated request allocates nothing; slots, queue and buffers are allocated once and reused. Times
+/// are nanoseconds of one monotonic clock.
 @safe package struct HTTP2ClientSession: ~Copyable {
     private let state: UnsafeMutablePointer<ClientState>
     private var codec: HTTP2FrameCodec
-    /// The GOAWAY that leaves when the connection is over.
+    /// The GOAWAY that is sent when the connection ends.
     private var lastFrame: [UInt8] = []
     private var isDraining = false
-    /// Whether `closed` is among the events.
+    /// True when `closed` is among the events.
     package private(set) var isFinished = false
 
-    /// A connection that has sent nothing yet; preface and SETTINGS are the first outbound bytes.
+    /// Creates a connection that has sent nothing yet; preface and SETTINGS are the first outbound bytes.
     package init(configuration: HTTP2ClientConfiguration = HTTP2ClientConfiguration()) throws(HTTP2Error) {
         let state = UnsafeMutablePointer<ClientState>.allocate(capacity: 1)
         unsafe state.initialize(to: ClientState(configuration: configuration))
@@ -34,31 +35,31 @@ package import NIOCore
 
     // MARK: State
 
-    /// Streams that are open, those being cancelled included.
+    /// The number of open streams, including those being cancelled.
     package var inFlight: Int { unsafe self.state.pointee.openStreams }
 
-    /// Requests at a time: the smaller of our limit and the peer's.
+    /// The maximum number of concurrent requests: the smaller of our limit and the peer's.
     package var streamsMax: Int {
         unsafe min(self.state.pointee.configuration.streamsMax, Int(self.state.pointee.peerStreamsMax))
     }
 
-    /// Since when the peer allows no stream at all (SETTINGS_MAX_CONCURRENT_STREAMS = 0); nil while it allows some.
+    /// The time since which the peer allows no stream (SETTINGS_MAX_CONCURRENT_STREAMS = 0); nil while it allows some.
     ///
-    /// Nothing that waits can be sent on such a connection: replace it by another when this lasts.
+    /// Waiting requests cannot be sent on such a connection: replace it by another when this lasts.
     package var streamsForbiddenSince: UInt64? { unsafe self.state.pointee.streamsForbiddenSince }
 
-    /// Bytes that the peer lets us send on the connection now.
+    /// The bytes that the peer allows us to send on the connection now.
     package var connectionWindow: Int { self.codec.sendWindow }
 
-    /// Whether the connection takes requests at all: neither side ended it.
+    /// True while the connection accepts requests: neither side has ended it.
     package var isOpen: Bool {
         unsafe !self.isFinished && !self.isDraining && self.state.pointee.goAwayCode == nil
     }
 
-    /// Whether a request would be taken now.
+    /// True when a request would be accepted now.
     package var hasCapacity: Bool { self.isOpen && self.inFlight < self.streamsMax }
 
-    /// Whether ``drainOutbound(into:limit:)`` has something to write.
+    /// True when ``drainOutbound(into:limit:)`` has something to write.
     package var wantsWrite: Bool {
         if self.isFinished { return !self.lastFrame.isEmpty }
         return self.codec.wantsWrite
@@ -66,16 +67,16 @@ package import NIOCore
 
     // MARK: Requests
 
-    /// Submits a templated request: the path that every notification takes.
+    /// Submits a templated request, as every notification is.
     ///
     /// - Parameters:
-    ///   - template: what does not change; kept as long as the request needs it.
+    ///   - template: the constant parts; kept as long as the request needs them.
     ///   - authorization: the header of that name; nil for none.
-    ///   - token: raw bytes or text, as the template says; ignored by templates without a token.
-    ///   - number: what stands where the template's body leaves a place for one.
-    ///   - id: sent as `apns-id`; nil for no such header.
-    ///   - tag: comes back with the request's one event.
-    ///   - deadline: when to stop waiting for the answer.
+    ///   - token: raw bytes or text, as the template requires; ignored by templates without a token.
+    ///   - number: the number for the template's body, where it has a place for one.
+    ///   - id: the value of `apns-id`; nil for no such header.
+    ///   - tag: returned with the request's one event.
+    ///   - deadline: the time at which to stop waiting for the answer.
     package mutating func submit(
         _ template: RequestTemplate,
         authorization: HeaderValue?,
@@ -131,7 +132,7 @@ package import NIOCore
         return unsafe self.submitted(slot, isTaken)
     }
 
-    /// Submits a request that fits no template; copies all of it.
+    /// Submits a request without a template; copies all of it.
     package mutating func submitPlain(_ request: PlainRequest, tag: UInt64, deadline: UInt64) -> HTTP2Submission {
         guard self.isOpen else { return .closed }
         guard self.inFlight < self.streamsMax else { return .full }
@@ -155,7 +156,7 @@ package import NIOCore
 
     // MARK: Bytes
 
-    /// Reads what the peer sent. Its effects are events; replies to it are outbound.
+    /// Parses bytes from the peer. Their effects are events; replies to them are outbound.
     package mutating func receive(_ bytes: Span<UInt8>, now: UInt64) {
         guard !self.isFinished else { return }
         unsafe self.state.pointee.now = now
@@ -169,7 +170,7 @@ package import NIOCore
         }
     }
 
-    /// Appends frames to `buffer`, about `limit` bytes and at most two frames more. True: more is waiting.
+    /// Appends frames to `buffer`, about `limit` bytes and at most two frames more. Returns true when more is waiting.
     package mutating func drainOutbound(into buffer: inout ByteBuffer, limit: Int) -> Bool {
         precondition(limit > 0)
         guard !self.isFinished else {
@@ -190,7 +191,7 @@ package import NIOCore
 
     // MARK: Events
 
-    /// The next event, in order. What the one before lent is taken back.
+    /// Returns the next event, in order. The answer that was lent with the previous one is released.
     package mutating func nextEvent() -> HTTP2ClientEvent? {
         unsafe self.state.pointee.releaseLent()
         guard unsafe self.state.pointee.eventCount > 0 else { return nil }
@@ -203,7 +204,7 @@ package import NIOCore
         case .lost: return .reset(tag: tag, code: nil)
         case .timedOut: return .timedOut(tag: tag)
         case .answered:
-            // Answered before all was sent, or more than is kept: the rest is not wanted.
+            // The answer came before the request was sent, or exceeds the kept part: the rest is not needed.
             if unsafe slot.pointee.isStreamOpen { unsafe self.codec.cancel(slot) }
             return unsafe .answered(
                 HTTP2Answer(
@@ -218,7 +219,7 @@ package import NIOCore
         }
     }
 
-    /// Lends the body of the answer that was taken last.
+    /// Lends the body of the latest answer.
     package func withBody<Result, Failure: Error>(
         of answer: HTTP2Answer,
         _ read: (Span<UInt8>) throws(Failure) -> Result,
@@ -229,7 +230,7 @@ package import NIOCore
         return try unsafe read(Span(_unsafeElements: bytes))
     }
 
-    /// Lends a header value of the answer that was taken last; nil to the reader when there is none.
+    /// Returns a header value of the latest answer; nil when there is none.
     package func value(of field: HTTP2AnswerField, in answer: HTTP2Answer) -> String? {
         let slot = unsafe self.lentSlot(answer)
         guard let range = unsafe slot.pointee.range(of: field), let start = unsafe slot.pointee.answer.start else {
@@ -239,7 +240,7 @@ package import NIOCore
         return unsafe String(decoding: bytes, as: UTF8.self)
     }
 
-    /// A copy of the body of the answer that was taken last.
+    /// Returns a copy of the body of the latest answer.
     package func body(of answer: HTTP2Answer) -> [UInt8] {
         self.withBody(of: answer) { span in
             var copy: [UInt8] = []
@@ -259,7 +260,7 @@ package import NIOCore
 
     // MARK: Time
 
-    /// When ``hitDeadline(now:)`` is due at the latest; nil: nothing is awaited.
+    /// The latest time at which ``hitDeadline(now:)`` must be called; nil when nothing is awaited.
     package var nextDeadline: UInt64? {
         let head = unsafe self.state.pointee.deadlineHead
         let request = head >= 0 ? unsafe self.state.pointee.slots[Int(head)].deadline : .max
@@ -267,7 +268,7 @@ package import NIOCore
         return first == .max ? nil : first
     }
 
-    /// Times out what is due: requests are cancelled; a PING without answer ends the connection.
+    /// Handles deadlines that have passed: requests are cancelled; a PING without an answer ends the connection.
     package mutating func hitDeadline(now: UInt64) {
         guard !self.isFinished else { return }
         unsafe self.state.pointee.now = now
@@ -278,11 +279,11 @@ package import NIOCore
             unsafe self.codec.cancel(slot)
         }
         if unsafe self.state.pointee.pingDeadline <= now { self.close(.pingTimeout) }
-        // What never left is gone without a byte to write.
+        // A request that was never sent ends without a byte to write.
         self.finishIfOver()
     }
 
-    /// Sends a PING; its answer must come before `deadline`. False: one is already on its way, or it is over.
+    /// Sends a PING, whose answer must come before `deadline`. Returns false when one is under way, or the connection has ended.
     package mutating func ping(now: UInt64, deadline: UInt64) -> Bool {
         precondition(deadline > now)
         guard !self.isFinished, unsafe self.state.pointee.pingSentAt == nil else { return false }
@@ -294,15 +295,15 @@ package import NIOCore
 
     // MARK: End
 
-    /// Takes no more requests; sends GOAWAY and ends when the last open one is over. Requests that have no stream and can get none,
-    /// because the peer allows none, are refused.
+    /// Accepts no more requests; sends GOAWAY and ends after the last open one. Requests that have no stream and can
+    /// get none, because the peer allows none, are refused.
     package mutating func startDraining() {
         guard !self.isFinished else { return }
         self.isDraining = true
         self.finishIfOver()
     }
 
-    /// Ends now. Requests that are open are refused when they never left and reset otherwise.
+    /// Ends the connection at once. Open requests are refused when they were never sent, otherwise reset.
     package mutating func close(_ reason: HTTP2CloseReason = .closed) {
         guard !self.isFinished else { return }
         if case .transport = reason {} else { self.prepareGoAway(.noError) }
@@ -332,7 +333,7 @@ package import NIOCore
         return unsafe .goAway(self.state.pointee.goAwayCode ?? .noError)
     }
 
-    /// Settles what is open and announces the end.
+    /// Settles open requests and announces the end.
     private mutating func finish(_ reason: HTTP2CloseReason) {
         precondition(!self.isFinished)
         self.isFinished = true
@@ -345,7 +346,7 @@ package import NIOCore
         unsafe self.state.pointee.enqueue(.closed(reason))
     }
 
-    /// Prepares the last GOAWAY, which leaves even when the codec can send no more.
+    /// Prepares the last GOAWAY, which is sent even when the codec can send no more.
     private mutating func prepareGoAway(_ code: HTTP2ErrorCode) {
         self.lastFrame = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UInt8(truncatingIfNeeded: code.rawValue)]
     }

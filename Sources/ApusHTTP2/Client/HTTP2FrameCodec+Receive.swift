@@ -1,5 +1,5 @@
 extension HTTP2FrameCodec {
-    /// Reads frames; what has come of the last one waits for the rest.
+    /// Reads frames; an incomplete one waits for the rest.
     @unsafe
     mutating func receive(_ bytes: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
         guard var start = bytes.baseAddress else { return }
@@ -26,7 +26,7 @@ extension HTTP2FrameCodec {
         if unsafe end > start { unsafe self.rest.append(start, count: end - start) }
     }
 
-    /// The size of the frame that is not complete, as far as its length is known.
+    /// Returns the size of the incomplete frame, as far as its length is known.
     private func restWanted() throws(ConnectionError) -> Int {
         guard let start = unsafe self.rest.start, self.rest.count >= Frame.headerBytes else {
             return Frame.headerBytes
@@ -44,7 +44,7 @@ extension HTTP2FrameCodec {
         self.rest.clear(keeping: HTTP2Limits.pendingBytesKept)
     }
 
-    /// Checks what can be said of a frame before it is complete.
+    /// Checks a frame by its header, before it is complete.
     @inline(__always)
     private func checkHeader(_ frame: Frame) throws(ConnectionError) {
         if !self.isBegun {
@@ -53,7 +53,7 @@ extension HTTP2FrameCodec {
             else { throw ConnectionError(code: .protocolError, reason: .notHTTP2) }
         }
         guard frame.length <= Frame.payloadBytesMax else {
-            throw .violation(.frameSizeError, "a frame is longer than we allow")
+            throw .violation(.frameSizeError, "a frame exceeds our maximum size")
         }
     }
 
@@ -87,7 +87,7 @@ extension HTTP2FrameCodec {
         case Frame.Kind.windowUpdate: try unsafe self.takeWindowUpdate(frame, payload)
         case Frame.Kind.pushPromise: throw .violation(.protocolError, "PUSH_PROMISE: push is off")
         case Frame.Kind.continuation: throw .violation(.protocolError, "CONTINUATION: no header block")
-        // PRIORITY, and unknown frames.
+        // These are PRIORITY and unknown frames.
         default: break
         }
         try self.countControlFrame()
@@ -104,7 +104,7 @@ extension HTTP2FrameCodec {
     private mutating func takeHeaders(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
         guard self.wasOpened(frame.streamID) else { throw .violation(.protocolError, "HEADERS: no such stream") }
         let isStreamEnd = frame.has(Frame.Flags.endStream)
-        // ":status: 200" alone, entry 8 of the static table: as most answers are, whatever tables hold.
+        // ":status: 200" alone is entry 8 of the static table, whatever the tables hold: most answers are like this.
         let isPlainest = unsafe payload.count == 1 && payload[0] == 0x88
         if isPlainest, frame.flags | Frame.Flags.endStream == Frame.Flags.endStream | Frame.Flags.endHeaders,
             let slot = unsafe self.slot(frame.streamID), unsafe !slot.pointee.isHeaderComplete
@@ -148,7 +148,7 @@ extension HTTP2FrameCodec {
         _ payload: UnsafeBufferPointer<UInt8>
     ) throws(ConnectionError) {
         guard var block = self.reader.block, block.streamID == frame.streamID else {
-            throw .violation(.protocolError, "CONTINUATION: of another stream")
+            throw .violation(.protocolError, "CONTINUATION: on another stream")
         }
         block.continuations += 1
         guard block.continuations <= HTTP2Limits.continuationsMax else {
@@ -167,14 +167,14 @@ extension HTTP2FrameCodec {
         let check = self.reader.check
         let isTrailers = unsafe slot.pointee.isHeaderComplete
         let isInterim = !isTrailers && check.status < 200
-        // Trailers end a stream, interim answers never do, and no status is no answer.
+        // Trailers end a stream, interim answers never do, and an answer needs a status.
         guard !check.isMalformed, isTrailers ? isStreamEnd : check.status > 0 && !(isInterim && isStreamEnd) else {
             return unsafe self.reset(slot, .protocolError)
         }
         if isInterim { return try self.countControlFrame() }
         if !isTrailers {
             unsafe slot.pointee.isHeaderComplete = true
-            // These have no body, whatever length they speak of (RFC 9110 §6.4.1).
+            // These have no body, whatever length they announce (RFC 9110 §6.4.1).
             let isBodiless = check.status == 204 || check.status == 304
             unsafe slot.pointee.stream.contentLength = isBodiless ? 0 : check.contentLength
         }
@@ -198,7 +198,7 @@ extension HTTP2FrameCodec {
         if isStreamEnd { unsafe self.bodyEnded(slot) } else { unsafe self.returnData(slot) }
     }
 
-    /// Ends a body. One that is not as long as announced makes the answer malformed (RFC 9113 §8.1.1).
+    /// Ends a body. A length other than the announced one makes the answer malformed (RFC 9113 §8.1.1).
     @unsafe @inline(__always)
     private mutating func bodyEnded(_ slot: UnsafeMutablePointer<ClientSlot>) {
         let announced = unsafe slot.pointee.stream.contentLength
@@ -208,7 +208,7 @@ extension HTTP2FrameCodec {
         unsafe self.answerEnded(slot)
     }
 
-    /// Takes the padding off DATA and HEADERS (RFC 9113 §6.1, §6.2); nil when there is more padding than payload.
+    /// Removes the padding from DATA and HEADERS (RFC 9113 §6.1, §6.2); returns nil when there is more padding than payload.
     @unsafe @inline(__always)
     private static func withoutPadding(
         _ frame: Frame,

@@ -1,42 +1,43 @@
 /// Writes and reads the frames of a client's connection (RFC 9113).
 ///
-/// A request waits in its slot until it is drained; then HEADERS, from a prebuilt HPACK block, and DATA are written where
-/// the output goes, in one go wherever the peer's windows allow. nghttp2's session is not used for this, because it encodes and copies
-/// every header list anew and takes frame by frame from its queues: a bare C sender over it needs more than twice the processor time per
-/// request that the whole dispatcher does (figure `limit_nghttp2_cpu_seconds_per_million` of the fan-out benchmark). nghttp2 decodes the
-/// header blocks of answers and checks their fields (``HeaderBlockReader``), and is all of the server (``HTTP2ServerSession``), so that
-/// tests hold these frames against an implementation that others wrote.
+/// A request waits in its slot until it is drained; then HEADERS, from a prebuilt HPACK block, and DATA are written to
+/// the output, in one step wherever the peer's windows allow. nghttp2's session is not used here, because it encodes
+/// and copies every header list anew and takes single frames from its queues: a bare C sender over it needs more than
+/// twice the processor time per request that the whole dispatcher needs (figure `limit_nghttp2_cpu_seconds_per_million`
+/// of the fan-out benchmark). nghttp2 decodes the header blocks of answers and checks their fields
+/// (``HeaderBlockReader``), and implements the whole server (``HTTP2ServerSession``), so that tests compare these
+/// frames with an independent implementation.
 @safe struct HTTP2FrameCodec: ~Copyable {
     let state: UnsafeMutablePointer<ClientState>
     private let slots: UnsafeMutablePointer<ClientSlot>
     private var encoder = HPACKEncoder()
     private var streams: StreamTable
-    /// Requests without a stream, and bodies that have more to write.
+    /// The requests without a stream, and the bodies that have more to write.
     private var waiting = SlotQueue(.waiting)
     private var writing = SlotQueue(.writing)
     private var nextStreamID: UInt32 = 1
-    /// Streams that count against the peer's limit.
+    /// The number of streams that count against the peer's limit.
     private var openStreams = 0
 
-    /// Whole frames that are not requests, and header blocks too long for one frame.
+    /// Complete frames that are not requests, and header blocks too long for one frame.
     private var pending = GrowingBytes()
     private var pendingWritten = 0
-    /// Acknowledgements among them.
+    /// The number of acknowledgements among them.
     private var acknowledgements = 0
 
-    /// Bytes that the peer lets us send on the connection now.
+    /// The bytes that the peer allows us to send on the connection now.
     private(set) var sendWindow = Frame.windowBefore
-    /// Bytes that it lets us send on a stream that begins.
+    /// The bytes that the peer allows us to send on a new stream.
     private var initialWindow = Frame.windowBefore
-    /// Bytes of DATA that came on the connection, and how many of them were returned to the peer's window.
+    /// The bytes of DATA received on the connection, and the part of them that was returned to the peer's window.
     private var received = 0
     private var returned = 0
     private var isOurSettingsAcknowledged = false
 
     var reader: HeaderBlockReader
-    /// A received frame that is not complete.
+    /// An incomplete received frame.
     var rest = GrowingBytes()
-    /// Whether the peer's SETTINGS came: they must be first (RFC 9113 §3.4).
+    /// True after the peer's SETTINGS: they must be first (RFC 9113 §3.4).
     var isBegun = false
     /// The last stream of the peer's GOAWAY.
     private var lastStreamID: UInt32?
@@ -69,7 +70,7 @@
 
     // MARK: State
 
-    /// Whether the peer said GOAWAY and nothing is awaited any more.
+    /// True when the peer sent GOAWAY and no answer is awaited any more.
     var isOver: Bool { unsafe self.lastStreamID != nil && self.state.pointee.openStreams == 0 }
 
     @inline(__always)
@@ -78,7 +79,7 @@
     @inline(__always)
     private var mayWrite: Bool { self.writing.head >= 0 && self.sendWindow > 0 }
 
-    /// Whether the next request may open a stream: not while its body could not begin.
+    /// True when the next request may open a stream: not while its body could not begin.
     @inline(__always)
     private var mayOpen: Bool {
         guard self.waiting.head >= 0, unsafe self.openStreams < Int(self.state.pointee.peerStreamsMax) else {
@@ -110,7 +111,7 @@
         return unsafe self.submit(slot)
     }
 
-    /// Gives a request up, and resets its stream if it has one.
+    /// Cancels a request, and resets its stream if it has one.
     @unsafe
     mutating func cancel(_ slot: UnsafeMutablePointer<ClientSlot>) { unsafe self.reset(slot, .cancel) }
 
@@ -149,7 +150,7 @@
         self.acknowledgements = 0
     }
 
-    /// Opens the next stream: writes HEADERS, and of the body what may leave.
+    /// Opens the next stream: writes HEADERS, and as much of the body as the windows allow.
     @unsafe @inline(__always)
     private mutating func open(_ slot: UnsafeMutablePointer<ClientSlot>) {
         let streamID = self.nextStreamID
@@ -204,19 +205,19 @@
         if count <= Frame.payloadBytesMax, count <= self.sendWindow, count <= self.initialWindow {
             unsafe self.writeData(slot, count: count)
         } else {
-            // There is room for one frame more.
+            // There is room for one more frame.
             unsafe self.writing.append(slot, in: self.slots)
             if self.sendWindow > 0 { unsafe self.writeBody(slot) }
         }
     }
 
-    /// Writes the next frame of a body that is in the queue; the connection's window is open.
+    /// Writes the next frame of a queued body; the connection's window is open.
     @inline(never)
     private mutating func writeBody(_ slot: UnsafeMutablePointer<ClientSlot>) {
         let left = unsafe slot.pointee.bodyCount - slot.pointee.bodySent
         let count = unsafe min(left, Frame.payloadBytesMax, self.sendWindow, slot.pointee.stream.sendWindow)
         if count > 0 { unsafe self.writeData(slot, count: count) }
-        // Out of the queue when it is complete, or until its own window opens.
+        // The slot leaves the queue when its body is complete, or until its own window opens.
         let isHeldUp = unsafe slot.pointee.stream.sendWindow <= 0
         if count == left || isHeldUp { unsafe self.writing.remove(slot, in: self.slots) }
     }
@@ -241,25 +242,25 @@
 
     // MARK: Streams
 
-    /// The slot of an open stream; nil when it is over.
+    /// Returns the slot of an open stream; nil when it has ended.
     @unsafe @inline(__always)
     func slot(_ streamID: UInt32) -> UnsafeMutablePointer<ClientSlot>? {
         let index = self.streams.find(streamID)
         return index >= 0 ? unsafe self.slots + Int(index) : nil
     }
 
-    /// Whether we ever opened that stream; servers open none.
+    /// Returns true when we ever opened the stream; servers open none.
     @inline(__always)
     func wasOpened(_ streamID: UInt32) -> Bool { streamID & 1 == 1 && streamID < self.nextStreamID }
 
-    /// Ends the peer's side of a stream. When ours is not complete, the stream is given up as the answer is taken.
+    /// Ends the peer's side of a stream. When our side is incomplete, the stream is cancelled as the answer is taken.
     @unsafe @inline(__always)
     mutating func answerEnded(_ slot: UnsafeMutablePointer<ClientSlot>) {
         unsafe self.state.pointee.answerEnded(slot)
         if unsafe slot.pointee.bodySent == slot.pointee.bodyCount { unsafe self.close(slot, code: 0) }
     }
 
-    /// Lets go of a stream, or of a request that never had one.
+    /// Releases a stream, or a request that never had one.
     @unsafe @inline(__always)
     mutating func close(_ slot: UnsafeMutablePointer<ClientSlot>, code: UInt32) {
         switch unsafe slot.pointee.stream.queue {
@@ -274,7 +275,7 @@
         unsafe self.state.pointee.streamClosed(slot, code: code)
     }
 
-    /// Ends a stream, with RST_STREAM if the peer knows of it.
+    /// Ends a stream, with RST_STREAM if the peer knows it.
     @unsafe
     mutating func reset(_ slot: UnsafeMutablePointer<ClientSlot>, _ code: HTTP2ErrorCode) {
         let streamID = unsafe slot.pointee.streamID
@@ -285,7 +286,7 @@
         unsafe self.close(slot, code: code.rawValue)
     }
 
-    /// Refuses the streams above GOAWAY's last one, and requests that have none. The last one must not rise (RFC 9113 §6.8).
+    /// Refuses the streams above GOAWAY's last one, and requests without a stream. The last one must not rise (RFC 9113 §6.8).
     mutating func refuse(above last: UInt32) throws(ConnectionError) {
         guard last & 1 == 1 || last == 0, last <= self.lastStreamID ?? .max else {
             throw .violation(.protocolError, "GOAWAY: invalid last stream")
@@ -309,7 +310,7 @@
 
     // MARK: Windows
 
-    /// Opens a window by so many bytes.
+    /// Opens a window by the given bytes.
     mutating func widen(streamID: UInt32, by increment: Int) throws(ConnectionError) {
         guard streamID > 0 else {
             guard increment > 0 else { throw .violation(.protocolError, "WINDOW_UPDATE: zero") }
@@ -328,7 +329,7 @@
         unsafe self.resumeBody(slot)
     }
 
-    /// Obeys SETTINGS_INITIAL_WINDOW_SIZE: moves the windows of all streams, also below zero (RFC 9113 §6.9.2).
+    /// Applies SETTINGS_INITIAL_WINDOW_SIZE: moves the windows of all streams, also below zero (RFC 9113 §6.9.2).
     mutating func setInitialWindow(_ bytes: Int) throws(ConnectionError) {
         let change = bytes - self.initialWindow
         self.initialWindow = bytes
@@ -369,17 +370,17 @@
         self.appendWindowUpdate(streamID: 0, taken)
     }
 
-    /// Counts DATA on a stream; false when it is beyond its window.
+    /// Counts DATA on a stream; returns false when it exceeds the window.
     @unsafe @inline(__always)
     mutating func countData(_ slot: UnsafeMutablePointer<ClientSlot>, _ count: Int) -> Bool {
         let window = unsafe self.state.pointee.configuration.streamWindow
-        // Until the peer has our SETTINGS, it keeps to what holds without them.
+        // Until the peer has our SETTINGS, it uses the initial window.
         let most = self.isOurSettingsAcknowledged ? window : max(window, Frame.windowBefore)
         unsafe slot.pointee.stream.received += count
         return unsafe slot.pointee.stream.received - slot.pointee.stream.returned <= most
     }
 
-    /// Returns what was taken of a stream that goes on to the peer's window.
+    /// Returns the received bytes of an unfinished stream to the peer's window.
     @unsafe
     mutating func returnData(_ slot: UnsafeMutablePointer<ClientSlot>) {
         let taken = unsafe slot.pointee.stream.received - slot.pointee.stream.returned
@@ -411,14 +412,14 @@
     }
 }
 
-/// A connection error (RFC 9113 §5.4.1): why the connection cannot go on.
+/// A connection error (RFC 9113 §5.4.1): the reason why the connection cannot continue.
 struct ConnectionError: Error {
     /// The code of the last GOAWAY; nil for none.
     var code: HTTP2ErrorCode?
-    /// nil when the state has noted a limit that was exceeded.
+    /// The reason; nil when the state has recorded an exceeded limit.
     var reason: HTTP2CloseReason?
 
-    /// The peer went beyond the limit that the state has noted.
+    /// The peer exceeded the limit that the state has recorded.
     static let limit = ConnectionError(code: .enhanceYourCalm, reason: nil)
 
     static func violation(_ code: HTTP2ErrorCode, _ message: StaticString) -> ConnectionError {

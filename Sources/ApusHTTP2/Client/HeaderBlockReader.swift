@@ -2,7 +2,7 @@ internal import CNghttp2
 
 /// Decodes the header blocks of answers with nghttp2's HPACK decoder, fragment by fragment.
 @safe struct HeaderBlockReader: ~Copyable {
-    /// A header block that goes on in CONTINUATION frames.
+    /// A header block that continues in CONTINUATION frames.
     struct Block {
         var streamID: UInt32
         var isStreamEnd: Bool
@@ -10,9 +10,9 @@ internal import CNghttp2
     }
 
     private let inflater: OpaquePointer
-    /// The header block that is not complete.
+    /// The incomplete header block.
     var block: Block?
-    /// The check of the header block that is being read.
+    /// The check of the current header block.
     var check = HeaderCheck(isTrailers: false)
 
     init() throws(HTTP2Error) {
@@ -25,7 +25,7 @@ internal import CNghttp2
 
     deinit { unsafe nghttp2_hd_inflate_del(self.inflater) }
 
-    /// Decodes a fragment of a header block and hands each field on.
+    /// Decodes a fragment of a header block and passes each field on.
     @unsafe
     mutating func inflate(
         _ fragment: UnsafeBufferPointer<UInt8>,
@@ -71,18 +71,18 @@ struct HeaderCheck {
     private let isTrailers: Bool
     private var isRegularSeen = false
     private(set) var status = 0
-    /// -1 when there is none.
+    /// The announced length; -1 when there is none.
     private(set) var contentLength = -1
     private(set) var isMalformed = false
 
-    /// Names that belong to a connection, not to a message (RFC 9113 §8.2.2).
+    /// The names that belong to a connection, not to a message (RFC 9113 §8.2.2).
     private static let connectionSpecific: [StaticString] = [
         "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade",
     ]
 
     init(isTrailers: Bool) { self.isTrailers = isTrailers }
 
-    /// Checks one field; false when it makes the block malformed.
+    /// Checks one field; returns false when it makes the block malformed.
     @unsafe
     mutating func takes(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
         let isPseudo = unsafe name.first == 0x3a
@@ -124,7 +124,7 @@ struct HeaderCheck {
         return true
     }
 
-    /// Reads so few digits that they cannot overflow; nil when there is something else.
+    /// Parses a number of so few digits that it cannot overflow; nil for anything else.
     private static func number(_ digits: UnsafeBufferPointer<UInt8>) -> Int? {
         var number = 0
         for index in 0..<digits.count {

@@ -1,5 +1,5 @@
-/// Keeps shared objects alive while requests use them, by counting uses itself: each of the few objects in use is retained once,
-/// not once per request.
+/// Keeps shared objects alive while requests use them, and counts the uses itself: each of the few objects in use is
+/// retained once, not once per request.
 struct RetainedObjectTable<Object: AnyObject> {
     private struct Entry {
         var object: Object?
@@ -13,10 +13,10 @@ struct RetainedObjectTable<Object: AnyObject> {
     /// The number of objects in the table.
     var count: Int { self.entries.count - self.free.count }
 
-    /// The object at that index; nil for a negative one.
+    /// Returns the object at an index; nil for a negative one.
     subscript(_ index: Int32) -> Object? { index >= 0 ? self.entries[Int(index)].object : nil }
 
-    /// Counts one more use of an object and returns its index.
+    /// Counts another use of an object and returns its index.
     @inline(__always)
     mutating func retain(_ object: Object) -> Int32 {
         if self.last >= 0, self.entries[Int(self.last)].object === object {
@@ -28,7 +28,7 @@ struct RetainedObjectTable<Object: AnyObject> {
 
     @inline(never)
     private mutating func retainOther(_ object: Object) -> Int32 {
-        // The one used last is kept even when idle, until another takes its place.
+        // The last used object is kept even without uses, until another takes its place.
         if self.last >= 0, self.entries[Int(self.last)].uses == 0 { self.drop(self.last) }
         if let index = self.entries.firstIndex(where: { $0.object === object }) {
             self.last = Int32(index)
@@ -43,7 +43,7 @@ struct RetainedObjectTable<Object: AnyObject> {
         return self.last
     }
 
-    /// Counts one use less of the object at that index; a negative index does nothing.
+    /// Counts one use less of the object at an index; a negative index does nothing.
     @inline(__always)
     mutating func release(_ index: Int32) {
         guard index >= 0 else { return }

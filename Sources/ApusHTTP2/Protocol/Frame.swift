@@ -1,4 +1,4 @@
-/// A frame's header (RFC 9113 §4.1), and what stands in it.
+/// A frame's header (RFC 9113 §4.1) and its constants.
 struct Frame {
     enum Kind {
         static let data: UInt8 = 0
@@ -31,14 +31,14 @@ struct Frame {
         static let maxHeaderListSize: UInt16 = 6
     }
 
-    /// Bytes of the header.
+    /// The bytes of the header.
     static let headerBytes = 9
-    /// Bytes of the largest payload that either side may send unless SETTINGS say otherwise; ours do not, and we send no
-    /// larger ones even where we might.
+    /// The maximum payload of either side unless SETTINGS say otherwise; ours do not, and we send no larger ones even
+    /// where the peer allows them.
     static let payloadBytesMax = 16_384
     /// The largest window (RFC 9113 §6.9.1).
     static let windowMax = 0x7fff_ffff
-    /// A window before anybody said anything.
+    /// The initial window.
     static let windowBefore = 65_535
 
     let length: Int
@@ -46,7 +46,7 @@ struct Frame {
     let flags: UInt8
     let streamID: UInt32
 
-    /// Reads ``headerBytes``.
+    /// Parses ``headerBytes``.
     @unsafe @inline(__always)
     init(_ bytes: UnsafePointer<UInt8>) {
         unsafe self.length = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])

@@ -1,4 +1,4 @@
-/// A buffer of bytes that grows by doubling and is used again and again; its owner frees it by hand.
+/// A buffer of bytes that grows by doubling and is reused; its owner frees it by hand.
 @safe struct GrowingBytes {
     private(set) var start: UnsafeMutablePointer<UInt8>?
     private(set) var capacity = 0
@@ -8,7 +8,7 @@
 
     init() { unsafe self.start = nil }
 
-    /// Makes room for so many bytes in all, keeps those inside, and returns the start.
+    /// Reserves room for the given bytes in all, keeps the contents, and returns the start.
     @unsafe @inline(__always)
     mutating func reserve(_ needed: Int) -> UnsafeMutablePointer<UInt8> {
         if let start = unsafe self.start, needed <= self.capacity { return unsafe start }
@@ -29,7 +29,7 @@
         return unsafe fresh
     }
 
-    /// Appends.
+    /// Appends bytes.
     @inline(__always)
     mutating func append(_ bytes: UnsafePointer<UInt8>, count: Int) {
         let target = unsafe self.reserve(self.count + count) + self.count
@@ -37,30 +37,30 @@
         self.count += count
     }
 
-    /// Appends.
+    /// Appends a byte.
     @inline(__always)
     mutating func append(_ byte: UInt8) {
         unsafe self.reserve(self.count + 1)[self.count] = byte
         self.count += 1
     }
 
-    /// Sets the number of bytes that are in use, after they were written in place.
+    /// Sets the number of bytes in use, after they were written in place.
     mutating func setCount(_ count: Int) {
         precondition(count <= self.capacity)
         self.count = count
     }
 
-    /// Forgets the bytes; gives the memory back only if it is more than `kept`.
+    /// Removes the bytes; frees the memory only if it is larger than `kept`.
     @inline(__always)
     mutating func clear(keeping kept: Int) {
         self.count = 0
         if self.capacity > kept { self.free() }
     }
 
-    /// Frees the memory when the owner ends.
+    /// Frees the memory at the end of the owner's life.
     func deallocate() { unsafe self.start?.deallocate() }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     mutating func free() {
         unsafe self.start?.deallocate()
         unsafe self.start = nil
@@ -69,7 +69,7 @@
     }
 }
 
-/// A run of bytes inside memory that somebody else owns.
+/// A run of bytes inside memory that another object owns.
 @safe struct ByteRun {
     let start: UnsafeMutablePointer<UInt8>
     let count: Int

@@ -1,10 +1,10 @@
-/// Mirrors the dynamic table that the peer's decoder keeps of our headers (RFC 7541 §2.3.2).
+/// Mirrors the dynamic table of our headers in the peer's decoder (RFC 7541 §2.3.2).
 struct HPACKTable {
     /// A header field.
     struct Field: Equatable {
         let name: [UInt8]
         let value: [UInt8]
-        /// FNV-1a of both: compared first, so that a table is searched without looking into its texts.
+        /// FNV-1a of both: compared first, so that a search does not read the texts.
         let digest: UInt64
 
         init(_ name: [UInt8], _ value: [UInt8]) {
@@ -33,15 +33,15 @@ struct HPACKTable {
             unsafe self.init(Array(name), Array(value))
         }
 
-        /// Its size in a table (RFC 7541 §4.1).
+        /// The field's size in a table (RFC 7541 §4.1).
         var tableBytes: Int { self.name.count + self.value.count + 32 }
     }
 
-    /// The most bytes of a table that we use, even when a peer allows more; also its size before SETTINGS (RFC 9113 §6.5.2).
+    /// The maximum bytes of a table that we use, even when a peer allows more; also its size before SETTINGS (RFC 9113 §6.5.2).
     static let bytesMax = 4_096
-    /// Entries of the static table (RFC 7541 appendix A).
+    /// The number of entries of the static table (RFC 7541 appendix A).
     private static let staticCount = 61
-    /// The entries of the static table that our requests have.
+    /// The entries of the static table that our requests use.
     private static let whole: [(field: Field, index: Int)] = [
         (Field(":method", "GET"), 2), (.post, 3), (Field(":path", "/"), 4), (.https, 7),
     ]
@@ -50,21 +50,21 @@ struct HPACKTable {
         Array("authorization".utf8): 23, Array("content-type".utf8): 31,
     ]
 
-    /// How many digests of fields that were met are remembered.
+    /// The number of digests of previously encoded fields that are remembered.
     private static let metCount: UInt64 = 64
 
-    /// Oldest first.
+    /// The entries, oldest first.
     private var entries: [Field] = []
     private var met = [UInt64](repeating: 0, count: Int(Self.metCount))
     private var bytes = 0
-    /// Bytes that it may hold.
+    /// The maximum bytes of the table now.
     private(set) var bytesMax = Self.bytesMax
-    /// The smallest size since the last block, when the next block has to announce a change.
+    /// The smallest size since the last block, when the next block must announce a change.
     private var smallest: Int?
-    /// Changes whenever blocks that were made before no longer hold.
+    /// Changes whenever earlier blocks become invalid.
     private(set) var generation: UInt64 = 0
 
-    /// The peer's SETTINGS_HEADER_TABLE_SIZE.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func peerAllows(_ bytes: UInt32) {
         let allowed = min(Int(bytes), Self.bytesMax)
         guard allowed != self.bytesMax else { return }
@@ -74,7 +74,7 @@ struct HPACKTable {
         self.generation += 1
     }
 
-    /// Begins a block: announces a change of size, once (RFC 7541 §4.2). False when there is none.
+    /// Begins a block: announces a change of size, once (RFC 7541 §4.2). Returns false when there is none.
     mutating func announceSize(to block: inout GrowingBytes) -> Bool {
         guard let smallest = self.smallest else { return false }
         if smallest < self.bytesMax { Self.append(smallest, prefixBits: 5, pattern: 0x20, to: &block) }
@@ -83,10 +83,11 @@ struct HPACKTable {
         return true
     }
 
-    /// Appends a field in the shortest form. A field to be indexed is put into the table when it is met again: what one send alone has
-    /// would push out what all have. False when it was met for the first time, so that the next block has a shorter form.
+    /// Appends a field in its shortest form. A field enters the table at its second use: fields of one send alone would
+    /// evict those that all sends have. Returns false at the first use, so that the next block has a shorter form.
     ///
-    /// - Parameter isRepeated: whether it is known to have been met. Few digests are remembered, and two fields can drive each other out.
+    /// - Parameter isRepeated: true when the field is known to have been used before. Few digests are remembered, and
+    ///   two fields can evict each other.
     @discardableResult
     mutating func encode(
         _ field: Field,

@@ -1,25 +1,25 @@
 /// The reason why a connection ended.
 package enum HTTP2CloseReason: Hashable, Sendable, CustomStringConvertible {
-    /// We asked for it, and every request had its answer.
+    /// We drained the connection, and every request had its answer.
     case drained
-    /// We closed without waiting.
+    /// We closed the connection without waiting.
     case closed
-    /// The peer sent GOAWAY, and nothing is awaited any more.
+    /// The peer sent GOAWAY, and no answer is awaited any more.
     case goAway(HTTP2ErrorCode)
     /// The peer does not speak HTTP/2.
     case notHTTP2
-    /// The peer broke the protocol, with a message.
+    /// The peer violated the protocol.
     case protocolViolation(String)
-    /// The peer went beyond a limit of ours.
+    /// The peer exceeded a limit of ours.
     case limitExceeded(HTTP2Limit)
-    /// A PING stayed without answer.
+    /// A PING was not answered.
     case pingTimeout
     /// The transport ended or failed, with its message.
     case transport(String)
-    /// nghttp2 could not allocate.
+    /// nghttp2 could not allocate memory.
     case outOfMemory
 
-    /// For a log line.
+    /// The reason for a log line.
     package var description: String {
         switch self {
         case .drained: "drained"
@@ -35,13 +35,13 @@ package enum HTTP2CloseReason: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A limit that a peer can run into.
+/// The limits that a peer can exceed.
 package enum HTTP2Limit: String, Hashable, Sendable {
-    /// Header fields of one block, counted as RFC 9113 §6.5.2 does.
+    /// The header fields of one block, counted as in RFC 9113 §6.5.2.
     case headerList
-    /// SETTINGS or PING whose acknowledgements pile up.
+    /// SETTINGS or PING frames whose acknowledgements accumulate.
     case acknowledgements
-    /// Frames that bring no request forward.
+    /// Frames that advance no request.
     case controlFrames
     /// SETTINGS entries in one frame.
     case settingsEntries

@@ -1,5 +1,4 @@
-/// An error of a request that is refused before anything is sent. What a peer does wrong ends the connection with an
-/// ``HTTP2CloseReason`` instead.
+/// Reports a request that is refused before anything is sent. A peer's faults end the connection with an ``HTTP2CloseReason`` instead.
 package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
     /// The kind of refusal.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -19,24 +18,24 @@ package struct HTTP2Error: Error, Equatable, CustomStringConvertible {
 
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// Not a lower-case token of RFC 9110, or a name that HTTP/2 or this target keeps for itself.
+        /// The name is not a lower-case token of RFC 9110, or HTTP/2 or this target reserves it.
         package static let invalidHeaderName = Code(.invalidHeaderName)
-        /// Control characters, bytes beyond ASCII, white space at an end, or too long.
+        /// The value has control characters, bytes beyond ASCII, white space at an end, or is too long.
         package static let invalidHeaderValue = Code(.invalidHeaderValue)
-        /// The same name twice; a provider may answer that with `DuplicateHeaders`
+        /// A name is repeated; a provider may answer that with `DuplicateHeaders`
         /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
         package static let duplicateHeader = Code(.duplicateHeader)
-        /// More than ``HTTP2Limits/headersMax``.
+        /// There are more than ``HTTP2Limits/headersMax``.
         package static let tooManyHeaders = Code(.tooManyHeaders)
-        /// Not a host, with or without port.
+        /// The authority is not a host, with or without port.
         package static let invalidAuthority = Code(.invalidAuthority)
-        /// Not an absolute path of visible ASCII.
+        /// The path is not an absolute path of visible ASCII.
         package static let invalidPath = Code(.invalidPath)
-        /// Not upper-case letters.
+        /// The method is not of upper-case letters.
         package static let invalidMethod = Code(.invalidMethod)
-        /// More than ``HTTP2Limits/requestBodyBytesMax``.
+        /// The body exceeds ``HTTP2Limits/requestBodyBytesMax``.
         package static let bodyTooLarge = Code(.bodyTooLarge)
-        /// The library could not allocate.
+        /// The library could not allocate memory.
         package static let outOfMemory = Code(.outOfMemory)
 
         /// The name.

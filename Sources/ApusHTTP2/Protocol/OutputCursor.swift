@@ -3,32 +3,32 @@
     private var start: UnsafeMutablePointer<UInt8>?
     private var limit = 0
     private(set) var count = 0
-    /// Whether a DATA frame of nghttp2 had to wait for the next drain.
+    /// True when a DATA frame of nghttp2 must wait for the next drain.
     private(set) var isBlocked = false
 
     init() { unsafe self.start = nil }
 
-    /// Bytes of memory that are needed to fill up to `limit`: one DATA frame may begin just below it, and one chunk of
-    /// nghttp2 may follow.
+    /// Returns the bytes of memory that filling up to `limit` needs: one DATA frame may begin just below it, and one
+    /// chunk of nghttp2 may follow.
     static func room(for limit: Int) -> Int {
         limit + HTTP2Limits.dataFrameBytesMax + HTTP2Limits.chunkBytesMax
     }
 
-    /// Whether the limit is not reached.
+    /// True while the limit is not reached.
     @inline(__always)
     var hasRoom: Bool { self.count < self.limit }
 
-    /// Bytes up to the limit.
+    /// The bytes up to the limit.
     var roomLeft: Int { max(self.limit - self.count, 0) }
 
-    /// Where the next byte goes: below the limit there is room for a frame, and for one more behind that.
+    /// The position of the next byte: below the limit there is room for a frame, and for one more behind that.
     @unsafe @inline(__always)
     var position: UnsafeMutablePointer<UInt8> {
         guard let start = unsafe self.start else { preconditionFailure("output outside of a drain") }
         return unsafe start + self.count
     }
 
-    /// What was written at ``position`` ends there.
+    /// Advances the cursor to the end of the bytes that were written at ``position``.
     @unsafe @inline(__always)
     mutating func advance(to end: UnsafeMutablePointer<UInt8>) { unsafe self.count += end - self.position }
 
@@ -49,7 +49,7 @@
         self.count += count
     }
 
-    /// Writes a DATA frame out of up to three segments, from `offset` on; false when it has to wait.
+    /// Writes a DATA frame from up to three segments, beginning at `offset`; returns false when it must wait.
     @unsafe @inline(__always)
     mutating func appendFrame(
         header: UnsafePointer<UInt8>,
@@ -67,7 +67,7 @@
         return true
     }
 
-    /// Appends so many bytes of a body in three segments, from `offset` on.
+    /// Appends bytes of a body in three segments, beginning at `offset`.
     @unsafe @inline(__always)
     mutating func append(
         _ segments: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>),

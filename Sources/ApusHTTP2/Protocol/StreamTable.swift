@@ -1,5 +1,5 @@
-/// Maps open streams to their slots: a hash table with linear probing. Ids rise by two, so that streams mostly lie side by
-/// side, each in its own place.
+/// Maps open streams to their slots by a hash table with linear probing. Ids rise by two, so that streams are mostly
+/// adjacent, each at its own index.
 @safe struct StreamTable: ~Copyable {
     private struct Entry {
         var streamID: UInt32
@@ -8,10 +8,10 @@
 
     private let entries: UnsafeMutablePointer<Entry>
     private let mask: Int
-    /// Streams that are not in their own place, because another was there. While there is none, none has to move up.
+    /// The number of streams that are not at their own index, because another was there. While there is none, a removal moves none.
     private var displaced = 0
 
-    /// A table for so many streams at a time.
+    /// Creates a table for the given number of concurrent streams.
     init(capacity: Int) {
         var places = 2
         while places < capacity * 2 { places *= 2 }
@@ -25,7 +25,7 @@
     @inline(__always)
     private func ownPlace(_ streamID: UInt32) -> Int { Int(streamID >> 1) & self.mask }
 
-    /// Finds a stream's slot; -1 when there is no such stream.
+    /// Returns a stream's slot; -1 when there is no such stream.
     @inline(__always)
     func find(_ streamID: UInt32) -> Int32 {
         var place = self.ownPlace(streamID)
@@ -37,7 +37,7 @@
         }
     }
 
-    /// Inserts a stream that is not there yet; its id is not 0.
+    /// Inserts a new stream, whose id is not 0.
     @inline(__always)
     mutating func insert(_ streamID: UInt32, slot: Int32) {
         var place = self.ownPlace(streamID)
@@ -46,7 +46,7 @@
         unsafe self.entries[place] = Entry(streamID: streamID, slot: slot)
     }
 
-    /// Removes a stream; does nothing when it is not there.
+    /// Removes a stream; does nothing when it is not in the table.
     @inline(__always)
     mutating func remove(_ streamID: UInt32) {
         var place = self.ownPlace(streamID)
@@ -59,8 +59,8 @@
         unsafe self.entries[gap] = Entry(streamID: 0, slot: -1)
     }
 
-    /// Moves up the streams that were displaced by the one that stood there, so that no gap ends a search too early; returns where the gap is
-    /// then.
+    /// Moves up the streams that a removed one had displaced, so that no gap ends a search too early; returns the index
+    /// of the remaining gap.
     @inline(never)
     private mutating func closeGap(at place: Int) -> Int {
         var gap = place

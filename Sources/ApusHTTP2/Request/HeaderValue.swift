@@ -2,18 +2,18 @@ internal import Synchronization
 
 /// A checked, immutable header value, shared by every request that carries it and never copied per request.
 ///
-/// A value that was checked here cannot smuggle a second header anywhere.
+/// A checked value cannot smuggle a second header anywhere.
 @safe package final class HeaderValue: Sendable {
     /// The bytes; valid as long as self.
     nonisolated(unsafe) let start: UnsafeMutablePointer<UInt8>
-    /// How many.
+    /// The number of bytes.
     package let count: Int
-    /// No other has it.
+    /// A number that no other value has.
     let serial = Serial.next()
 
-    /// Checks and copies.
+    /// Checks and copies a text.
     ///
-    /// Allowed is visible ASCII, with spaces and tabs inside but not at an end, at most
+    /// The text may hold visible ASCII, with spaces and tabs inside but not at an end, at most
     /// ``HTTP2Limits/headerValueBytesMax`` bytes. (RFC 9110 §5.5, without its obsolete bytes beyond ASCII.)
     package init(_ text: some StringProtocol) throws(HTTP2Error) {
         let bytes = Array(text.utf8)
@@ -41,26 +41,26 @@ internal import Synchronization
 
 /// A header: a checked name and a checked value.
 package struct HeaderField: Sendable {
-    /// Lower case.
+    /// The name, in lower case.
     package let name: String
     /// The value.
     package let value: HeaderValue
 
     /// Checks the name.
     ///
-    /// Refused are all but lower-case tokens (RFC 9113 §8.2.1) and the names of a connection's own affairs (§8.2.2).
+    /// Refused are all but lower-case tokens (RFC 9113 §8.2.1) and the names of connection-specific headers (§8.2.2).
     package init(_ name: String, _ value: HeaderValue) throws(HTTP2Error) {
         guard (1...HTTP2Limits.headerNameBytesMax).contains(name.utf8.count), name.utf8.allSatisfy(isNameByte) else {
             throw HTTP2Error(.invalidHeaderName, "only lower-case tokens are allowed")
         }
         guard !Self.connectionSpecific.contains(name) else {
-            throw HTTP2Error(.invalidHeaderName, "\(name) has no place in HTTP/2")
+            throw HTTP2Error(.invalidHeaderName, "\(name) is not allowed in HTTP/2")
         }
         self.name = name
         self.value = value
     }
 
-    /// Checks both.
+    /// Checks the name and the value.
     package init(_ name: String, _ value: some StringProtocol) throws(HTTP2Error) {
         try self.init(name, HeaderValue(value))
     }
@@ -78,10 +78,10 @@ private func isNameByte(_ byte: UInt8) -> Bool {
     }
 }
 
-/// Numbers that distinguish objects that had the same address one after the other.
+/// Creates numbers that distinguish objects that had the same address one after the other.
 enum Serial {
     private static let last = Atomic<UInt64>(0)
 
-    /// One that was never given before; never 0.
+    /// Returns a number that was never returned before; never 0.
     static func next() -> UInt64 { self.last.wrappingAdd(1, ordering: .relaxed).newValue }
 }

@@ -1,17 +1,17 @@
-/// A request that differs in all its parts: to token endpoints, channel management and the like.
+/// A request that differs in all its parts, to token endpoints, channel management and the like.
 package struct PlainRequest: Sendable {
-    /// "GET", "POST", "DELETE".
+    /// The method: "GET", "POST", "DELETE".
     package let method: String
-    /// Host, or host and port.
+    /// The host, or host and port.
     package let authority: String
-    /// Absolute, with its query.
+    /// The absolute path with its query.
     package let path: String
-    /// Without pseudo headers.
+    /// The headers, without pseudo headers.
     package let headers: [HeaderField]
-    /// Empty: the stream ends with the headers.
+    /// The body; when empty, the stream ends with the headers.
     package let body: [UInt8]
 
-    /// A request; throws when a part is not allowed.
+    /// Creates a request; throws when a part is not allowed.
     package init(
         method: String,
         authority: String,
@@ -35,7 +35,7 @@ package struct PlainRequest: Sendable {
         self.body = body
     }
 
-    /// Names and values of the header list, pseudo headers first.
+    /// The names and values of the header list, pseudo headers first.
     var texts: [(String, String)] {
         let pseudo = [
             (":method", self.method), (":scheme", "https"), (":authority", self.authority), (":path", self.path),
@@ -44,7 +44,7 @@ package struct PlainRequest: Sendable {
     }
 }
 
-/// A host, or host and port, without user information.
+/// Checks a host, or host and port, without user information.
 func checkAuthority(_ authority: String) throws(HTTP2Error) {
     let valid = authority.utf8.allSatisfy { byte in
         switch byte {
@@ -57,21 +57,21 @@ func checkAuthority(_ authority: String) throws(HTTP2Error) {
     }
 }
 
-/// An absolute path of visible ASCII without a fragment.
+/// Checks an absolute path of visible ASCII without a fragment.
 func checkPath(_ path: String) throws(HTTP2Error) {
     guard path.utf8.first == 0x2f, path.utf8.count <= HTTP2Limits.pathBytesMax,
         path.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x23 })
     else { throw HTTP2Error(.invalidPath, "only absolute paths of visible ASCII are allowed") }
 }
 
-/// Their number, and that no name is there twice or is one of `reserved`.
+/// Checks the number of headers, and that no name is repeated or one of `reserved`.
 func checkHeaders(_ headers: [HeaderField], reserved: [String]) throws(HTTP2Error) {
     guard headers.count <= HTTP2Limits.headersMax else {
         throw HTTP2Error(.tooManyHeaders, "more than \(HTTP2Limits.headersMax)")
     }
     for (index, header) in headers.enumerated() {
         guard !reserved.contains(header.name) else {
-            throw HTTP2Error(.invalidHeaderName, "\(header.name) comes with each request")
+            throw HTTP2Error(.invalidHeaderName, "\(header.name) is set for each request")
         }
         guard !headers[..<index].contains(where: { $0.name == header.name }) else {
             throw HTTP2Error(.duplicateHeader, header.name)

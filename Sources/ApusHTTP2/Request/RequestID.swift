@@ -5,16 +5,16 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     /// The last eight bytes, big endian.
     package let low: UInt64
 
-    /// Characters of the canonical form.
+    /// The number of characters of the canonical form.
     package static let textBytes = 36
 
-    /// Both halves.
+    /// Creates an id of both halves.
     package init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
-    /// The canonical lower-case form, 8-4-4-4-12, as providers want it
+    /// The canonical lower-case form, 8-4-4-4-12, as providers require
     /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
     package var description: String {
         var text: [UInt8] = []
@@ -50,22 +50,22 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The lower-case digit of 0...15, without a branch or a table.
+/// Returns the lower-case digit of 0...15, without a branch or a table.
 @inline(__always)
 func hexadecimalDigit(_ value: UInt8) -> UInt8 {
     // 9 - value wraps to 0xfa...0xff for letters: their top bit adds the distance from ':' to 'a'.
     value &+ 0x30 &+ ((9 &- value) >> 7) &* 0x27
 }
 
-/// The eight lower-case digits of a number, as they lie in memory: the highest first.
+/// Returns the eight lower-case digits of a number in memory order, the highest first.
 @inline(__always)
 func hexadecimalDigits(_ value: UInt32) -> UInt64 {
-    // Each half byte into a byte of its own, the highest into the highest.
+    // Each half byte moves into a byte of its own, the highest into the highest.
     var digits = UInt64(value)
     digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff
     digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff
     digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f
-    // Ten and above carry into the upper half of their byte, and are letters.
+    // Values from ten carry into the upper half of their byte, and are letters.
     let letters = (digits &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
     return (digits &+ 0x3030_3030_3030_3030 &+ letters &* 0x27).bigEndian
 }

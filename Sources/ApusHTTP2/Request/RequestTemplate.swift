@@ -1,36 +1,36 @@
 /// The part of a request that is the same for every device: one per rendered variant of a message.
 ///
-/// Immutable and shared: a session borrows its bytes until the request is on the wire and copies them once per device, into the output.
+/// It is immutable and shared: a session borrows its bytes until the request is sent and copies them once per device, into the output.
 @safe package final class RequestTemplate: Sendable {
-    /// Where the token stands in the path.
+    /// The position of the token in the path.
     package enum Path: Hashable, Sendable {
-        /// No token.
+        /// There is no token in the path.
         case constant(String)
-        /// `prefix` and then the token.
+        /// The token follows `prefix`.
         case token(prefix: String, form: TokenForm)
     }
 
-    /// How a token is written.
+    /// The forms of a token.
     package enum TokenForm: Hashable, Sendable {
         /// Raw bytes, written as lower-case hexadecimal digits.
         case hexadecimal
-        /// As it is: `[A-Za-z0-9_:.~-]` only, which is safe in a path and inside a JSON string.
+        /// The text itself: `[A-Za-z0-9_:.~-]` only, which is safe in a path and inside a JSON string.
         case text
     }
 
-    /// The body.
+    /// The body of a request.
     package enum Body: Hashable, Sendable {
-        /// None: the stream ends with the headers.
+        /// There is no body: the stream ends with the headers.
         case none
-        /// The same for every device.
+        /// The body is the same for every device.
         case shared([UInt8])
-        /// Bytes with holes that are filled for each device.
+        /// The body has gaps that are filled for each device.
         case pieces([Piece])
     }
 
     /// A piece of a body.
     package enum Piece: Hashable, Sendable {
-        /// The same for every device.
+        /// Bytes that are the same for every device.
         case bytes([UInt8])
         /// The token as text.
         case token
@@ -38,41 +38,41 @@
         case number
     }
 
-    /// Digits of the largest number.
+    /// The number of digits of the largest number.
     package static let numberDigitsMax = 10
 
-    /// What stands between the body's first hole and its last, both included.
+    /// A piece between the body's first gap and its last, both included.
     enum MiddlePiece {
         case bytes(ByteRun)
         case token
         case number
     }
 
-    /// No other template has it.
+    /// A number that no other template has.
     let serial = Serial.next()
     private nonisolated(unsafe) let memory: UnsafeMutablePointer<UInt8>
-    /// The header list without what differs per request: pseudo headers first, `:path` last of them unless it has a token.
+    /// The constant part of the header list: pseudo headers first, `:path` last of them unless it has a token.
     let headers: [HPACKTable.Field]
-    /// Where in ``headers`` a path with a token belongs; otherwise where the pseudo headers end.
+    /// The index in ``headers`` for a path with a token; otherwise the end of the pseudo headers.
     let headersBeforePath: Int
-    /// How the token is written in the path; nil when the path is constant.
+    /// The form of the token in the path; nil when the path is constant.
     let pathForm: TokenForm?
-    /// Bytes that the middle of the body takes at most, without its tokens.
+    /// The maximum bytes of the middle of the body, without its tokens.
     let bodyMiddleBytesMax: Int
-    /// How often the token stands in the body.
+    /// The number of tokens in the body.
     let bodyTokens: Int
     nonisolated(unsafe) let pathPrefix: ByteRun
-    /// What stands before the body's first hole: all of it when there is none.
+    /// The bytes before the body's first gap: all of it when there is none.
     nonisolated(unsafe) let bodyPrefix: ByteRun
     private nonisolated(unsafe) let bodyMiddle: UnsafeMutableBufferPointer<MiddlePiece>
     nonisolated(unsafe) let bodySuffix: ByteRun
 
-    /// A template of `POST https://authority/path`.
+    /// Creates a template of `POST https://authority/path`.
     ///
     /// - Parameters:
-    ///   - authority: host, or host and port.
-    ///   - headers: the constant ones, at most ``HTTP2Limits/headersMax``, without `authorization` and `apns-id`, which
-    ///     come with each request.
+    ///   - authority: the host, or host and port.
+    ///   - headers: the constant headers, at most ``HTTP2Limits/headersMax``, without `authorization` and `apns-id`,
+    ///     which are set for each request.
     package init(authority: String, path: Path, headers: [HeaderField], body: Body) throws(HTTP2Error) {
         try checkAuthority(authority)
         try checkHeaders(headers, reserved: ["authorization", "apns-id"])
@@ -89,7 +89,7 @@
         let parts = BodyParts(body)
         self.bodyTokens = parts.middle.count { $0 == .token }
         self.bodyMiddleBytesMax = parts.middle.reduce(0) { $0 + $1.bytesMax }
-        // A body without a hole is held to the same limit, so that a hole more does not make it too large.
+        // A body without a gap has the same limit, so that another gap does not make it too large.
         let bytesMax = parts.front.count + self.bodyMiddleBytesMax + parts.back.count
         guard bytesMax + max(1, self.bodyTokens) * HTTP2Limits.tokenBytesMax <= HTTP2Limits.requestBodyBytesMax else {
             throw HTTP2Error(.bodyTooLarge, "more than \(HTTP2Limits.requestBodyBytesMax) bytes")
@@ -139,7 +139,7 @@
         }
     }
 
-    /// Whether that token may stand where the template puts it.
+    /// Returns true when the token is allowed at its place in the template.
     func accepts(_ token: Span<UInt8>) -> Bool {
         let needsText = self.bodyTokens > 0 || self.pathForm == .text
         guard needsText || self.pathForm != nil else { return true }
@@ -154,12 +154,12 @@
             guard isTokenByte(token[index]) else { return false }
             if token[index] == 0x2e { dots += 1 }
         }
-        // A segment of dots alone would walk up the path.
+        // A path segment of dots alone would lead to a parent.
         return dots < token.count
     }
 }
 
-/// Cuts a body at its first and last hole.
+/// Splits a body at its first and last gap.
 private struct BodyParts {
     var front: [UInt8] = []
     var middle: [RequestTemplate.Piece] = []
@@ -184,7 +184,7 @@ private struct BodyParts {
 }
 
 extension RequestTemplate.Piece {
-    /// Bytes that it takes at most; a token's come with each request.
+    /// The maximum bytes of the piece; a token's are added with each request.
     fileprivate var bytesMax: Int {
         switch self {
         case .bytes(let bytes): bytes.count
@@ -195,7 +195,7 @@ extension RequestTemplate.Piece {
 }
 
 extension Span<UInt8> {
-    /// Copies all of it and moves the cursor behind it.
+    /// Copies the run and advances the cursor.
     @inline(__always)
     func copy(to cursor: inout UnsafeMutablePointer<UInt8>) {
         unsafe self.withUnsafeBufferPointer { bytes in
@@ -207,7 +207,7 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Writes all of it in lower-case hexadecimal digits and moves the cursor behind them.
+    /// Writes the bytes in lower-case hexadecimal digits and advances the cursor.
     @inline(__always)
     func writeHexadecimal(to cursor: inout UnsafeMutablePointer<UInt8>) {
         unsafe self.withUnsafeBufferPointer { bytes in
@@ -230,7 +230,7 @@ extension Span<UInt8> {
 }
 
 extension UInt32 {
-    /// Writes it in decimal digits, at most ``RequestTemplate/numberDigitsMax``, and moves the cursor behind them.
+    /// Writes the number in decimal digits, at most ``RequestTemplate/numberDigitsMax``, and advances the cursor.
     @inline(__always)
     fileprivate func writeDigits(to cursor: inout UnsafeMutablePointer<UInt8>) {
         var unit: UInt32 = 1
@@ -243,7 +243,7 @@ extension UInt32 {
     }
 }
 
-/// `[A-Za-z0-9_:.~-]`.
+/// Returns true for `[A-Za-z0-9_:.~-]`.
 @inline(__always)
 private func isTokenByte(_ byte: UInt8) -> Bool {
     switch byte {

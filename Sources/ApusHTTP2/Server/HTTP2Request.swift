@@ -21,11 +21,11 @@ package struct HTTP2Request: Sendable {
         self.body = body
     }
 
-    /// ":method".
+    /// The value of ":method".
     package var method: String { self.value(of: ":method") ?? "" }
-    /// ":path".
+    /// The value of ":path".
     package var path: String { self.value(of: ":path") ?? "" }
-    /// ":authority".
+    /// The value of ":authority".
     package var authority: String { self.value(of: ":authority") ?? "" }
 
     /// All header fields in order, pseudo headers first.
@@ -33,12 +33,12 @@ package struct HTTP2Request: Sendable {
         self.list.map { (self.text($0.nameStart..<$0.valueStart), self.text($0.valueStart..<$0.valueEnd)) }
     }
 
-    /// The first value of that name.
+    /// Returns the first value of a name.
     package func value(of name: String) -> String? {
         self.list.first { self.isNamed($0, name) }.map { self.text($0.valueStart..<$0.valueEnd) }
     }
 
-    /// How often a name is there. A provider may refuse doubles, `DuplicateHeaders`
+    /// Returns how often a name occurs. A provider may refuse duplicates, `DuplicateHeaders`
     /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
     package func count(of name: String) -> Int { self.list.count { self.isNamed($0, name) } }
 
@@ -51,16 +51,16 @@ package struct HTTP2Request: Sendable {
 
 /// A server's answer.
 package struct HTTP2Response: Sendable {
-    /// 200...599.
+    /// The status, 200...599.
     package let status: Int
-    /// Without ":status".
+    /// The headers without ":status".
     package let headers: [HeaderField]
-    /// Empty: the stream ends with the headers.
+    /// The body; when empty, the stream ends with the headers.
     package let body: [UInt8]
-    /// Whether the stream stays open behind the body, as if more of it came: to simulate a fault.
+    /// True when the stream stays open behind the body, as if more followed: to simulate a fault.
     package var isUnfinished = false
 
-    /// An answer.
+    /// Creates an answer.
     package init(status: Int, headers: [HeaderField] = [], body: [UInt8] = []) {
         precondition((200...599).contains(status) && headers.count <= HTTP2Limits.headersMax)
         self.status = status
@@ -73,7 +73,7 @@ package struct HTTP2Response: Sendable {
 package enum HTTP2ServerEvent: Sendable {
     /// A request is complete.
     case requested(HTTP2Request)
-    /// The client gave a request up before it was answered in full; also one that never was complete.
+    /// The client cancelled a request before its answer was complete; also one that never was complete.
     case cancelled(streamID: Int32, code: HTTP2ErrorCode)
     /// The client acknowledged our SETTINGS.
     case settingsAcknowledged
@@ -81,24 +81,24 @@ package enum HTTP2ServerEvent: Sendable {
     case pingAcknowledged
     /// The client sent GOAWAY.
     case goAway(code: HTTP2ErrorCode)
-    /// The connection is over; nothing comes after.
+    /// The connection has ended; no event follows.
     case closed(HTTP2CloseReason)
 }
 
 /// The configuration of a server's connections.
 package struct HTTP2ServerConfiguration: Hashable, Sendable {
-    /// Requests that clients are allowed at a time; nil when SETTINGS do not say.
+    /// The maximum number of concurrent requests of a client; nil when SETTINGS do not limit them.
     package var maxConcurrentStreams: UInt32?
-    /// Bytes that a client may send on one stream ahead of us.
+    /// The window of one stream: the bytes that a client may send ahead of us.
     package var streamWindow: Int
-    /// Bytes that a client may send on the connection ahead of us.
+    /// The window of the connection: the bytes that a client may send ahead of us.
     package var connectionWindow: Int
-    /// Bytes of a request's body; a longer one is reset.
+    /// The maximum bytes of a request's body; a stream with a longer one is reset.
     package var bodyBytesMax: Int
-    /// Bytes of a request's header list (RFC 9113 §6.5.2); a longer one ends the connection.
+    /// The maximum bytes of a request's header list (RFC 9113 §6.5.2); a longer one ends the connection.
     package var headerListBytesMax: Int
 
-    /// The settings of a server; windows as large providers have them.
+    /// Creates a configuration; its windows are like those of large providers.
     package init(
         maxConcurrentStreams: UInt32? = 1_000,
         streamWindow: Int = 65_535,

@@ -1,17 +1,17 @@
 internal import CNghttp2
 package import NIOCore
 
-/// A server's HTTP/2 connection as a pure engine, for simulators and tests: nghttp2's session obeys the protocol, and the caller decides
-/// the answers.
+/// A server's HTTP/2 connection as a pure engine, for simulators and tests: nghttp2's session implements the protocol,
+/// and the caller decides the answers.
 @safe package struct HTTP2ServerSession: ~Copyable {
     private let raw: OpaquePointer
     private let state: UnsafeMutablePointer<ServerState>
     private var isTerminated = false
     private var isDraining = false
-    /// Whether `closed` is among the events.
+    /// True when `closed` is among the events.
     package private(set) var isFinished = false
 
-    /// A connection that waits for the client's preface; its SETTINGS are the first outbound bytes.
+    /// Creates a connection that waits for the client's preface; its SETTINGS are the first outbound bytes.
     package init(configuration: HTTP2ServerConfiguration = HTTP2ServerConfiguration()) throws(HTTP2Error) {
         let callbacks = unsafe try ServerCallbacks.make()
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
@@ -60,20 +60,20 @@ package import NIOCore
 
     // MARK: State
 
-    /// Streams that are open.
+    /// The number of open streams.
     package var openStreams: Int { unsafe self.state.pointee.openStreams }
-    /// The most that ever were open at a time.
+    /// The largest number of streams that were open at the same time.
     package var streamsOpenMax: Int { unsafe self.state.pointee.streamsOpenMax }
-    /// Bytes that the client lets us send on the connection now.
+    /// The bytes that the client allows us to send on the connection now.
     package var connectionWindow: Int { unsafe Int(nghttp2_session_get_remote_window_size(self.raw)) }
-    /// Bytes that the client may still send on the connection.
+    /// The bytes that the client may still send on the connection.
     package var receiveWindow: Int { unsafe Int(nghttp2_session_get_local_window_size(self.raw)) }
-    /// Whether ``drainOutbound(into:limit:)`` has something to write.
+    /// True when ``drainOutbound(into:limit:)`` has something to write.
     package var wantsWrite: Bool { unsafe !self.isFinished && nghttp2_session_want_write(self.raw) != 0 }
 
     // MARK: Bytes
 
-    /// Reads what the client sent.
+    /// Parses bytes from the client.
     package mutating func receive(_ bytes: Span<UInt8>) {
         guard !self.isFinished, !self.isTerminated else { return }
         let result = unsafe bytes.withUnsafeBufferPointer {
@@ -89,7 +89,7 @@ package import NIOCore
         }
     }
 
-    /// Appends frames to `buffer`, about `limit` bytes and at most two frames more. True: more is waiting.
+    /// Appends frames to `buffer`, about `limit` bytes and at most two frames more. Returns true when more is waiting.
     package mutating func drainOutbound(into buffer: inout ByteBuffer, limit: Int) -> Bool {
         precondition(limit > 0)
         guard !self.isFinished else { return false }
@@ -120,12 +120,12 @@ package import NIOCore
         return unsafe self.state.pointee.output.isBlocked || !self.state.pointee.output.hasRoom
     }
 
-    /// The next event, in order.
+    /// Returns the next event, in order.
     package mutating func nextEvent() -> HTTP2ServerEvent? { unsafe self.state.pointee.dequeue() }
 
     // MARK: Answers
 
-    /// Answers a request; false when its stream is over or it was answered.
+    /// Answers a request; returns false when its stream has ended or it was answered before.
     @discardableResult
     package mutating func respond(to streamID: Int32, _ response: HTTP2Response) -> Bool {
         guard !self.isFinished, let stream = unsafe ServerCallbacks.stream(self.raw, streamID),
@@ -194,8 +194,8 @@ package import NIOCore
         _ = unsafe nghttp2_submit_rst_stream(self.raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, code.rawValue)
     }
 
-    /// Sends GOAWAY. Streams above `lastStreamID` are dropped without an answer; the connection stays until
-    /// ``close()`` or until the client leaves.
+    /// Sends GOAWAY. Streams above `lastStreamID` are dropped without an answer; the connection stays open until
+    /// ``close()`` or until the client closes it.
     package mutating func goAway(lastStreamID: Int32, code: HTTP2ErrorCode, debug: [UInt8] = []) {
         precondition(lastStreamID >= 0 && debug.count <= HTTP2Limits.goAwayDebugBytesMax)
         guard !self.isFinished else { return }
@@ -205,7 +205,7 @@ package import NIOCore
         self.isDraining = true
     }
 
-    /// Changes SETTINGS; nil leaves a setting as it is.
+    /// Changes SETTINGS; nil leaves a setting unchanged.
     package mutating func updateSettings(
         maxConcurrentStreams: UInt32? = nil,
         streamWindow: Int? = nil,
@@ -252,7 +252,7 @@ package import NIOCore
         _ = unsafe nghttp2_submit_ping(self.raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
     }
 
-    /// Ends now.
+    /// Ends the connection at once.
     package mutating func close(_ reason: HTTP2CloseReason = .closed) {
         guard !self.isFinished else { return }
         self.finish(reason)

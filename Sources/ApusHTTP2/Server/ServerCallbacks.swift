@@ -1,10 +1,10 @@
 internal import CNghttp2
 
-/// The thunks between nghttp2 and ``ServerState``: each casts, forwards and returns.
+/// The callbacks between nghttp2 and ``ServerState``: each casts, forwards and returns.
 enum ServerCallbacks {
     private static let failure = Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
 
-    /// The callbacks object; the caller frees it.
+    /// Creates the callbacks object, which the caller frees.
     static func make() throws(HTTP2Error) -> OpaquePointer {
         var made: OpaquePointer?
         guard unsafe nghttp2_session_callbacks_new(&made) == 0, let callbacks = unsafe made else {
@@ -90,7 +90,7 @@ enum ServerCallbacks {
         return unsafe callbacks
     }
 
-    /// Where the library asks how much of an answer's body comes next.
+    /// Tells the library how much of an answer's body comes next.
     static let bodyCallback: nghttp2_data_source_read_callback = { _, _, _, room, flags, source, _ in
         guard let stream = unsafe source?.pointee.ptr?.assumingMemoryBound(to: ServerStream.self) else {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
@@ -104,14 +104,14 @@ enum ServerCallbacks {
         return count
     }
 
-    /// The stream's object; nil when it is over.
+    /// Returns the stream's object; nil when the stream has ended.
     static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> UnsafeMutablePointer<ServerStream>? {
         let data = unsafe nghttp2_session_get_stream_user_data(session, streamID)
         return unsafe data?.assumingMemoryBound(to: ServerStream.self)
     }
 
     private static func state(_ userData: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<ServerState> {
-        guard let userData = unsafe userData else { preconditionFailure("nghttp2 lost its user data") }
+        guard let userData = unsafe userData else { preconditionFailure("nghttp2 passed no user data") }
         return unsafe userData.assumingMemoryBound(to: ServerState.self)
     }
 

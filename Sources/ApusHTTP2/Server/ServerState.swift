@@ -1,19 +1,19 @@
-/// One stream of a server: its request and its answer. Used again for another stream when it is over.
+/// Holds one stream of a server: its request and its answer. It is reused for another stream afterwards.
 @safe struct ServerStream {
     var streamID: Int32 = 0
     var bytes: [UInt8] = []
     var fields: [HTTP2Request.Field] = []
     var body: [UInt8] = []
-    /// Bytes of header fields as RFC 9113 §6.5.2 counts them.
+    /// The bytes of header fields, counted as in RFC 9113 §6.5.2.
     var headerListBytes = 0
-    /// Whether the request was handed to the caller.
+    /// True after the request was passed to the caller.
     var isRequested = false
     var isBodyTooLarge = false
-    /// The answer's body, and how much of it is out.
+    /// The answer's body, and the number of its bytes that were sent.
     var answer: [UInt8] = []
     var answerSent = 0
     var isAnswered = false
-    /// Whether the answer breaks off: its stream never ends.
+    /// True when the answer breaks off: its stream never ends.
     var isAnswerUnfinished = false
 
     mutating func begin(streamID: Int32) {
@@ -34,7 +34,7 @@
         self.answer = []
     }
 
-    /// Moves the request out.
+    /// Moves the request out of the stream.
     mutating func takeRequest() -> HTTP2Request {
         let request = HTTP2Request(streamID: self.streamID, bytes: self.bytes, list: self.fields, body: self.body)
         self.bytes = []
@@ -45,11 +45,11 @@
     }
 }
 
-/// The state that nghttp2's callbacks write to: streams, events and limits. A separate value at a fixed address, so that nghttp2 never
-/// holds a pointer to the session that owns it.
+/// Holds the state that nghttp2's callbacks write: streams, events and limits. It is a separate value at a fixed
+/// address, so that nghttp2 never holds a pointer to the session that owns it.
 @safe struct ServerState: ~Copyable {
     let configuration: HTTP2ServerConfiguration
-    /// Every stream object ever made, and those that are free.
+    /// Every stream object ever created, and the free ones.
     private var made: [UnsafeMutablePointer<ServerStream>]
     private var free: [UnsafeMutablePointer<ServerStream>]
     var output = OutputCursor()
@@ -115,7 +115,7 @@
     mutating func dequeue() -> HTTP2ServerEvent? {
         guard self.eventHead < self.events.count else { return nil }
         let event = self.events[self.eventHead]
-        // What was taken must not keep its bytes alive until the queue is empty.
+        // A taken event must not keep its bytes alive until the queue is empty.
         self.events[self.eventHead] = .settingsAcknowledged
         self.eventHead += 1
         if self.eventHead == self.events.count {
@@ -139,7 +139,7 @@
             self.violation = .headerList
             return false
         }
-        // Trailers say nothing that a push service listens to.
+        // Trailers hold nothing that a push service uses.
         guard unsafe stream.pointee.body.isEmpty && !stream.pointee.isRequested else { return true }
         let start = unsafe stream.pointee.bytes.count
         unsafe stream.pointee.bytes.append(contentsOf: name)
@@ -154,7 +154,7 @@
         return true
     }
 
-    /// Appends to the request's body; false when it is beyond the limit and the stream is to be reset.
+    /// Appends to the request's body; returns false when it exceeds the limit and the stream must be reset.
     mutating func bodyReceived(
         _ stream: UnsafeMutablePointer<ServerStream>,
         _ bytes: UnsafeBufferPointer<UInt8>

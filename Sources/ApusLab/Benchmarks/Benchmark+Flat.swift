@@ -74,7 +74,7 @@ extension Benchmark {
 }
 
 extension AcceptanceTimeline {
-    /// From the first interval with an acceptance to the end of the one in which so many had been accepted; nil: never.
+    /// From the first interval with an acceptance to the end of the one in which so many had been accepted; nil for never.
     package func seconds(untilAccepted count: Int) -> Double? {
         guard let first = self.buckets.firstIndex(where: { $0.count(nil) > 0 }) else { return nil }
         var sum = 0

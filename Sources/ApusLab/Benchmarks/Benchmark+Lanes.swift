@@ -67,7 +67,7 @@ extension Benchmark {
 
     /// Single sends at a constant rate.
     ///
-    /// - Parameter isOver: whether it is enough before all are sent; asked every second.
+    /// - Parameter isOver: true when it is enough before all are sent; asked every second.
     private static func express(
         _ cluster: LocalCluster,
         _ publisher: Publisher,

@@ -11,9 +11,9 @@ package struct Benchmark: Sendable {
     let figure: String
     /// The most that the figure may be; the least with `isMinimum`.
     let bar: Double
-    /// Whether the figure must not be below the bar, instead of above.
+    /// True when the figure must not be below the bar, instead of above.
     let isMinimum: Bool
-    /// Whether the worst run decides instead of the median: for what may never happen.
+    /// True when the worst run decides instead of the median: for what may never happen.
     let usesWorstRun: Bool
     private let perform: @Sendable (BenchmarkRun) async throws -> [String: Double]
 
@@ -47,7 +47,7 @@ package struct Benchmark: Sendable {
     ///
     /// - Parameters:
     ///   - runs: an odd number has one in the middle.
-    ///   - devices: of the audience; nil: as many as it is meant for.
+    ///   - devices: of the audience; nil when as many as it is meant for.
     ///   - say: told what happens.
     package func run(
         _ runs: Int,
@@ -101,9 +101,9 @@ package struct BenchmarkReport: Hashable, Sendable {
     package var figure: String
     /// The limit that the figure must keep.
     package var bar: Double
-    /// Whether the figure must not be below the bar, instead of above.
+    /// True when the figure must not be below the bar, instead of above.
     package var isMinimum: Bool
-    /// Whether the worst run decides instead of the median.
+    /// True when the worst run decides instead of the median.
     package var usesWorstRun: Bool
     /// Runs.
     package var runs: Int
@@ -121,7 +121,7 @@ package struct BenchmarkReport: Hashable, Sendable {
         for name in Set(runs.flatMap(\.keys)) { self.figures[name] = Spread(runs.compactMap { $0[name] }) }
     }
 
-    /// Whether the median, or the worst run, keeps to the bar, and nobody was lost on the way.
+    /// True when the median, or the worst run, keeps to the bar, and nobody was lost on the way.
     package var passed: Bool {
         guard let spread = self.figures[self.figure], self.figures["lost"]?.most ?? 0 == 0 else { return false }
         if self.isMinimum { return (self.usesWorstRun ? spread.least : spread.median) >= self.bar }

@@ -11,11 +11,11 @@ package struct BenchmarkRunner: Sendable {
     private let devices: Int?
     private let revision: String
 
-    /// The benchmark of that name, or `all`.
+    /// Creates the benchmark of that name, or `all`.
     ///
     /// - Parameters:
     ///   - runs: of each; the median counts.
-    ///   - devices: of the audience; nil: as many as each is meant for.
+    ///   - devices: of the audience; nil when as many as each is meant for.
     ///   - revision: of the code, for the report.
     /// - Throws: which names there are.
     package init(_ name: String, runs: Int, devices: Int?, revision: String) throws(CommandFailure) {
@@ -38,7 +38,7 @@ package struct BenchmarkRunner: Sendable {
         package var reports: [BenchmarkReport] = []
         /// The errors of benchmarks that broke, by name. The others are measured all the same.
         package var failures: [(name: String, reason: String)] = []
-        /// Whether it was asked for all.
+        /// True when it was asked for all.
         package var isOfAll: Bool
         /// The code that was measured.
         package var revision: String

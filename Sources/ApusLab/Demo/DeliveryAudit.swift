@@ -34,7 +34,7 @@ package struct DeliveryAudit: Sendable {
     private var audiences: [String: Audience] = [:]
     private var strangers = 0
 
-    /// An audit of sends to those devices.
+    /// Creates an audit of sends to those devices.
     package init(_ population: DemoPopulation) {
         self.devices = population.devices
         var positions: [TokenDigest: Int32] = [:]

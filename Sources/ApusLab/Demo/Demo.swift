@@ -7,7 +7,7 @@ internal import NIOPosix
 package struct Demo: Sendable {
     private let options: DemoOptions
 
-    /// A demo.
+    /// Creates a demo.
     package init(_ options: DemoOptions) { self.options = options }
 
     /// Runs it, hands out the report, and with `isKept` waits until it is cancelled. Nothing is left afterwards.

@@ -65,7 +65,7 @@ struct DemoEnvironment: Sendable {
     /// Complains when a service has ended by itself.
     func checkIsRunning() throws { for service in self.services.values { try service.checkIsRunning() } }
 
-    /// Whether dashboards and scrapers find the services where the examples look for them.
+    /// Returns true when dashboards and scrapers find the services where the examples look for them.
     private static func areDefaultPortsFree() async -> Bool {
         for service in LocalCluster.services {
             let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

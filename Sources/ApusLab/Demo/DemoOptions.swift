@@ -11,18 +11,18 @@ package struct DemoOptions: Hashable, Sendable {
     package var deadShare = 0.02
     /// The seed that tokens, topics and dead tokens are drawn from.
     package var seed: UInt64 = 1
-    /// Whether the simulator accepts everything unseen; nil: by the number of devices.
+    /// True when the simulator accepts everything unseen; nil for by the number of devices.
     package var fast: Bool?
     /// Single sends whose latency is measured.
     package var latencySends = 1_000
     /// The same, per second.
     package var latencyRate = 200.0
-    /// Whether everything goes on running afterwards, until it is interrupted.
+    /// True when everything goes on running afterwards, until it is interrupted.
     package var isKept = false
 
-    /// The usual demo.
+    /// Creates the usual demo.
     package init() {}
 
-    /// Whether the simulator accepts everything unseen.
+    /// True when the simulator accepts everything unseen.
     package var isFast: Bool { self.fast ?? (self.devices > Self.strictDevicesMax) }
 }

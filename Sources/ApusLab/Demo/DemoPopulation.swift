@@ -15,7 +15,7 @@ package struct DemoDevice: Hashable, Sendable {
     package var topics: [String]
     /// The token's digest, as simulator and audit know it.
     package var digest: TokenDigest
-    /// Whether the simulator holds the token for dead.
+    /// True when the simulator holds the token for dead.
     package var isDead: Bool
 
     /// The body of its registration.
@@ -50,7 +50,7 @@ package struct DemoPopulation: Sendable {
     /// Positions of those whose tokens are dead.
     package var dead: [Int] { self.devices.indices.filter { self.devices[$0].isDead } }
 
-    /// The first user none of whose devices is dead; nil: there is none.
+    /// The first user none of whose devices is dead; nil when there is none.
     package var livingUser: (name: String, devices: [Int])? {
         for index in stride(from: 0, to: self.devices.count, by: 2) {
             let own = Array(index..<min(index + 2, self.devices.count))

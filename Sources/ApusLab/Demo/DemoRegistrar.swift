@@ -90,7 +90,7 @@ struct DemoRegistrar: Sendable {
         let next = Mutex(0)
         let done = Mutex(0)
 
-        /// The position of the next device; nil: all are taken.
+        /// The position of the next device; nil when all are taken.
         func take(below count: Int) -> Int? {
             self.next.withLock { next in
                 guard next < count else { return nil }

@@ -21,7 +21,7 @@ package struct DemoReport: Hashable, Sendable {
         package var failed: UInt64
         /// From publication to the last outcome.
         package var elapsedSeconds: Double
-        /// The reason why it was refused; nil: it was not.
+        /// The reason why it was refused; nil when it was not.
         package var refusal: String?
 
         /// Recipients per second.
@@ -29,7 +29,7 @@ package struct DemoReport: Hashable, Sendable {
             self.elapsedSeconds > 0 ? Double(self.recipients) / self.elapsedSeconds : 0
         }
 
-        /// A row of a send's last status.
+        /// Creates a row of a send's last status.
         ///
         /// - Parameter publishedAtNanoseconds: since 1970.
         package init(name: String, status: SendStatus, publishedAtNanoseconds: Int64) {
@@ -80,7 +80,7 @@ package struct DemoReport: Hashable, Sendable {
     package var latencies: [Int64] = []
     /// Where it ran.
     package var machine = Machine.current
-    /// Whether the simulator checked every request.
+    /// True when the simulator checked every request.
     package var isStrict = true
     /// Of the build.
     package var isOptimised = true
@@ -88,7 +88,7 @@ package struct DemoReport: Hashable, Sendable {
     /// Nothing found yet.
     package init() {}
 
-    /// Whether everything adds up; else what does not, in sentences.
+    /// True when everything adds up; else what does not, in sentences.
     package var complaints: [String] {
         var complaints: [String] = []
         if self.audit.lost > 0 { complaints.append("\(NumberText.grouped(self.audit.lost)) notifications were lost") }

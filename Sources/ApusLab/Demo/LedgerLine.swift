@@ -5,7 +5,7 @@ package import ApusSimulator
 package struct LedgerLine: Hashable, Sendable {
     private static let bytesMax = 16 * 1_024
 
-    /// When it was judged: nanoseconds since 1970.
+    /// The time at which it was judged: nanoseconds since 1970.
     package var timeNanoseconds: Int64
     /// Who got it.
     package var provider: Provider
@@ -16,7 +16,7 @@ package struct LedgerLine: Hashable, Sendable {
     /// 0: never answered.
     package var status: Int
 
-    /// A request.
+    /// Creates a request.
     package init(timeNanoseconds: Int64, provider: Provider, digest: TokenDigest, send: String?, status: Int) {
         self.timeNanoseconds = timeNanoseconds
         self.provider = provider

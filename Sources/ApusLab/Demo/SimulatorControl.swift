@@ -8,7 +8,7 @@ package struct SimulatorControl: Sendable {
     private let host: String
     private let port: Int
 
-    /// The control listener of that port on this machine.
+    /// Creates the control listener of that port on this machine.
     package init(host: String = "127.0.0.1", port: Int) {
         self.host = host
         self.port = port

@@ -14,7 +14,7 @@ package struct Drill: Sendable {
     package let abstract: String
     private let perform: @Sendable (DrillRun) async throws -> DrillReport
 
-    /// A drill.
+    /// Creates a drill.
     init(
         _ name: String,
         _ abstract: String,

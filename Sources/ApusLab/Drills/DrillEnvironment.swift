@@ -20,11 +20,11 @@ struct DrillSettings: Sendable {
     var flushMilliseconds: Int64 = 10
     /// How long an owner may be silent, in milliseconds.
     var leaseMilliseconds: Int64 = 1_000
-    /// Whether dispatchers show Apple a client certificate instead of signing tokens.
+    /// True when dispatchers show Apple a client certificate instead of signing tokens.
     var showsCertificate = false
     /// Share of dead tokens.
     var deadShare = 0.0
-    /// Whether Redis keeps an append-only file.
+    /// True when Redis keeps an append-only file.
     var isAppendOnly = false
     /// What else goes wrong from the start.
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }

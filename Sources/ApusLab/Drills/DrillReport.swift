@@ -7,7 +7,7 @@ internal import ApusStreams
 package struct DrillReport: Hashable, Sendable {
     /// The drill's name.
     package var name: String
-    /// Whether it was the short or the long form.
+    /// True when it was the short or the long form.
     package var size: Drill.Size
     /// What its random moments were drawn from.
     package var seed: UInt64
@@ -53,7 +53,7 @@ package struct DrillReport: Hashable, Sendable {
         self.seed = seed
     }
 
-    /// Whether nothing is wrong.
+    /// True when nothing is wrong.
     package var passed: Bool { self.complaints.isEmpty }
 
     /// Adds a complaint unless the condition holds.

@@ -7,7 +7,7 @@ package struct DrillRunner: Sendable {
     private let size: Drill.Size
     private let seed: UInt64
 
-    /// The drill of that name, or `all`.
+    /// Creates the drill of that name, or `all`.
     ///
     /// - Throws: which names there are.
     package init(_ name: String, size: Drill.Size, seed: UInt64) throws(CommandFailure) {

@@ -4,7 +4,7 @@ internal import NIOPosix
 
 /// One kept-alive HTTP/1.1 connection in clear text: to services and a simulator on this machine.
 package final class HTTPConnection: Sendable {
-    /// Bytes of an answer that are kept.
+    /// The maximum bytes of an answer that are kept.
     package static let answerBytesMax = 1 << 20
     /// The longest that a response may take to begin and to end.
     package static let timeout = TimeAmount.seconds(120)
@@ -159,7 +159,7 @@ package struct HTTPClientRequest: Sendable {
     /// The content.
     package var body: [UInt8]
 
-    /// A request.
+    /// Creates a request.
     package init(_ method: String, _ path: String, headers: [(String, String)] = [], body: [UInt8] = []) {
         self.method = method
         self.path = path

@@ -10,7 +10,7 @@ package struct LoadPlan: Hashable, Sendable {
     /// Sends that are measured.
     package var measured: Int
 
-    /// A plan.
+    /// Creates a plan.
     package init(ratePerSecond: Double, warmUp: Int, measured: Int) {
         precondition(ratePerSecond > 0 && ratePerSecond.isFinite, "a rate is above 0")
         precondition(warmUp >= 0 && measured > 0, "something is measured")
@@ -34,6 +34,6 @@ package struct LoadPlan: Hashable, Sendable {
         return min(count, self.count)
     }
 
-    /// Whether a send is measured.
+    /// Returns true when a send is measured.
     package func isMeasured(_ index: Int) -> Bool { index >= self.warmUp }
 }

@@ -18,11 +18,11 @@ package struct LoadTestReport: Sendable {
     package let firstFailure: String?
     /// Of them, those without a final receipt.
     package let withoutReceipt: Int
-    /// Acceptances beyond the first one of each send; nil: not known.
+    /// Acceptances beyond the first one of each send; nil for not known.
     package let repeated: Int?
     /// Due to acknowledgement by Redis.
     package private(set) var published = LatencySummary()
-    /// Due to acceptance by the provider; nil: nobody was asked.
+    /// Due to acceptance by the provider; nil when nobody was asked.
     package private(set) var accepted: LatencySummary?
     /// Due to the final receipt.
     package private(set) var receipts = LatencySummary()
@@ -31,8 +31,8 @@ package struct LoadTestReport: Sendable {
     ///
     /// - Parameters:
     ///   - receipts: when the final receipt of each send arrived.
-    ///   - accepted: when each send was accepted; nil: not known.
-    ///   - repeated: acceptances beyond those; nil: not known.
+    ///   - accepted: when each send was accepted; nil for not known.
+    ///   - repeated: acceptances beyond those; nil for not known.
     package init(
         _ plan: LoadPlan,
         _ publications: [OpenLoopPublisher.Publication],
@@ -66,7 +66,7 @@ package struct LoadTestReport: Sendable {
         self.achievedRate = Double(successful.count) / seconds
     }
 
-    /// Whether the rate was that of the plan; else latencies are not told.
+    /// True when the rate was that of the plan; else latencies are not told.
     package var isReached: Bool { self.achievedRate >= self.plannedRate * Self.rateShareMin }
 
     /// Sentences about what is wrong with the run.

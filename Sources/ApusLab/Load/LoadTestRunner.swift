@@ -23,7 +23,7 @@ package struct LoadTestRunner: Sendable {
         /// The lane.
         package var lane = Lane.express
 
-        /// The usual test.
+        /// Creates the usual test.
         package init() {}
     }
 
@@ -32,9 +32,9 @@ package struct LoadTestRunner: Sendable {
     private let simulator: SimulatorControl?
     private let clock = SystemClock()
 
-    /// A run.
+    /// Creates a run.
     ///
-    /// - Parameter simulator: nil: acceptances are not looked up, only receipts are.
+    /// - Parameter simulator: nil when acceptances are not looked up, only receipts are.
     package init(_ options: Options, publisher: Publisher, simulator: SimulatorControl?) {
         self.options = options
         self.publisher = publisher

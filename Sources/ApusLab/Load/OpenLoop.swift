@@ -2,13 +2,13 @@ package import ApusCore
 
 /// Starts what a plan says when it is due, whatever became of what was started before.
 package struct OpenLoop: Sendable {
-    /// Tasks that go on at once. Beyond them it waits, and what is due meanwhile starts late: its latency counts all the same.
+    /// The maximum number of tasks that go on at once. Beyond them it waits, and what is due meanwhile starts late: its latency counts all the same.
     package static let inFlightMax = 10_000
 
     private let plan: LoadPlan
     private let clock: any WallClock
 
-    /// A loop.
+    /// Creates a loop.
     package init(_ plan: LoadPlan, clock: any WallClock) {
         self.plan = plan
         self.clock = clock
@@ -17,7 +17,7 @@ package struct OpenLoop: Sendable {
     /// Starts all of the plan, and waits until each is over.
     ///
     /// - Parameters:
-    ///   - start: when the first is due, in nanoseconds since 1970; nil: now.
+    ///   - start: when the first is due, in nanoseconds since 1970; nil for now.
     ///   - progress: told how many were started, now and then.
     ///   - task: gets its position in the plan and when it was due, in nanoseconds since 1970.
     /// - Returns: what each returned, in no order.

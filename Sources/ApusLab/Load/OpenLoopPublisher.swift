@@ -10,16 +10,16 @@ package struct OpenLoopPublisher: Sendable {
         package var send: String
         /// Its position in the plan.
         package var index: Int
-        /// When it was due: nanoseconds since 1970.
+        /// The time at which it was due: nanoseconds since 1970.
         package var dueNanoseconds: Int64
-        /// When the publisher began to write it; as `due` when it could not.
+        /// The time at which the publisher began to write it; as `due` when it could not.
         package var publishedNanoseconds: Int64
-        /// When it was written into the mailbox, as far as the publisher knows.
+        /// The time at which it was written into the mailbox, as far as the publisher knows.
         package var acknowledgedNanoseconds: Int64
-        /// The reason why it could not be published; nil: it was.
+        /// The reason why it could not be published; nil when it was.
         package var problem: String?
 
-        /// A publication.
+        /// Creates a publication.
         package init(
             send: String,
             index: Int,
@@ -43,7 +43,7 @@ package struct OpenLoopPublisher: Sendable {
     private let clock: any WallClock
     private let command: @Sendable (Int) -> SendCommand
 
-    /// A test.
+    /// Creates a test.
     ///
     /// - Parameter command: the send of each position; its id says which it is.
     package init(
@@ -63,7 +63,7 @@ package struct OpenLoopPublisher: Sendable {
     /// Publishes all of the plan, and waits until each has been acknowledged.
     ///
     /// - Parameters:
-    ///   - start: when the first is due, in nanoseconds since 1970; nil: now.
+    ///   - start: when the first is due, in nanoseconds since 1970; nil for now.
     ///   - progress: told how many were started, now and then.
     /// - Returns: what became of each, in the order of the plan.
     package func run(from start: Int64? = nil, progress: (Int) -> Void = { _ in }) async throws -> [Publication] {

@@ -14,7 +14,7 @@ package struct ReceiptCollector: Sendable {
     private let publisher: Publisher
     private let clock: any WallClock
 
-    /// A collector.
+    /// Creates a collector.
     ///
     /// - Parameter name: of this run; nobody else's.
     package init(_ publisher: Publisher, name: String, clock: any WallClock) {

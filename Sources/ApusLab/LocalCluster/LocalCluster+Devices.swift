@@ -16,7 +16,7 @@ package struct SampleDevice: Hashable, Sendable {
     /// The token's digest, as the simulator knows it.
     package var digest: TokenDigest { TokenDigest(self.token, provider: self.provider) }
 
-    /// The device of that position: the same in every cluster.
+    /// Creates the device of that position: the same in every cluster.
     package init(app: String, index: Int, providers: [Provider] = [.apns, .fcm]) {
         let salt = app.utf8.reduce(UInt64(index)) { $0 &* 31 &+ UInt64($1) }
         var generator = SeededGenerator(seed: salt)

@@ -181,9 +181,9 @@ package final class LocalCluster: Sendable {
     ///   - name: `dispatcher`, `feedback` or `registration`.
     ///   - settings: settings that differ from the default.
     ///   - apple: in Apple's place.
-    ///   - certificate: the file of a client certificate for Apple with its key; nil: the apps sign with their keys.
-    ///   - sandboxPort: of a simulator that stands in for Apple's sandbox; nil: the apps do not use it.
-    ///   - broadcastPort: of a simulator that takes the broadcasts; nil: the one that takes the rest does.
+    ///   - certificate: the file of a client certificate for Apple with its key; nil when the apps sign with their keys.
+    ///   - sandboxPort: of a simulator that stands in for Apple's sandbox; nil when the apps do not use it.
+    ///   - broadcastPort: of a simulator that takes the broadcasts; nil when the one that takes the rest does.
     ///   - missing: apps that its configuration leaves out.
     package func start(
         _ name: String,
@@ -261,6 +261,6 @@ package struct LocalClusterError: Error, Hashable, Sendable, CustomStringConvert
     /// The sentence.
     package let description: String
 
-    /// An error.
+    /// Creates an error.
     package init(_ sentence: String) { self.description = sentence }
 }

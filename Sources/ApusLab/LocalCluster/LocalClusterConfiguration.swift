@@ -18,26 +18,26 @@ package struct LocalClusterConfiguration: Sendable {
     package var eventLoops = 1
     /// The least level that services log.
     package var logLevel = "info"
-    /// Whether admin endpoints have their default ports; else any that are free.
+    /// True when admin endpoints have their default ports; else any that are free.
     package var usesDefaultPorts = false
-    /// Where the services bring their spans; nil: nowhere.
+    /// Where the services bring their spans; nil for nowhere.
     package var traceEndpoint: String?
-    /// Whose certificates the endpoint may show; nil: any that the system trusts.
+    /// Whose certificates the endpoint may show; nil for any that the system trusts.
     package var traceCAFile: String?
     /// SHA-256 of an API key that may register, in hexadecimal.
     package var keyDigest: String?
-    /// The file with the secret of the apps' identity provider (HS256, audience `cluster`); nil: users have no tokens.
+    /// The file with the secret of the apps' identity provider (HS256, audience `cluster`); nil when users have no tokens.
     package var identitySecretFile: String?
     /// The rates that the dispatchers keep.
     package var rates = ProviderRates()
-    /// Where the services' programs are; nil: beside the one that runs.
+    /// Where the services' programs are; nil when beside the one that runs.
     package var programs: ServicePrograms?
 
-    /// The default configuration.
+    /// Creates the default configuration.
     package init() {}
 }
 
-/// The rates of all dispatchers together to each provider, from the first request on; nil: unlimited.
+/// The rates of all dispatchers together to each provider, from the first request on; nil for unlimited.
 package struct ProviderRates: Hashable, Sendable {
     /// To Apple.
     package var applePerSecond: Int?
@@ -60,7 +60,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
         /// The certificate to trust.
         package var caFile: String
 
-        /// A server.
+        /// Creates a server.
         package init(port: Int, caFile: String) {
             self.port = port
             self.caFile = caFile
@@ -79,24 +79,24 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var addresses: SimulatorAddresses
     /// SHA-256 of an API key that may register.
     package var keyDigest: String?
-    /// The file with the secret of the apps' identity provider; nil: users have no tokens.
+    /// The file with the secret of the apps' identity provider; nil when users have no tokens.
     package var identitySecretFile: String?
-    /// Where the services bring their spans; nil: nowhere.
+    /// Where the services bring their spans; nil for nowhere.
     package var traceEndpoint: String?
-    /// Whose certificates the endpoint may show; nil: any that the system trusts.
+    /// Whose certificates the endpoint may show; nil for any that the system trusts.
     package var traceCAFile: String?
     /// In Apple's place.
     package var apple: AppleStandIn?
-    /// A client certificate for Apple with its key, in PEM; nil: the apps sign with their keys.
+    /// A client certificate for Apple with its key, in PEM; nil when the apps sign with their keys.
     package var appleCertificate: String?
-    /// The port of Apple's sandbox; nil: the apps are in production only.
+    /// The port of Apple's sandbox; nil when the apps are in production only.
     package var sandboxPort: Int?
-    /// The port where Apple takes broadcasts; nil: they go where other notifications do.
+    /// The port where Apple takes broadcasts; nil when they go where other notifications do.
     package var broadcastPort: Int?
     /// The rates that the dispatchers keep.
     package var rates = ProviderRates()
 
-    /// A configuration.
+    /// Creates a configuration.
     package init(redisURL: String, credentials: SimulatorCredentials, addresses: SimulatorAddresses) {
         self.redisURL = redisURL
         self.credentials = credentials

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// Reads processor time and memory of a process from /proc; see proc(5).
 package enum ProcessStatistics {
-    /// Processor seconds of all its threads, in user and kernel mode; nil: there is no such process.
+    /// Processor seconds of all its threads, in user and kernel mode; nil when there is no such process.
     package static func processorSeconds(of process: Int32) -> Double? {
         guard let data = FileManager.default.contents(atPath: "/proc/\(process)/stat") else { return nil }
         return Self.processorSeconds(
@@ -20,7 +20,7 @@ package enum ProcessStatistics {
         return (user + kernel) / Double(ticksPerSecond)
     }
 
-    /// Bytes of memory that it occupies now; nil: there is no such process.
+    /// Bytes of memory that it occupies now; nil when there is no such process.
     package static func residentBytes(of process: Int32) -> Int64? {
         guard let data = FileManager.default.contents(atPath: "/proc/\(process)/statm") else { return nil }
         return Self.residentBytes(statm: String(decoding: data, as: UTF8.self), page: sysconf(Int32(_SC_PAGESIZE)))
@@ -33,7 +33,7 @@ package enum ProcessStatistics {
         return pages * Int64(page)
     }
 
-    /// Seconds that the calling thread has run, and that it was ready and waited for a processor; nil: the kernel does not tell.
+    /// Seconds that the calling thread has run, and that it was ready and waited for a processor; nil when the kernel does not tell.
     package static func threadSeconds() -> (ran: Double, waited: Double)? {
         guard let data = FileManager.default.contents(atPath: "/proc/thread-self/schedstat") else { return nil }
         return Self.threadSeconds(schedstat: String(decoding: data, as: UTF8.self))

@@ -13,7 +13,7 @@ package struct SendAudit: Hashable, Sendable, CustomStringConvertible {
     package var unanswered = 0
     /// Acceptances in all.
     package var accepted = 0
-    /// When each repeat was accepted: nanoseconds since 1970.
+    /// The time at which each repeat was accepted: nanoseconds since 1970.
     package var repeatTimes: [Int64] = []
 
     /// Every device once, and nobody else.

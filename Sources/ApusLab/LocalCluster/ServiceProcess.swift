@@ -66,7 +66,7 @@ package final class ServiceProcess: Sendable {
 
     /// Its process id.
     package var processID: Int32 { self.process.pid }
-    /// Whether it runs.
+    /// True when it runs.
     package var isRunning: Bool { self.process.isRunning }
 
     /// Its log so far.

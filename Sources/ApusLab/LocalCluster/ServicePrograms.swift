@@ -8,7 +8,7 @@ package struct ServicePrograms: Hashable, Sendable {
 
     private let folder: String
 
-    /// The programs of a folder.
+    /// Creates the programs of a folder.
     ///
     /// - Throws: which are missing, and how to build them.
     package init(folder: String) throws(LocalClusterError) {

@@ -19,9 +19,9 @@ struct LoadEnvironment: Sendable {
     /// Those that are in the store before it begins.
     let devices: [SampleDevice]
     let services: [String: ServiceProcess]
-    /// The port and the API key of registration; nil: it does not run.
+    /// The port and the API key of registration; nil when it does not run.
     let registration: (port: Int, key: String)?
-    /// Bytes of Redis's memory for each of ``devices``; nil: there are none.
+    /// Bytes of Redis's memory for each of ``devices``; nil when there are none.
     let redisBytesPerDevice: Double?
     let say: @Sendable (String) -> Void
 

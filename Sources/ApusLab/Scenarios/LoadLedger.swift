@@ -4,14 +4,14 @@ package import ApusSimulator
 package struct LoadLedger: Sendable {
     /// One send of the load.
     package struct Send: Hashable, Sendable {
-        /// When it was due: nanoseconds since 1970.
+        /// The time at which it was due: nanoseconds since 1970.
         package var due: Int64
         /// Positions of the devices that it is for.
         package var audience: Range<Int>
-        /// Whether its latencies count.
+        /// True when its latencies count.
         package var isMeasured: Bool
 
-        /// A send.
+        /// Creates a send.
         package init(due: Int64, audience: Range<Int>, isMeasured: Bool) {
             self.due = due
             self.audience = audience

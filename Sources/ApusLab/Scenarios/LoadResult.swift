@@ -21,7 +21,7 @@ package struct LoadResult: Sendable {
     package var ratePerSecond = 0.0
     /// From due to accepted, of the measured ones.
     package var latency = LatencySummary()
-    /// The same of the topic sends of `mixed`; nil: there are none.
+    /// The same of the topic sends of `mixed`; nil when there are none.
     package var bulk: (ratePerSecond: Double, latency: LatencySummary)?
     /// From due to begun.
     package var lateness = LatencySummary()
@@ -29,13 +29,13 @@ package struct LoadResult: Sendable {
     package var measured = 0
     /// Processor time and memory of the processes during the measured part.
     package var usage = ResourceUsage([], from: 0, to: 0)
-    /// Bytes of Redis's memory for each device that was registered before; nil: there were none.
+    /// Bytes of Redis's memory for each device that was registered before; nil when there were none.
     package var redisBytesPerDevice: Double?
 
     /// Nothing found yet.
     package init(_ order: ScenarioOptions) { self.order = order }
 
-    /// Whether the figures may be told.
+    /// True when the figures may be told.
     package var validation: LoadValidation {
         var rates = [(unit: self.order.scenario.unit, planned: self.order.ratePerSecond, achieved: self.ratePerSecond)]
         if let bulk = self.bulk {
@@ -58,7 +58,7 @@ package struct LoadResult: Sendable {
         return problems + self.validation.problems.map(\.description)
     }
 
-    /// Processor seconds of a process for each million accepted; nil: it was not looked at, or nothing was accepted.
+    /// Processor seconds of a process for each million accepted; nil when it was not looked at, or nothing was accepted.
     package func secondsPerMillion(_ process: String) -> Double? {
         guard self.measured > 0, let seconds = self.usage.seconds[process] else { return nil }
         return seconds / Double(self.measured) * 1e6

@@ -22,7 +22,7 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// Whether it has a rate and latencies.
+    /// True when it has a rate and latencies.
     package var isLoad: Bool { self != .memory }
 
     /// The unit of `ratePerSecond`.
@@ -66,12 +66,12 @@ package struct ScenarioOptions: Hashable, Sendable {
     package var bulkRatePerSecond = 10_000.0
     /// Seconds that what was sent may take to be done, after the last was due.
     package var patienceSeconds = 60.0
-    /// Whether the simulator is kept busy on purpose: to see that the figures are then refused.
+    /// True when the simulator is kept busy on purpose: to see that the figures are then refused.
     package var saturatesSink = false
     /// The seed that recipients are drawn from.
     package var seed: UInt64 = 1
 
-    /// The default settings of a scenario.
+    /// Creates the default settings of a scenario.
     package init(_ scenario: LoadScenario) {
         self.scenario = scenario
         self.ratePerSecond = scenario.defaultRate

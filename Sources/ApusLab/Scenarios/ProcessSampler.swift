@@ -21,7 +21,7 @@ struct ProcessSampler: Sendable {
         return samples
     }
 
-    /// Now; nil: the simulator has ended.
+    /// Now; nil when the simulator has ended.
     func sample() async -> ResourceSample? {
         var seconds = self.processes.compactMapValues { ProcessStatistics.processorSeconds(of: $0) }
         guard let loops = try? await self.simulator.onEachEventLoop({ ProcessStatistics.threadSeconds() }) else {

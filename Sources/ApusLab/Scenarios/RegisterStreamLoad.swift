@@ -13,9 +13,9 @@ internal import ApusStreams
 struct RegisterStreamLoad: Sendable {
     /// Devices of the flood.
     static let floodDevices = 20_000
-    /// Commands of the flood on their way into Redis at once.
+    /// The maximum number of commands of the flood on their way into Redis at once.
     private static let writersMax = 64
-    /// How long receipts may take to come, all together.
+    /// The longest time that receipts may take to come, all together.
     private static let patience = Duration.seconds(300)
 
     /// The result.

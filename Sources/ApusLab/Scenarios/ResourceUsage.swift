@@ -9,7 +9,7 @@ package struct ResourceSample: Hashable, Sendable {
     /// Bytes of memory that the dispatcher occupied.
     package var residentBytes: Int64
 
-    /// A sample.
+    /// Creates a sample.
     package init(time: Int64, seconds: [String: Double], sink: [Double], residentBytes: Int64) {
         self.time = time
         self.seconds = seconds

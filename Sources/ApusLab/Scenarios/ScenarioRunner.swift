@@ -45,7 +45,7 @@ package struct StepReport: Sendable {
     package struct Step: Hashable, Sendable {
         /// The rate, per second.
         package var ratePerSecond: Double
-        /// The 99th percentile; nil: nothing was accepted.
+        /// The 99th percentile; nil when nothing was accepted.
         package var latencyMilliseconds: Double?
         /// Reasons why it was not held: names of problems, `latency` or `not_exact`; empty: it was.
         package var reasons: [String]
@@ -61,7 +61,7 @@ package struct StepReport: Sendable {
 
     /// The rates, in the order of their trying.
     package private(set) var steps: [Step] = []
-    /// The result at the highest rate that was held; nil: no rate was.
+    /// The result at the highest rate that was held; nil when no rate was.
     package private(set) var best: LoadResult?
     /// Where it goes from here.
     package private(set) var search: StepSearch

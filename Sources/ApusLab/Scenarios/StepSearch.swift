@@ -1,6 +1,6 @@
 /// Finds the knee: the highest rate that is held. Doubles until one is not, then halves the gap.
 package struct StepSearch: Hashable, Sendable {
-    /// Steps at most.
+    /// The maximum number of steps.
     package static let stepsMax = 32
     /// The gap between held and not held, as a share of what is held, that is close enough.
     package static let precision = 0.05
@@ -9,14 +9,14 @@ package struct StepSearch: Hashable, Sendable {
     /// Nothing below is tried, per second.
     package static let rateMin = 1.0
 
-    /// The rate of the next step, per second; nil: it is over.
+    /// The rate of the next step, per second; nil when it is over.
     package private(set) var next: Double?
-    /// The highest rate that was held; nil: none so far.
+    /// The highest rate that was held; nil for none so far.
     package private(set) var knee: Double?
     private var notHeld: Double?
     private var steps = 0
 
-    /// A search.
+    /// Creates a search.
     ///
     /// - Parameter first: the rate of the first step.
     package init(first: Double) {
@@ -24,7 +24,7 @@ package struct StepSearch: Hashable, Sendable {
         self.next = first
     }
 
-    /// Takes note of how the step at ``next`` went. To be called only while there is one.
+    /// Takes note of how the step at ``next`` went. Must be called only while there is one.
     package mutating func note(held: Bool) {
         guard let rate = self.next else { preconditionFailure("the search is over") }
         self.steps += 1

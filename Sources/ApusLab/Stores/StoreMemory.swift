@@ -35,7 +35,7 @@ package struct StoreMemory: Sendable {
     /// Devices in each store.
     package let devices: Int
 
-    /// A measurement with so many devices.
+    /// Creates a measurement with so many devices.
     package init(devices: Int) {
         precondition((1...ScenarioOptions.devicesMax).contains(devices))
         self.devices = devices
@@ -139,7 +139,7 @@ package struct StoreMemory: Sendable {
         /// What each membership in a topic adds, on average over the three.
         package let bytesPerSubscription: Double
 
-        /// Whether the bar is held.
+        /// True when the bar is held.
         package var isWithin: Bool { self.bytesPerDevice <= Self.bytesPerDeviceMax }
 
         /// As JSON.

@@ -1,8 +1,8 @@
 internal import ApusCore
 
-/// The rules that values keep in both directions, one function each. Fields are named as the schema names them.
+/// Checks the rules that values obey in both directions, one function each. Fields have the schema's names.
 enum Check {
-    /// A text may be empty, and must be short and without NUL, at which C would end it.
+    /// Checks a text that may be empty: it must be short and without NUL, at which C would end it.
     static func text(_ text: String, _ field: StaticString, bytesMax: Int) throws(MessageError) {
         guard text.utf8.count <= bytesMax else {
             throw MessageError(.limitExceeded, field: "\(field)", "must have at most \(bytesMax) bytes")
@@ -12,13 +12,13 @@ enum Check {
         }
     }
 
-    /// A text that must not be empty.
+    /// Checks a text that must not be empty.
     static func requiredText(_ text: String, _ field: StaticString, bytesMax: Int) throws(MessageError) {
         guard !text.isEmpty else { throw Self.missing("\(field)") }
         try Self.text(text, field, bytesMax: bytesMax)
     }
 
-    /// Several texts.
+    /// Checks several texts.
     static func texts(_ texts: [String], _ field: StaticString, countMax: Int, bytesMax: Int) throws(MessageError) {
         try Self.count(texts.count, field, max: countMax)
         for (index, text) in texts.enumerated() {
@@ -30,7 +30,7 @@ enum Check {
         }
     }
 
-    /// Several texts, none of them empty.
+    /// Checks several texts, none of which may be empty.
     static func requiredTexts(
         _ texts: [String],
         _ field: StaticString,
@@ -42,47 +42,47 @@ enum Check {
         throw Self.missing("\(field)[\(index)]")
     }
 
-    /// Bytes may be missing, and must be few.
+    /// Checks bytes that may be missing: there must be few.
     static func bytes(_ bytes: [UInt8], _ field: StaticString, max: Int) throws(MessageError) {
         guard bytes.count <= max else {
             throw MessageError(.limitExceeded, field: "\(field)", "must have at most \(max) bytes")
         }
     }
 
-    /// Bytes must be there, and few.
+    /// Checks bytes that are required: there must be few.
     static func requiredBytes(_ bytes: [UInt8], _ field: StaticString, max: Int) throws(MessageError) {
         guard !bytes.isEmpty else { throw Self.missing("\(field)") }
         try Self.bytes(bytes, field, max: max)
     }
 
-    /// Bytes must be missing, or exactly that many.
+    /// Checks bytes that must be missing, or exactly `count`.
     static func bytes(_ bytes: [UInt8], _ field: StaticString, exactly count: Int) throws(MessageError) {
         guard bytes.isEmpty || bytes.count == count else {
             throw MessageError(.malformed, field: "\(field)", "must have \(count) bytes")
         }
     }
 
-    /// There must not be more of them.
+    /// Checks a number of elements.
     static func count(_ count: Int, _ field: StaticString, max: Int) throws(MessageError) {
         guard count <= max else {
             throw MessageError(.limitExceeded, field: "\(field)", "must have at most \(max) elements")
         }
     }
 
-    /// Several messages: not too many, and each in order.
+    /// Checks several messages: their number, and each in order.
     static func parts(_ parts: [some PackedPart], _ field: StaticString, countMax: Int) throws(MessageError) {
         try Self.count(parts.count, field, max: countMax)
         for (index, part) in parts.enumerated() { try within(field, index: index, part.check()) }
     }
 
-    /// A time between 1970 and the year 9999.
+    /// Checks a time: between 1970 and the year 9999.
     static func time(_ time: UnixMilliseconds, _ field: StaticString) throws(MessageError) {
         guard time.value >= 0, time <= Limits.timeMax else {
             throw MessageError(.malformed, field: "\(field)", "must be milliseconds between 1970 and the year 9999")
         }
     }
 
-    /// A time on a field where 0 stands for none: one that is there must not be 0.
+    /// Checks a time of a field where 0 stands for none: a given one must not be 0.
     static func optionalTime(_ time: UnixMilliseconds?, _ field: StaticString) throws(MessageError) {
         guard let time else { return }
         guard time.value != 0 else {
@@ -91,18 +91,18 @@ enum Check {
         try Self.time(time, field)
     }
 
-    /// Nanoseconds since 1970.
+    /// Checks nanoseconds since 1970.
     static func nanoseconds(_ nanoseconds: Int64, _ field: StaticString) throws(MessageError) {
         guard nanoseconds >= 0 else {
             throw MessageError(.malformed, field: "\(field)", "must be nanoseconds since 1970")
         }
     }
 
-    /// A number that orders and compares.
+    /// Checks that a number is finite.
     static func finite(_ number: Double, _ field: StaticString) throws(MessageError) {
         guard number.isFinite else { throw MessageError(.malformed, field: "\(field)", "must be a finite number") }
     }
 
-    /// Says that something required is not there.
+    /// Returns the error for a missing required field.
     static func missing(_ field: String) -> MessageError { MessageError(.missing, field: field, "must be given") }
 }

@@ -7,12 +7,12 @@ extension DeadLetter: Message, @unsafe PackedMessage {
         unsafe apus__v1__dead_letter__init
     }
 
-    /// The value of those bytes, of which there may be `Limits.deadLetterBytesMax`.
+    /// Decodes a message of at most `Limits.deadLetterBytesMax` bytes.
     public static func decode(_ bytes: Span<UInt8>, in arena: inout MessageArena) throws(MessageError) -> DeadLetter {
         try unsafe Self.unpack(bytes, arena)
     }
 
-    /// The bytes of this value.
+    /// Encodes the message.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__DeadLetter>) throws(MessageError) {

@@ -7,12 +7,12 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         unsafe apus__v1__device_record__init
     }
 
-    /// The value of those bytes, of which there may be `Limits.deviceRecordBytesMax`.
+    /// Decodes a message of at most `Limits.deviceRecordBytesMax` bytes.
     public static func decode(_ bytes: Span<UInt8>, in arena: inout MessageArena) throws(MessageError) -> DeviceRecord {
         try unsafe Self.unpack(bytes, arena)
     }
 
-    /// The bytes of this value.
+    /// Encodes the message.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__DeviceRecord>) throws(MessageError) {

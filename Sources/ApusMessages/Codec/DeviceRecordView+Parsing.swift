@@ -1,7 +1,6 @@
 internal import ApusCore
 
-// The numbers of device.proto. That they, and the rules beside them, are the codec's is held by a test that gives both
-// the same bytes.
+// The field numbers of device.proto. A test compares them, and the rules beside them, with the codec by the same bytes.
 extension DeviceRecordView {
     enum Field {
         static let token: UInt32 = 1
@@ -19,7 +18,7 @@ extension DeviceRecordView {
         static let environmentLearned: UInt32 = 13
         static let deviceUUID: UInt32 = 14
         static let deviceUUIDUpper: UInt32 = 15
-        /// Of the three that say the device's id one stands alone.
+        /// The three fields that can hold the device's id, of which one may be present.
         static let deviceBits: UInt32 = 1 << Self.device | 1 << Self.deviceUUID | 1 << Self.deviceUUIDUpper
     }
 
@@ -31,7 +30,7 @@ extension DeviceRecordView {
         static let tags: UInt32 = 5
     }
 
-    /// Fills this view; false when the record is malformed.
+    /// Fills this view; returns false when the record is malformed.
     mutating func parse(_ bytes: Span<UInt8>) -> Bool {
         var reader = WireReader(self.record)
         var seen: UInt32 = 0
@@ -66,7 +65,7 @@ extension DeviceRecordView {
             && self.topicCount <= Limits.topicsPerDeviceMax
     }
 
-    /// A field that stands once.
+    /// Parses a field that occurs once.
     private mutating func parseSingle(
         _ tag: WireReader.Tag,
         _ bytes: Span<UInt8>,
@@ -185,7 +184,7 @@ extension DeviceRecordView {
         return self.tagCount <= Limits.tagsPerDeviceMax
     }
 
-    /// A word where 0 leaves the default; false when it is unknown.
+    /// Reads an enum value where 0 leaves the default; returns false for an unknown one.
     fileprivate static func read<Word: RawRepresentable>(_ number: UInt32, into word: inout Word) -> Bool
     where Word.RawValue == UInt8 {
         guard number != 0 else { return true }

@@ -7,7 +7,7 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         unsafe apus__v1__device_registration__init
     }
 
-    /// The value of those bytes, of which there may be `Limits.messageBytesMax`.
+    /// Decodes a message of at most `Limits.messageBytesMax` bytes.
     public static func decode(
         _ bytes: Span<UInt8>,
         in arena: inout MessageArena
@@ -15,7 +15,7 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         try unsafe Self.unpack(bytes, arena)
     }
 
-    /// The bytes of this value.
+    /// Encodes the message.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__DeviceRegistration>) throws(MessageError) {
@@ -40,7 +40,7 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         if unsafe registration.set_topics != 0 {
             self.topics = topics
         } else if !topics.isEmpty {
-            // Dropping them in silence would look like success.
+            // Dropping the topics silently would look like success.
             throw MessageError(.malformed, field: "topics", "must be given together with set_topics")
         }
     }
@@ -81,7 +81,7 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
 }
 
 extension Check {
-    /// Names of topics for one device, with or without "/topics/" before them.
+    /// Checks the names of one device's topics, with or without "/topics/" before them.
     static func topics(_ topics: [String]) throws(MessageError) {
         try Self.requiredTexts(
             topics,

@@ -1,13 +1,13 @@
 internal import ApusCore
 internal import CApusMessages
 
-/// Memory that protobuf-c unpacks into and values are packed from: handed out in order, given back all at once.
+/// Provides the memory that protobuf-c unpacks into and that values are packed from: allocated in order, freed all at once.
 ///
-/// protobuf-c asks for memory once per field, which from `malloc` would cost more than the parsing; and small bytes can
-/// ask for much of it (64 KiB of empty sub-messages: 3.7 MB). Here each message has a budget, past which unpacking
+/// protobuf-c allocates memory once per field, which from `malloc` would cost more than the parsing; and small messages
+/// can need much of it (64 KiB of empty sub-messages: 3.7 MB). Here each message has a budget, beyond which unpacking
 /// fails cleanly. One arena serves any number of messages, one after the other, on one thread at a time.
 @safe public struct MessageArena: ~Copyable {
-    /// The budget of a message of that many bytes: sixteen times its size and 64 KiB, at most `Limits.messageArenaBytesMax`.
+    /// Returns the budget of a message: sixteen times its size and 64 KiB, at most `Limits.messageArenaBytesMax`.
     package static func budget(forBytes count: Int) -> Int {
         min(16 * count + 65_536, Limits.messageArenaBytesMax)
     }
@@ -25,18 +25,18 @@ internal import CApusMessages
         func deallocate() { unsafe self.start.deallocate() }
     }
 
-    /// What the C callbacks see: has a fixed address, while the arena itself may move.
+    /// The state that the C callbacks use: it has a fixed address, while the arena itself may move.
     @safe private struct State {
         var allocator: ProtobufCAllocator
         var blocks: [Block] = []
-        /// Bytes handed out of the last block.
+        /// The bytes allocated from the last block.
         var usedInBlock = 0
-        /// Bytes handed out of all blocks.
+        /// The bytes allocated from all blocks.
         var used = 0
         var budget = 0
         var isExhausted = false
 
-        /// Memory of that size, aligned for any C structure of ours; nil past the budget.
+        /// Allocates memory, aligned for any C structure of ours; returns nil beyond the budget.
         mutating func take(_ size: Int) -> UnsafeMutableRawPointer? {
             guard size >= 0, size <= self.budget else {
                 self.isExhausted = true
@@ -48,7 +48,7 @@ internal import CApusMessages
                 return nil
             }
             if room > (self.blocks.last?.size ?? 0) - self.usedInBlock {
-                // Blocks double, so that a large message costs few calls of malloc and the waste stays below a half.
+                // Blocks double, so that a large message needs few calls of malloc and less than half is wasted.
                 let size = max(room, self.blocks.last.map { $0.size * 2 } ?? MessageArena.firstBlockBytes)
                 self.blocks.append(Block(size: size))
                 self.usedInBlock = 0
@@ -61,8 +61,8 @@ internal import CApusMessages
 
         mutating func reset(budget: Int) {
             if self.blocks.count > 1 || self.blocks.last.map({ $0.size > MessageArena.keptBytesMax }) ?? false {
-                // One block for what the last message took, so that the next one like it takes nothing from malloc.
-                // A rare giant must not keep its memory for ever.
+                // One block of the last message's size is kept, so that a similar one needs no malloc.
+                // The memory of a rare, very large message must not be kept for ever.
                 self.deallocate()
                 self.blocks = [Block(size: min((self.used + 4_095) & ~4_095, MessageArena.keptBytesMax))]
             }
@@ -82,7 +82,7 @@ internal import CApusMessages
 
     private let state: UnsafeMutablePointer<State>
 
-    /// An empty arena; takes its first memory with the first message.
+    /// Creates an empty arena; takes its first memory with the first message.
     public init() {
         unsafe self.state = .allocate(capacity: 1)
         let allocator = unsafe ProtobufCAllocator(
@@ -102,24 +102,24 @@ internal import CApusMessages
         unsafe self.state.deallocate()
     }
 
-    /// Bytes handed out since the last reset.
+    /// The bytes allocated since the last reset.
     package var used: Int { unsafe self.state.pointee.used }
 
-    /// Whether something was asked for that the budget did not hold.
+    /// True when an allocation exceeded the budget.
     package var isExhausted: Bool { unsafe self.state.pointee.isExhausted }
 
-    /// Forgets everything handed out; the next message may have that many bytes.
+    /// Frees all allocations and sets the budget of the next message.
     package func reset(budget: Int) {
         precondition(budget >= 0 && budget <= Limits.messageArenaBytesMax)
         unsafe self.state.pointee.reset(budget: budget)
     }
 
-    /// For protobuf-c; valid as long as the arena.
+    /// The allocator for protobuf-c; valid as long as the arena.
     var allocator: UnsafeMutablePointer<ProtobufCAllocator> {
         unsafe UnsafeMutableRawPointer(self.state).assumingMemoryBound(to: ProtobufCAllocator.self)
     }
 
-    /// Uninitialized memory for that many elements, at least one.
+    /// Allocates uninitialized memory for the given number of elements, at least one.
     func take<Element>(
         _ count: Int,
         of type: Element.Type,
@@ -130,7 +130,7 @@ internal import CApusMessages
         return unsafe memory.bindMemory(to: Element.self, capacity: max(count, 1))
     }
 
-    /// A structure with every field unset.
+    /// Allocates a structure with every field unset.
     func make<Packed>(
         _ initialize: (UnsafeMutablePointer<Packed>?) -> Void
     ) throws(MessageError) -> UnsafeMutablePointer<Packed> {

@@ -1,6 +1,6 @@
 internal import CApusMessages
 
-/// What one message may hold: protobuf-c's own description of it, which the scan reads so that the two cannot differ.
+/// Describes the fields of a message by protobuf-c's own descriptor, which the scan reads so that the two cannot differ.
 ///
 /// Descriptors are constants of the generated code: they live as long as the process.
 @safe struct MessageSchema: @unchecked Sendable {
@@ -10,19 +10,19 @@ internal import CApusMessages
         unsafe self.descriptor = descriptor
     }
 
-    /// "apus.v1.SendCommand".
+    /// The name, such as "apus.v1.SendCommand".
     var name: String { unsafe String(cString: self.descriptor.pointee.name) }
 
-    /// How many fields it has.
+    /// The number of the message's fields.
     var fieldCount: Int { unsafe Int(self.descriptor.pointee.n_fields) }
 
-    /// The field of that index, in ascending order of numbers.
+    /// Returns the field of an index, in ascending order of numbers.
     func field(at index: Int) -> FieldSchema {
         precondition(index >= 0 && index < self.fieldCount)
         return unsafe FieldSchema(self.descriptor.pointee.fields + index, index: index)
     }
 
-    /// The field of that number; nil when this version has none. A range is a run of consecutive numbers.
+    /// Returns the field of a number; nil when this version has none. A range is a run of consecutive numbers.
     func field(number: UInt32) -> FieldSchema? {
         let count = unsafe Int(self.descriptor.pointee.n_field_ranges)
         for range in 0..<count {
@@ -37,7 +37,7 @@ internal import CApusMessages
         return nil
     }
 
-    /// How deep its messages nest; nil when a type holds itself.
+    /// Returns the maximum nesting of the messages in it; nil when a type contains itself.
     func depth(below ancestors: [String] = []) -> Int? {
         guard !ancestors.contains(self.name) else { return nil }
         var deepest = 0
@@ -50,9 +50,9 @@ internal import CApusMessages
     }
 }
 
-/// One field of a message.
+/// Describes one field of a message.
 @safe struct FieldSchema {
-    /// How its value stands on the wire.
+    /// The wire forms of a value.
     enum Form {
         /// A varint of at most 32 bits.
         case narrowVarint
@@ -62,15 +62,15 @@ internal import CApusMessages
         case fixed32
         /// Eight bytes.
         case fixed64
-        /// Length and UTF-8.
+        /// A length and UTF-8.
         case text
-        /// Length and anything.
+        /// A length and any bytes.
         case bytes
-        /// Length and a message.
+        /// A length and a message.
         case message
     }
 
-    /// Place among the fields of its message.
+    /// The index among the fields of its message.
     let index: Int
     private let descriptor: UnsafePointer<ProtobufCFieldDescriptor>
 
@@ -79,20 +79,20 @@ internal import CApusMessages
         self.index = index
     }
 
-    /// As the schema writes it.
+    /// The name in the schema.
     var name: String { unsafe String(cString: self.descriptor.pointee.name) }
 
-    /// Whether it may stand more than once.
+    /// True when the field is repeated.
     var isRepeated: Bool { unsafe self.descriptor.pointee.label == PROTOBUF_C_LABEL_REPEATED }
 
-    /// Which `oneof` of its message it belongs to; nil: none. (The case enum's place tells them apart.)
+    /// The `oneof` of its message that the field belongs to; nil for none. (The offset of the case enum identifies it.)
     var oneof: UInt32? {
         let flags = unsafe self.descriptor.pointee.flags
         guard flags & PROTOBUF_C_FIELD_FLAG_ONEOF.rawValue != 0 else { return nil }
         return unsafe self.descriptor.pointee.quantifier_offset
     }
 
-    /// How its value stands on the wire.
+    /// The wire form of the value.
     var form: Form {
         switch unsafe self.descriptor.pointee.type {
         case PROTOBUF_C_TYPE_STRING: .text
@@ -106,7 +106,7 @@ internal import CApusMessages
         }
     }
 
-    /// What it holds, if it holds messages.
+    /// The schema of the field's messages; nil for other types.
     var message: MessageSchema? {
         guard unsafe self.descriptor.pointee.type == PROTOBUF_C_TYPE_MESSAGE,
             let below = unsafe self.descriptor.pointee.descriptor
@@ -115,9 +115,9 @@ internal import CApusMessages
     }
 }
 
-/// What the schema looks like, for whoever holds it to its own rules.
+/// Exposes properties of the schema to tests of its rules.
 package enum MessageSchemas {
-    /// How deep each message that travels by itself nests; nil when one of its types holds itself.
+    /// Returns the maximum nesting of each top-level message; nil when one of its types contains itself.
     package static func depths() -> [String: Int?] {
         let schemas = unsafe [
             SendCommand.schema, WorkUnit.schema, OutcomeBatch.schema, SendReceipt.schema, DeviceRecord.schema,

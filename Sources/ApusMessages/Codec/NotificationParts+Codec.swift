@@ -46,7 +46,7 @@ extension Notification {
         }
     }
 
-    /// In the order in which they are packed, and in which errors count them.
+    /// The entries in the order in which they are packed, and in which errors number them.
     private var sortedData: [(key: String, value: String)] {
         self.data.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
     }

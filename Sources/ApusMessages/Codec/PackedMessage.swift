@@ -3,30 +3,30 @@ internal import CApusMessages
 
 /// A message, or a part of one, with a C structure of its own.
 protocol PackedPart {
-    /// The generated structure; begins with a `ProtobufCMessage`.
+    /// The generated structure, which begins with a `ProtobufCMessage`.
     associatedtype Packed
 
-    /// The generated `…__init`: every field unset. It also leads to the descriptor.
+    /// The generated `…__init`, which leaves every field unset. It also leads to the descriptor.
     static var initialize: (UnsafeMutablePointer<Packed>?) -> Void { get }
 
-    /// The value of a structure that was scanned before it was unpacked: all text in it is whole and UTF-8.
+    /// Creates the value from a structure that was scanned before it was unpacked: all its text is complete and UTF-8.
     init(unpacking packed: UnsafePointer<Packed>) throws(MessageError)
 
-    /// Fills an initialized structure. Text and lists go into the arena, and were checked.
+    /// Fills an initialized structure. Texts and lists go into the arena; they were checked before.
     func pack(into packed: UnsafeMutablePointer<Packed>, _ arena: borrowing MessageArena) throws(MessageError)
 
-    /// Whether the value keeps to the limits and to itself.
+    /// Throws when the value exceeds the limits or contradicts itself.
     func check() throws(MessageError)
 }
 
-/// A message that travels by itself.
+/// A top-level message.
 protocol PackedMessage: PackedPart {
-    /// How many bytes it may have.
+    /// The maximum bytes of the message.
     static var bytesMax: Int { get }
 }
 
 extension PackedPart {
-    /// The description of the structure.
+    /// The schema of the structure.
     static var schema: MessageSchema {
         unsafe withUnsafeTemporaryAllocation(of: Packed.self, capacity: 1) { memory in
             guard let packed = memory.baseAddress else { preconditionFailure("no memory for a structure") }
@@ -36,7 +36,7 @@ extension PackedPart {
         }
     }
 
-    /// This value as a structure in the arena.
+    /// Returns this value as a structure in the arena.
     func packed(_ arena: borrowing MessageArena) throws(MessageError) -> UnsafeMutablePointer<Packed> {
         let packed = try unsafe arena.make(Self.initialize)
         try unsafe self.pack(into: packed, arena)
@@ -76,7 +76,7 @@ extension PackedMessage {
         return unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
             guard let start = buffer.baseAddress, count > 0 else { return }
             initialized = unsafe Int(protobuf_c_message_pack(message, start))
-            precondition(initialized == count, "protobuf-c wrote another number of bytes than it had said")
+            precondition(initialized == count, "protobuf-c wrote another number of bytes than it announced")
         }
     }
 

@@ -1,14 +1,14 @@
-/// UUIDs as apps write them (8-4-4-4-12 hexadecimal digits, all letters in one case) in 16 bytes instead of 36, and back to the
-/// same characters.
+/// Packs UUIDs as apps write them (8-4-4-4-12 hexadecimal digits, all letters in one case) into 16 bytes instead of 36,
+/// and restores the same characters.
 ///
-/// Most apps name a device by a UUID: Apple's frameworks write it in upper case, the others in lower case. Anything else, two
-/// cases in one id included, is no UUID here and stays text.
+/// Most apps name a device by a UUID: Apple's frameworks write it in upper case, others in lower case. Any other text,
+/// also one with letters of both cases, is not a UUID here and stays text.
 enum PackedUUID {
-    /// Bytes of a packed one.
+    /// The number of bytes of a packed UUID.
     static let byteCount = 16
     private static let textByteCount = 36
 
-    /// The bytes of a UUID, and whether its letters are capitals; nil for any other text. Without a letter it counts as lower case.
+    /// Returns the bytes of a UUID, and the case of its letters; nil for any other text. Without a letter it counts as lower case.
     static func pack(_ text: String) -> (bytes: [UInt8], isInUpperCase: Bool)? {
         guard text.utf8.count == Self.textByteCount else { return nil }
         var bytes: [UInt8] = []
@@ -42,7 +42,7 @@ enum PackedUUID {
         return (bytes, hasUpper)
     }
 
-    /// The text of 16 bytes; nil of any other number.
+    /// Returns the text of 16 bytes; nil for any other number.
     static func text(_ bytes: some Sequence<UInt8>, inUpperCase: Bool) -> String? {
         let letters = (inUpperCase ? UInt8(ascii: "A") : UInt8(ascii: "a")) - 10
         var text: [UInt8] = []

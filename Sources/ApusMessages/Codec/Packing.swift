@@ -1,9 +1,9 @@
 internal import ApusCore
 internal import CApusMessages
 
-/// From Swift to C structures in an arena.
+/// Converts Swift values to C structures in an arena.
 enum Pack {
-    /// A text.
+    /// Packs a text.
     static func text(
         _ text: String,
         _ arena: borrowing MessageArena,
@@ -19,7 +19,7 @@ enum Pack {
         return unsafe copy
     }
 
-    /// Several texts.
+    /// Packs several texts.
     static func texts(
         _ texts: [String],
         _ arena: borrowing MessageArena,
@@ -29,7 +29,7 @@ enum Pack {
         return unsafe list
     }
 
-    /// Bytes.
+    /// Packs bytes.
     static func bytes(
         _ bytes: [UInt8],
         _ arena: borrowing MessageArena,
@@ -39,7 +39,7 @@ enum Pack {
         return unsafe ProtobufCBinaryData(len: bytes.count, data: copy)
     }
 
-    /// Numbers.
+    /// Packs numbers.
     static func numbers<Number: BitwiseCopyable>(
         _ numbers: [Number],
         _ arena: borrowing MessageArena,
@@ -49,7 +49,7 @@ enum Pack {
         return unsafe copy
     }
 
-    /// Several messages.
+    /// Packs several messages.
     static func parts<Part: PackedPart>(
         _ parts: [Part],
         _ arena: borrowing MessageArena,

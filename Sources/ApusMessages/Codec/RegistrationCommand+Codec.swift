@@ -7,7 +7,7 @@ extension RegistrationCommand: Message, @unsafe PackedMessage {
         unsafe apus__v1__registration_command__init
     }
 
-    /// The value of those bytes, of which there may be `Limits.messageBytesMax`.
+    /// Decodes a message of at most `Limits.messageBytesMax` bytes.
     public static func decode(
         _ bytes: Span<UInt8>,
         in arena: inout MessageArena
@@ -15,7 +15,7 @@ extension RegistrationCommand: Message, @unsafe PackedMessage {
         try unsafe Self.unpack(bytes, arena)
     }
 
-    /// The bytes of this value.
+    /// Encodes the message.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__RegistrationCommand>) throws(MessageError) {

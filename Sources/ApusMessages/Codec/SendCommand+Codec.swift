@@ -7,12 +7,12 @@ extension SendCommand: Message, @unsafe PackedMessage {
         unsafe apus__v1__send_command__init
     }
 
-    /// The value of those bytes, of which there may be `Limits.sendCommandBytesMax`.
+    /// Decodes a message of at most `Limits.sendCommandBytesMax` bytes.
     public static func decode(_ bytes: Span<UInt8>, in arena: inout MessageArena) throws(MessageError) -> SendCommand {
         try unsafe Self.unpack(bytes, arena)
     }
 
-    /// The bytes of this value.
+    /// Encodes the message.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__SendCommand>) throws(MessageError) {

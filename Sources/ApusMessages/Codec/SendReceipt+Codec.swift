@@ -7,12 +7,12 @@ extension SendReceipt: Message, @unsafe PackedMessage {
         unsafe apus__v1__send_receipt__init
     }
 
-    /// The value of those bytes, of which there may be `Limits.outcomeBatchBytesMax`.
+    /// Decodes a message of at most `Limits.outcomeBatchBytesMax` bytes.
     public static func decode(_ bytes: Span<UInt8>, in arena: inout MessageArena) throws(MessageError) -> SendReceipt {
         try unsafe Self.unpack(bytes, arena)
     }
 
-    /// The bytes of this value.
+    /// Encodes the message.
     public func encode(in arena: inout MessageArena) throws(MessageError) -> [UInt8] { try unsafe self.pack(arena) }
 
     init(unpacking packed: UnsafePointer<Apus__V1__SendReceipt>) throws(MessageError) {
@@ -67,7 +67,7 @@ extension SendReceipt: Message, @unsafe PackedMessage {
 
     func check() throws(MessageError) {
         try Check.requiredText(self.id, "id", bytesMax: Limits.nameBytesMax)
-        // Neither is known of a command that could not be read.
+        // A command that could not be read has neither.
         try Check.text(self.send, "send", bytesMax: Limits.sendIDBytesMax)
         try Check.text(self.app, "app", bytesMax: Limits.appIDBytesMax)
         if let problem = self.problem { try within("problem", problem.check()) }

@@ -183,7 +183,7 @@ extension Address: @unsafe PackedPart {
 }
 
 extension Target {
-    /// Who holds the audience, if that is a provider: the send is one request to it, its only recipient.
+    /// The provider that holds the audience, if one does: then the send is one request to it, with the audience as the only recipient.
     public var holder: Provider? {
         switch self {
         case .fcmTopic, .fcmCondition: .fcm
@@ -192,17 +192,17 @@ extension Target {
         }
     }
 
-    /// The environment in which a provider holds the audience; nil: the provider has only one, or holds none.
+    /// The environment in which a provider holds the audience; nil when the provider has only one, or holds none.
     public var holderEnvironment: ProviderEnvironment? {
         if case .apnsChannel(_, let environment, _) = self { environment } else { nil }
     }
 
-    /// The broadcast channel that it names, and whether that keeps its latest message; nil: it names none.
+    /// The broadcast channel of the target, and its storage policy; nil for other targets.
     public var channel: (id: String, storesLatest: Bool)? {
         if case .apnsChannel(let id, _, let storesLatest) = self { (id, storesLatest) } else { nil }
     }
 
-    /// Whether it names registered devices, whose tokens the store knows.
+    /// True for a target of registered devices, whose tokens are in the store.
     public var isOfDevices: Bool {
         switch self {
         case .devices, .users, .topic, .condition, .expression, .everyone: true

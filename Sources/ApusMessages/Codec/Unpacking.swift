@@ -1,15 +1,15 @@
 internal import ApusCore
 internal import CApusMessages
 
-/// From unpacked C to Swift. Every pointer comes from protobuf-c and is valid for the message's time in the arena.
+/// Converts unpacked C structures to Swift values. Every pointer comes from protobuf-c and is valid while the message is in the arena.
 enum Unpack {
-    /// A text; the scan made sure that it is UTF-8 and ends where its bytes end.
+    /// Unpacks a text; the scan made sure that it is UTF-8 and ends where its bytes end.
     static func text(_ text: UnsafePointer<CChar>?) -> String {
         guard let text = unsafe text else { return "" }
         return unsafe String(cString: text)
     }
 
-    /// Several texts.
+    /// Unpacks several texts.
     static func texts(_ list: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?, _ count: Int) -> [String] {
         guard let list = unsafe list else { return [] }
         var texts: [String] = []
@@ -18,17 +18,17 @@ enum Unpack {
         return texts
     }
 
-    /// Bytes.
+    /// Unpacks bytes.
     static func bytes(_ data: ProtobufCBinaryData) -> [UInt8] {
         unsafe Array(UnsafeBufferPointer(start: data.data, count: data.len))
     }
 
-    /// Numbers.
+    /// Unpacks numbers.
     static func numbers<Number: BitwiseCopyable>(_ list: UnsafeMutablePointer<Number>?, _ count: Int) -> [Number] {
         unsafe Array(UnsafeBufferPointer(start: list, count: unsafe list == nil ? 0 : count))
     }
 
-    /// A message within; nil when it is not there.
+    /// Unpacks a nested message; nil when it is missing.
     static func part<Part: PackedPart>(
         _ packed: UnsafeMutablePointer<Part.Packed>?,
         _ field: StaticString,
@@ -37,7 +37,7 @@ enum Unpack {
         return try within(field, unsafe Part(unpacking: packed))
     }
 
-    /// A message within that must be there.
+    /// Unpacks a required nested message.
     static func required<Part: PackedPart>(
         _ packed: UnsafeMutablePointer<Part.Packed>?,
         _ field: StaticString,
@@ -46,7 +46,7 @@ enum Unpack {
         return part
     }
 
-    /// Several messages.
+    /// Unpacks several messages.
     static func parts<Part: PackedPart>(
         _ list: UnsafeMutablePointer<UnsafeMutablePointer<Part.Packed>?>?,
         _ count: Int,
@@ -62,7 +62,7 @@ enum Unpack {
         return parts
     }
 
-    /// A word of a closed set; nil when unspecified.
+    /// Unpacks an enum value; nil when unspecified.
     static func word<Word: RawRepresentable>(
         _ number: UInt32,
         _ field: StaticString,
@@ -79,7 +79,7 @@ enum Unpack {
         return word
     }
 
-    /// A word of a closed set that must be said.
+    /// Unpacks a required enum value.
     static func requiredWord<Word: RawRepresentable>(
         _ number: UInt32,
         _ field: StaticString,
@@ -88,7 +88,7 @@ enum Unpack {
         return word
     }
 
-    /// A time where 0 stands for none.
+    /// Unpacks a time; 0 stands for none.
     static func time(_ milliseconds: Int64) -> UnixMilliseconds? {
         milliseconds == 0 ? nil : UnixMilliseconds(milliseconds)
     }

@@ -1,10 +1,10 @@
-/// Walks protobuf's wire format: bytes in, tags and values out, no memory, no trust.
+/// Parses protobuf's wire format: bytes in, tags and values out, without allocating and without trusting them.
 ///
-/// Nil always means that the bytes are not the wire format. Stricter than the format in two points, so that no
-/// number can be read in two ways: a varint must fit its 64 bits, a tag or length its 32.
+/// Nil always means that the bytes are not the wire format. The reader is stricter than the format in two points, so
+/// that no number can be read in two ways: a varint must fit its 64 bits, a tag or length its 32.
 /// Source: https://protobuf.dev/programming-guides/encoding/
 struct WireReader {
-    /// How a field's value is delimited. Groups (3, 4) are not in use any more and are refused.
+    /// The wire types of a field's value. Groups (3, 4) are obsolete and refused.
     enum Form: UInt8 {
         case varint = 0
         case fixed64 = 1
@@ -12,27 +12,27 @@ struct WireReader {
         case fixed32 = 5
     }
 
-    /// What stands before each value.
+    /// The tag before each value.
     struct Tag {
         let number: UInt32
         let form: Form
     }
 
-    /// Where the next byte is.
+    /// The index of the next byte.
     private(set) var position: Int
-    /// Where to stop.
+    /// The end of the read range.
     let end: Int
 
-    /// Reads that part of the bytes that are given to each call.
+    /// Creates a reader of a part of the bytes that are passed to each call.
     init(_ range: Range<Int>) {
         self.position = range.lowerBound
         self.end = range.upperBound
     }
 
-    /// Whether nothing is left.
+    /// True when nothing is left.
     var isAtEnd: Bool { self.position == self.end }
 
-    /// A varint of up to 64 bits.
+    /// Reads a varint of up to 64 bits.
     @inline(__always)
     mutating func varint(_ bytes: Span<UInt8>) -> UInt64? {
         guard self.position < self.end else { return nil }
@@ -44,7 +44,7 @@ struct WireReader {
         return self.longVarint(bytes, bytesMax: 10)
     }
 
-    /// A varint of up to 32 bits: a number of the schema's 32-bit types.
+    /// Reads a varint of up to 32 bits: a number of the schema's 32-bit types.
     @inline(__always)
     mutating func narrowVarint(_ bytes: Span<UInt8>) -> UInt32? {
         guard let value = self.varint(bytes) else { return nil }
@@ -67,7 +67,7 @@ struct WireReader {
         return nil
     }
 
-    /// A varint in at most five bytes, as protobuf-c wants tags and lengths.
+    /// Reads a varint in at most five bytes, as protobuf-c requires of tags and lengths.
     @inline(__always)
     private mutating func shortVarint(_ bytes: Span<UInt8>) -> UInt32? {
         guard self.position < self.end else { return nil }
@@ -79,7 +79,7 @@ struct WireReader {
         return self.longVarint(bytes, bytesMax: 5).flatMap { UInt32(exactly: $0) }
     }
 
-    /// A tag.
+    /// Reads a tag.
     @inline(__always)
     mutating func tag(_ bytes: Span<UInt8>) -> Tag? {
         guard let raw = self.shortVarint(bytes), raw >> 3 > 0, let form = Form(rawValue: UInt8(raw & 7)) else {
@@ -88,7 +88,7 @@ struct WireReader {
         return Tag(number: raw >> 3, form: form)
     }
 
-    /// Where the value of a length-delimited field stands; goes on behind it.
+    /// Returns the range of a length-delimited value and moves behind it.
     @inline(__always)
     mutating func range(_ bytes: Span<UInt8>) -> Range<Int>? {
         guard let length = self.shortVarint(bytes), Int(length) <= self.end - self.position else { return nil }
@@ -97,7 +97,7 @@ struct WireReader {
         return start..<self.position
     }
 
-    /// Goes on behind a value of that form; false when it is cut short.
+    /// Skips a value of the given form; returns false when it is cut short.
     mutating func skip(_ form: Form, _ bytes: Span<UInt8>) -> Bool {
         switch form {
         case .varint: self.varint(bytes) != nil

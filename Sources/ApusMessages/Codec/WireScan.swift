@@ -1,10 +1,10 @@
 internal import ApusCore
 
-/// Reads a packed message from front to back before protobuf-c does, and refuses what that would choke on or let pass.
+/// Checks a packed message from front to back before protobuf-c reads it, and refuses what that would fail on or let pass.
 ///
-/// protobuf-c keeps 32 bytes for each field it meets and copies unknown ones, knows no limit of either, takes any bytes
-/// for text and ends it at the first NUL. The scan takes no memory, whatever it reads: it walks along the descriptors, so it
-/// goes exactly as deep as the schema.
+/// protobuf-c keeps 32 bytes for each field and copies unknown ones without any limit, accepts any bytes as text and
+/// ends it at the first NUL. The scan allocates nothing, whatever it reads: it follows the descriptors, so it recurses
+/// exactly as deep as the schema.
 struct WireScan {
     private var fieldsLeft = Limits.messageFieldsMax
     private var unknownFieldsLeft = Limits.messageUnknownFieldsMax
@@ -18,7 +18,7 @@ struct WireScan {
         as schema: MessageSchema,
         depth: Int = 1,
     ) throws(MessageError) {
-        precondition(depth <= Limits.messageDepthMax && schema.fieldCount <= 64, "the schema outgrew the scan")
+        precondition(depth <= Limits.messageDepthMax && schema.fieldCount <= 64, "the schema exceeds the limits of the scan")
         var reader = WireReader(range)
         var seen: UInt64 = 0
         while !reader.isAtEnd {
@@ -44,7 +44,7 @@ struct WireScan {
                 seen |= 1 << UInt64(field.index)
                 try self.scan(field, tag.form, bytes, &reader, depth: depth)
             } catch {
-                // Only now is it worth knowing which of the repeated ones it is.
+                // Only now is the index of a repeated field worth computing.
                 let index = field.isRepeated ? Self.occurrences(of: tag.number, bytes, range.lowerBound..<start) : nil
                 throw error.inside(field.name, index: index)
             }
@@ -97,7 +97,7 @@ struct WireScan {
         }
     }
 
-    /// A field that may stand once must not stand twice, nor beside another of its `oneof`.
+    /// Checks that a singular field is not repeated, nor accompanied by another of its `oneof`.
     private static func checkFirst(
         _ field: FieldSchema,
         seen: UInt64,
@@ -135,7 +135,7 @@ struct WireScan {
 
     private static let broken = MessageError(
         .malformed,
-        "must be protobuf: cut short, or a number or length out of range"
+        "must be complete protobuf with numbers and lengths in range"
     )
     private static let otherType = MessageError(.malformed, "must have the wire type of the schema")
 }

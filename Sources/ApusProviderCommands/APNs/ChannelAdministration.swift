@@ -13,7 +13,7 @@ package struct ChannelAdministration: Sendable {
     private let route: Route
     private let clock = SystemClock()
 
-    /// The channels of the app that `access` is for.
+    /// Creates the channels of the app that `access` is for.
     package init(_ access: ProviderAccess, _ installation: Installation, environment: ProviderEnvironment) {
         self.access = access
         self.streams = installation.streams
@@ -24,10 +24,10 @@ package struct ChannelAdministration: Sendable {
     package struct Row: Hashable, Sendable {
         /// Its id.
         package let id: APNsChannelID
-        /// How it stores; nil: that is not known here.
+        /// How it stores; nil when that is not known here.
         package let storage: APNsChannelStorage?
 
-        /// A channel.
+        /// Creates a channel.
         package init(id: APNsChannelID, storage: APNsChannelStorage?) {
             self.id = id
             self.storage = storage

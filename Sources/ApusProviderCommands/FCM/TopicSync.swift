@@ -66,7 +66,7 @@ package struct TopicSync {
     /// Waits for that many milliseconds.
     private let wait: (Int64) async throws -> Void
 
-    /// The sync of a topic.
+    /// Creates the sync of a topic.
     package init(
         _ access: ProviderAccess,
         _ installation: Installation,

@@ -1,18 +1,18 @@
 package import ApusCore
 package import ApusHTTP2
 
-/// What an answer means, in the words that all providers share.
+/// The meaning of an answer, in the vocabulary that all providers share.
 package struct AnswerMeaning: Sendable {
-    /// What became of the request.
+    /// The outcome of the request.
     package var outcome: DeliveryOutcome
-    /// The provider's own word, cleaned; what stands for it when it said none.
+    /// The provider's reason, cleaned; a substitute when the answer holds none.
     package var word: String
-    /// Whether the token can be tested with a message that is only checked: the provider called something invalid and did not say what.
+    /// True when the token can be tested with a validate-only message: the provider called something invalid without naming it.
     package var wantsTokenProbe: Bool
-    /// The field of the message that the provider calls wrong, whomever it is for; empty: it says no such thing.
+    /// The field of the message that the provider rejects for every recipient; empty when it names none.
     package var rejectedField: String
 
-    /// A meaning.
+    /// Creates a meaning.
     package init(_ outcome: DeliveryOutcome, word: String, wantsTokenProbe: Bool = false, rejectedField: String = "") {
         self.outcome = outcome
         self.word = word
@@ -21,42 +21,42 @@ package struct AnswerMeaning: Sendable {
     }
 }
 
-/// What to do when the provider closed a connection by GOAWAY.
+/// The meaning of a GOAWAY by which the provider closes a connection.
 package enum GoAwayMeaning: Hashable, Sendable {
-    /// Connect again.
+    /// Open a new connection.
     case reconnect(word: String?)
-    /// What it says of our configuration must be corrected first: connecting again would end the same way.
+    /// The configuration must be corrected first: a new connection would end the same way.
     case misconfigured(Misconfiguration, word: String)
 }
 
-/// Reads the answers of one provider. Asked about refusals, and about an accepted request only where somebody wants its id: the path of
-/// nearly all answers does not come by here.
+/// Interprets the answers of one provider. It is called for refusals, and for an accepted request only where its id is
+/// needed: nearly all answers bypass it.
 package protocol AnswerReader: Sendable {
-    /// What an answer other than 200 means. Never fails: what cannot be read counts as not said.
+    /// Returns the meaning of an answer other than 200. Never fails: unreadable parts are ignored.
     ///
-    /// - Parameter retryAfterMilliseconds: what the answer's `retry-after` asks for, if it has one.
+    /// - Parameter retryAfterMilliseconds: the wait that the header `retry-after` asks for; nil without the header.
     func meaning(of answer: PlainAnswer, retryAfterMilliseconds: Int64?) -> AnswerMeaning
-    /// What the provider calls the notification, cleaned; empty when it does not say.
+    /// Returns the provider's id of the notification, cleaned; empty when the answer holds none.
     func id(in answer: PlainAnswer) -> String
-    /// What the debug data of a GOAWAY means.
+    /// Returns the meaning of a GOAWAY's debug data.
     func meaning(ofGoAway debug: [UInt8]) -> GoAwayMeaning
 }
 
 extension AnswerReader {
-    /// A provider that says nothing in a GOAWAY is connected to again.
+    /// Returns `reconnect`, for providers whose GOAWAY frames hold no reason.
     package func meaning(ofGoAway debug: [UInt8]) -> GoAwayMeaning { .reconnect(word: nil) }
 }
 
-/// An answer as it came, copied out of its connection.
+/// Holds an answer that was copied out of its connection.
 package struct PlainAnswer: Sendable {
     /// The HTTP status.
     package let status: Int
-    /// Cut off where the connection's limit is.
+    /// The body, cut off at the connection's limit.
     package let body: [UInt8]
-    /// The headers that are known by name.
+    /// The known headers by name.
     package let headers: [HTTP2AnswerField: String]
 
-    /// An answer.
+    /// Creates an answer.
     package init(status: Int, body: [UInt8], headers: [HTTP2AnswerField: String]) {
         self.status = status
         self.body = body

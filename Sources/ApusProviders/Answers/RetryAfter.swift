@@ -1,11 +1,11 @@
 package import ApusCore
 
-/// Reads `Retry-After` in both forms, seconds and an HTTP date (RFC 9110 §10.2.3).
+/// Parses `Retry-After` in both forms, seconds and an HTTP date (RFC 9110 §10.2.3).
 package enum RetryAfter {
-    /// What asks for longer counts as this long: a day.
+    /// The maximum wait, a day; longer ones are reduced to it.
     package static let millisecondsMax: Int64 = 86_400_000
 
-    /// Milliseconds to wait from now; 0 for a date that has passed; nil for what is neither form.
+    /// Returns the milliseconds to wait from now; 0 for a date that has passed; nil for neither form.
     package static func milliseconds(_ value: String, now: UnixMilliseconds) -> Int64? {
         let text = value.trimmingSpaces
         if let seconds = Self.seconds(text) { return min(seconds, Self.millisecondsMax / 1_000) * 1_000 }
@@ -15,16 +15,16 @@ package enum RetryAfter {
 
     private static func seconds(_ text: Substring) -> Int64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        // Only digits: what does not fit is simply very long.
+        // The text has only digits: a number that does not fit is very large.
         return Int64(text) ?? .max
     }
 }
 
-/// The three forms of a date in HTTP (RFC 9110 §5.6.7); a recipient must take all of them.
+/// Parses the three forms of a date in HTTP (RFC 9110 §5.6.7); a recipient must accept all of them.
 enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// The time, or nil. `now` decides the century of a two-digit year.
+    /// Returns the time, or nil. `now` decides the century of a two-digit year.
     static func parse(_ text: Substring, now: UnixMilliseconds) -> UnixMilliseconds? {
         let words = text.split(separator: " ", omittingEmptySubsequences: true)
         switch words.count {
@@ -64,7 +64,7 @@ enum HTTPDate {
         return Int(text)
     }
 
-    /// Days since 1970-01-01 of a date of the Gregorian calendar: years begin in March, so that the leap day comes last.
+    /// Returns the days since 1970-01-01 of a date of the Gregorian calendar: years begin in March, so that the leap day comes last.
     private static func days(year: Int, month: Int, day: Int) -> Int {
         let shifted = month > 2 ? year : year - 1
         let era = shifted / 400
@@ -76,7 +76,7 @@ enum HTTPDate {
 }
 
 extension String {
-    /// Without spaces and tabs at its ends.
+    /// The text without spaces and tabs at its ends.
     fileprivate var trimmingSpaces: Substring {
         var text = self[...]
         while let first = text.utf8.first, first == 0x20 || first == 0x09 { text = text.dropFirst() }

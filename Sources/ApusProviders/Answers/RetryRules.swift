@@ -1,19 +1,19 @@
 package import ApusCore
 
-/// How a provider wants to be tried again, by what it answered.
+/// Holds a provider's retry policies by kind of answer.
 package struct RetryRules: Hashable, Sendable {
-    /// The provider is in trouble.
+    /// The policy for a provider in trouble.
     package let unavailable: RetryPolicy
-    /// Too many requests, of whatever scope.
+    /// The policy for too many requests, of whatever scope.
     package let rateLimited: RetryPolicy
-    /// The connection's trouble: another one may work.
+    /// The policy for failures of the connection: another one may work.
     package let connection: RetryPolicy
-    /// How long a message is tried, from its first attempt; nil: as the policies say.
+    /// The time for which a message is retried, from its first attempt; nil for the policies' own limits.
     package let budgetMilliseconds: Int64?
-    /// How long a message waits after a refused rate whose answer says nothing about it; nil: as the policy says.
+    /// The wait after a refused rate whose answer names none; nil for the policy's own wait.
     package let quotaWaitMilliseconds: Int64?
 
-    /// Rules; those for a provider that says nothing of the kind are cautious.
+    /// Creates rules; the defaults are cautious.
     package init(
         unavailable: RetryPolicy = Self.cautious,
         rateLimited: RetryPolicy = Self.cautious,
@@ -28,7 +28,7 @@ package struct RetryRules: Hashable, Sendable {
         self.quotaWaitMilliseconds = quotaWaitMilliseconds
     }
 
-    /// Half a minute at first, then longer, for some hours at most.
+    /// Retries after half a minute at first, then less often, for some hours at most.
     package static let cautious = RetryPolicy(
         baseMilliseconds: 30_000,
         floorMilliseconds: 10_000,
@@ -36,15 +36,15 @@ package struct RetryRules: Hashable, Sendable {
         attemptsMax: 16,
     )
 
-    /// A new credential or connection is on its way: soon, and not often.
+    /// Retries soon and rarely, while a new credential or connection is on its way.
     package static let afterRenewal = RetryPolicy(
         baseMilliseconds: 2_000,
         floorMilliseconds: 100,
         capMilliseconds: 60_000,
         attemptsMax: 6,
     )
-    /// Too many new credentials: the old one must do until twenty minutes have passed. Ten tries two and a half minutes apart at least:
-    /// whatever the draw, the last comes after them.
+    /// Retries after too many new credentials: the old one must serve until twenty minutes have passed. The ten
+    /// attempts are at least two and a half minutes apart, so the last one always comes after that.
     /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
     package static let afterTooManyRenewals = RetryPolicy(
         baseMilliseconds: 300_000,
@@ -53,7 +53,7 @@ package struct RetryRules: Hashable, Sendable {
         attemptsMax: 10,
     )
 
-    /// The policy for what came back; nil when it is final, or when somebody must correct the configuration first.
+    /// Returns the policy for an outcome; nil when the outcome is final, or when an operator must correct the configuration first.
     package func policy(for outcome: DeliveryOutcome) -> RetryPolicy? {
         switch outcome {
         case .accepted, .unregistered, .suspect, .rejected: nil
@@ -76,12 +76,12 @@ package struct RetryRules: Hashable, Sendable {
         }
     }
 
-    /// When to try again, if at all.
+    /// Decides whether and when to retry.
     ///
     /// - Parameters:
-    ///   - attempt: how many tries there were, from 1.
-    ///   - firstAttemptAt: when the first one began: the budget counts from then.
-    ///   - expiresAt: when the message loses its worth; nil: never.
+    ///   - attempt: the number of attempts so far, from 1.
+    ///   - firstAttemptAt: the start of the first attempt, from which the budget counts.
+    ///   - expiresAt: the time at which the message expires; nil for never.
     ///   - draw: a random number in 0..<1.
     /// - Returns: nil when the outcome is final or waits for an operator.
     package func decide(

@@ -1,18 +1,18 @@
-/// How long to wait before the next attempt to connect: exponential, with jitter, never nothing.
+/// Computes the backoff before the next attempt to connect: exponential, with jitter, never zero.
 ///
-/// A provider may take "repeatedly opening and closing connections" for an attack
-/// (https://developer.apple.com/documentation/usernotifications/establishing-a-connection-to-apns). Pure: the random number
-/// comes in. Times in nanoseconds.
+/// A provider may treat "repeatedly opening and closing connections" as an attack
+/// (https://developer.apple.com/documentation/usernotifications/establishing-a-connection-to-apns). Pure: the random
+/// number is an argument. Times are nanoseconds.
 package struct ConnectBackoff: Hashable, Sendable {
-    /// What the first wait is drawn from.
+    /// The upper bound of the first wait.
     package var base: UInt64
     /// The longest wait.
     package var cap: UInt64
-    /// A connection that lived shorter than this is followed by a wait: by the first one if it did its work, else as after a
-    /// failed attempt.
+    /// The minimum lifetime of a stable connection. A shorter one is followed by a wait: the first one if the
+    /// connection did its work, otherwise the one after a failed attempt.
     package var stableAfter: UInt64
 
-    /// A policy.
+    /// Creates a policy.
     package init(base: UInt64 = 500_000_000, cap: UInt64 = 60_000_000_000, stableAfter: UInt64 = 10_000_000_000) {
         precondition(base > 0 && base <= cap)
         self.base = base
@@ -20,10 +20,10 @@ package struct ConnectBackoff: Hashable, Sendable {
         self.stableAfter = stableAfter
     }
 
-    /// The wait: between a half and the whole of what doubles with every failure.
+    /// Returns the wait: between half and all of a bound that doubles with every failure.
     ///
     /// - Parameters:
-    ///   - failures: attempts that failed in a row, from 1.
+    ///   - failures: the number of consecutive failed attempts, from 1.
     ///   - draw: a random number in 0..<1.
     package func wait(failures: Int, draw: Double) -> UInt64 {
         precondition(failures >= 1 && draw >= 0 && draw < 1)

@@ -2,11 +2,11 @@ internal import ApusTLS
 internal import NIOCore
 internal import NIOPosix
 
-/// Why there is no connection: the first step that did not succeed.
+/// The reasons for a failed connection: the first step that did not succeed.
 package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
     /// The host's name has no address.
     case dns
-    /// No address takes a connection.
+    /// No address accepts a connection.
     case tcp
     /// The handshake failed, or the connection ended with it.
     case tls
@@ -15,10 +15,10 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
     /// Connecting or the handshake took too long.
     case timeout
 
-    /// Reads the error of an attempt.
+    /// Classifies the error of an attempt.
     package init(_ error: any Error) {
         if let error = error as? NIOConnectionError {
-            // Nothing to connect to: the look-ups are what failed.
+            // There was no address to connect to: the name look-ups failed.
             guard !error.connectionErrors.isEmpty else {
                 self = .dns
                 return
@@ -34,7 +34,7 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
         } else if Self.isTimeout(error) {
             self = .timeout
         } else {
-            // Whoever could not connect has said so above: the connection was there, and ended.
+            // Failures to connect are handled above: this connection existed, and ended.
             self = .tls
         }
     }

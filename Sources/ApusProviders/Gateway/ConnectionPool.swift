@@ -1,31 +1,33 @@
 package import ApusCore
 
-/// Which connection of a route takes the next request, and when to open and close connections: a pure state machine.
+/// Chooses the connection of a route's next request, and when to open and close connections: a pure state machine.
 ///
-/// Times are nanoseconds of one monotonic clock; jitter comes in. One attempt to connect runs at a time, and none before the
-/// wait after a failure is over. A pool is one route's, so credentials of two teams never meet on a connection.
+/// Times are nanoseconds of one monotonic clock; the jitter is an argument. One attempt to connect runs at a time, and
+/// none before the wait after a failure is over. A pool belongs to one route, so credentials of two teams never meet on
+/// a connection.
 package struct ConnectionPool: Sendable {
-    /// A connection's place; taken again after it has ended.
+    /// The index of a connection, which is reused after the connection has ended.
     package typealias Place = Int
 
-    /// Sizes and times.
+    /// Sizes and times of a pool.
     package struct Limits: Hashable, Sendable {
-        /// Connections for bulk that are always kept.
+        /// The number of bulk connections that are always kept.
         package var bulkMin: Int
-        /// Connections for bulk when all are full.
+        /// The maximum number of bulk connections, opened when all are full.
         package var bulkMax: Int
-        /// One request at a time until the first was answered: for a provider that allows one stream until it knows us.
+        /// True when a new connection carries one request at a time until the first is answered, for a provider that
+        /// allows one stream until it knows the client.
         package var startsWithOneStream: Bool
         /// Waits between attempts.
         package var backoff: ConnectBackoff
-        /// A connection above `bulkMin` is closed when it was idle for so long.
+        /// The idle time after which a connection above `bulkMin` is closed.
         package var idleAfter: UInt64
-        /// Requests in a row without an answer after which a connection is given up.
+        /// The number of consecutive requests without an answer after which a connection is closed.
         package var timeoutsMax: Int
         /// How long the peer may allow no requests at all on a connection before another takes its place.
         package var forbiddenMax: UInt64
 
-        /// Limits.
+        /// Creates limits.
         package init(
             bulkMin: Int = 1,
             bulkMax: Int = 4,
@@ -46,24 +48,24 @@ package struct ConnectionPool: Sendable {
         }
     }
 
-    /// What to do about connections.
+    /// The actions concerning connections.
     package enum Step: Hashable, Sendable {
-        /// Open one.
+        /// Open a connection.
         case connect(Place)
-        /// Ask again then: the next attempt is not due.
+        /// Ask again at the given time: the next attempt is not due.
         case wait(until: UInt64)
-        /// Nothing.
+        /// Do nothing.
         case rest
     }
 
     private enum Phase: Sendable {
-        /// No connection. Can become `connecting`.
+        /// There is no connection. Can become `connecting`.
         case free
-        /// An attempt runs. Can become `open` or `free`.
+        /// An attempt is under way. Can become `open` or `free`.
         case connecting
-        /// Takes requests. Can become `draining` or `free`.
+        /// The connection accepts requests. Can become `draining` or `free`.
         case open
-        /// Waits for its last answers. Can become `free`.
+        /// The connection waits for its last answers. Can become `free`.
         case draining
     }
 
@@ -71,26 +73,26 @@ package struct ConnectionPool: Sendable {
         var phase = Phase.free
         var role = Lane.bulk
         var isProven = false
-        /// It has turned a request away; cleared when it says that there is room.
+        /// True after the connection has turned a request away, until it reports room again.
         var isBlocked = false
         var inFlight = 0
         var streamsMax = 0
         /// Since when the peer allows no requests at all; nil: it allows some.
         var forbiddenSince: UInt64?
         var timeouts = 0
-        /// Whether any request was answered there.
+        /// True when any request was answered on the connection.
         var hasAnswered = false
         var openedAt: UInt64 = 0
         var idleSince: UInt64 = 0
 
-        /// Requests that it may have at a time now.
+        /// The number of requests that the connection may carry now.
         @inline(__always)
         var allowed: Int { self.isProven ? self.streamsMax : min(1, self.streamsMax) }
         @inline(__always)
         var hasRoom: Bool { self.phase == .open && !self.isBlocked && self.inFlight < self.allowed }
     }
 
-    /// Requests in a row to one connection before another is looked for.
+    /// The number of consecutive requests to one connection before another is searched.
     private static let burstMax = 32
 
     private let limits: Limits
@@ -103,20 +105,20 @@ package struct ConnectionPool: Sendable {
     private var attemptNotBefore: UInt64 = 0
     private var isDraining = false
 
-    /// A pool without connections.
+    /// Creates a pool without connections.
     package init(_ limits: Limits) {
         self.limits = limits
         self.bulkTarget = limits.bulkMin
-        // Twice: each may be replaced while its last answers are awaited.
+        // Twice as many entries: each connection may be replaced while its last answers are awaited.
         self.entries = Array(repeating: Entry(), count: 2 * (limits.bulkMax + 1))
     }
 
-    /// Places at most.
+    /// The maximum number of connections.
     package var capacity: Int { self.entries.count }
 
     // MARK: Requests
 
-    /// Where the next request of that lane goes; nil: there is no room.
+    /// Returns the connection for the next request of a lane; nil when there is no room.
     ///
     /// Express may use a bulk connection when its own has no room. Bulk uses the express connection only while it has none of
     /// its own, and half of it.
@@ -152,14 +154,14 @@ package struct ConnectionPool: Sendable {
         return best
     }
 
-    /// A request has gone to that connection.
+    /// Records that a request was sent on a connection.
     @inline(__always)
     package mutating func submitted(_ place: Place) {
         self.burst -= 1
         self.entries[place].inFlight += 1
     }
 
-    /// A request there was answered, whatever the answer.
+    /// Records that a request was answered, whatever the answer.
     @inline(__always)
     package mutating func answered(_ place: Place, now: UInt64) {
         self.entries[place].timeouts = 0
@@ -167,7 +169,7 @@ package struct ConnectionPool: Sendable {
         self.ended(place, now: now)
     }
 
-    /// A request there is over without an answer.
+    /// Records that a request ended without an answer.
     @inline(__always)
     package mutating func ended(_ place: Place, now: UInt64) {
         precondition(self.entries[place].inFlight > 0)
@@ -175,29 +177,30 @@ package struct ConnectionPool: Sendable {
         if self.entries[place].inFlight == 0 { self.entries[place].idleSince = now }
     }
 
-    /// A request there was given up after its time; true: so many that the connection is to be closed. One is enough where nothing was
-    /// ever taken: such a connection carries one request at a time, and would take as many timeouts one after the other.
+    /// Records that a request timed out; returns true when the connection must be closed after so many. A single one suffices
+    /// on an unproven connection: it carries one request at a time, and would spend as many timeouts one after the other.
     package mutating func timedOut(_ place: Place, now: UInt64) -> Bool {
         self.ended(place, now: now)
         self.entries[place].timeouts += 1
         return self.entries[place].timeouts >= (self.entries[place].isProven ? self.limits.timeoutsMax : 1)
     }
 
-    /// An answer showed that the credential is taken there: all streams may be used.
+    /// Records an answer that shows that the provider accepts the credential: all streams may be used.
     @inline(__always)
     package mutating func proved(_ place: Place) { self.entries[place].isProven = true }
 
-    /// The credential is in doubt: one request at a time everywhere, until one is answered.
+    /// Returns all connections to one request at a time, until one is answered: the credential is in doubt.
     package mutating func doubt() {
         for place in self.entries.indices { self.entries[place].isProven = false }
     }
 
-    /// The connection turned a request away.
+    /// Records that the connection turned a request away.
     package mutating func blocked(_ place: Place) { self.entries[place].isBlocked = true }
 
-    /// The connection has room again.
+    /// Records that the connection has room again.
     package mutating func unblocked(_ place: Place) { self.entries[place].isBlocked = false }
 
+<<<<<<< HEAD
     /// Requests that the connection takes at a time.
     ///
     /// - Parameter forbiddenSince: since when the peer allows none at all (RFC 9113, 6.5.2: a value of 0 is for short durations); nil: it
@@ -206,8 +209,12 @@ package struct ConnectionPool: Sendable {
         self.entries[place].streamsMax = max
         self.entries[place].forbiddenSince = forbiddenSince
     }
+=======
+    /// Sets the number of requests that the connection accepts at a time.
+    package mutating func streamsChanged(_ place: Place, max: Int) { self.entries[place].streamsMax = max }
+>>>>>>> D
 
-    /// No bulk connection has room: another one is wanted, if all of them are there and in use.
+    /// Requests another bulk connection, if all of them are open and full.
     package mutating func saturated() {
         guard self.bulkTarget < self.limits.bulkMax, !self.isDraining else { return }
         var full = 0
@@ -220,7 +227,7 @@ package struct ConnectionPool: Sendable {
 
     // MARK: Connections
 
-    /// What to do about connections that are missing. Express first: it stands in for all others.
+    /// Returns the next action for missing connections. Express comes first: it stands in for all others.
     package mutating func nextStep(now: UInt64) -> Step {
         guard !self.isDraining, !self.isConnecting, let role = self.missingRole else { return .rest }
         guard now >= self.attemptNotBefore else { return .wait(until: self.attemptNotBefore) }
@@ -239,8 +246,13 @@ package struct ConnectionPool: Sendable {
         return express == 0 ? .express : bulk < self.bulkTarget ? .bulk : nil
     }
 
+<<<<<<< HEAD
     /// The attempt succeeded; the last as for ``streamsChanged(_:max:forbiddenSince:)``.
     package mutating func connected(_ place: Place, streamsMax: Int, now: UInt64, forbiddenSince: UInt64? = nil) {
+=======
+    /// Records that the attempt succeeded.
+    package mutating func connected(_ place: Place, streamsMax: Int, now: UInt64) {
+>>>>>>> D
         precondition(self.entries[place].phase == .connecting)
         self.isConnecting = false
         self.entries[place].phase = .open
@@ -251,7 +263,7 @@ package struct ConnectionPool: Sendable {
         self.entries[place].idleSince = now
     }
 
-    /// The attempt failed.
+    /// Records that the attempt failed.
     package mutating func connectFailed(_ place: Place, now: UInt64, draw: Double) {
         precondition(self.entries[place].phase == .connecting)
         self.isConnecting = false
@@ -259,29 +271,35 @@ package struct ConnectionPool: Sendable {
         self.failed(now: now, draw: draw)
     }
 
-    /// The connection takes no more requests: GOAWAY came, or it is not to be used any more. Another one takes its place.
+    /// Records that the connection accepts no more requests: GOAWAY came, or it is to be replaced.
     package mutating func retired(_ place: Place, now: UInt64, draw: Double) {
         guard self.entries[place].phase == .open else { return }
         self.left(place, now: now, draw: draw)
         self.entries[place].phase = .draining
     }
 
-    /// The connection is gone.
+    /// Records that the connection is gone.
     package mutating func closed(_ place: Place, now: UInt64, draw: Double) {
         let entry = self.entries[place]
         precondition(entry.phase == .open || entry.phase == .draining)
-        precondition(entry.inFlight == 0, "every request has had its end")
+        precondition(entry.inFlight == 0, "a connection closed with requests in flight")
         if entry.phase == .open { self.left(place, now: now, draw: draw) }
         self.entries[place] = Entry()
     }
 
     private mutating func left(_ place: Place, now: UInt64, draw: Double) {
         let entry = self.entries[place]
+<<<<<<< HEAD
         // One that never allowed a request has failed, however long it was waited for.
         let wasOfUse = entry.forbiddenSince == nil || entry.hasAnswered
         let isStable = wasOfUse && now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
         // One that did its work was no failure, however short it lived: a provider that ends connections every second would
         // otherwise be waited for ever longer. The next one still does not come at once.
+=======
+        let isStable = now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
+        // A connection that did its work is not a failure, however short it lived: otherwise a provider that ends connections
+        // every second would be waited for ever longer. The next attempt still waits.
+>>>>>>> D
         if isStable || (entry.isProven && entry.hasAnswered) { self.failures = 0 }
         if !isStable { self.failed(now: now, draw: draw) }
     }
@@ -291,6 +309,7 @@ package struct ConnectionPool: Sendable {
         self.attemptNotBefore = now + self.limits.backoff.wait(failures: self.failures, draw: draw)
     }
 
+<<<<<<< HEAD
     /// A connection on which the peer has allowed no requests for too long; nil: there is none. It counts as retired from now on, and another
     /// one takes its place: after a wait when it never answered any.
     package mutating func takeForbidden(now: UInt64, draw: Double) -> Place? {
@@ -303,6 +322,9 @@ package struct ConnectionPool: Sendable {
     }
 
     /// A bulk connection too many, idle for long; it counts as retired from now on.
+=======
+    /// Returns a surplus bulk connection that has been idle for long; it counts as retired from now on.
+>>>>>>> D
     package mutating func takeIdle(now: UInt64) -> Place? {
         guard self.bulkTarget > self.limits.bulkMin, now >= self.limits.idleAfter else { return nil }
         let place = self.entries.indices.last { place in
@@ -316,7 +338,7 @@ package struct ConnectionPool: Sendable {
         return place
     }
 
-    /// Opens nothing any more.
+    /// Stops opening connections.
     package mutating func drain() {
         self.isDraining = true
         for place in self.entries.indices where self.entries[place].phase == .open {
@@ -324,22 +346,22 @@ package struct ConnectionPool: Sendable {
         }
     }
 
-    // MARK: How it stands
+    // MARK: Statistics
 
-    /// Connections and requests of the moment.
+    /// Counts the current connections and requests.
     package struct Census: Hashable, Sendable {
-        /// Attempts under way.
+        /// The number of attempts under way.
         package var connecting: Int
-        /// Connections that take requests.
+        /// The number of connections that accept requests.
         package var open: Int
-        /// Connections that wait for their last answers.
+        /// The number of connections that wait for their last answers.
         package var draining: Int
-        /// Requests on the wire.
+        /// The number of requests in flight.
         package var inFlight: Int
-        /// Requests that may be on the wire at a time.
+        /// The maximum number of requests in flight.
         package var streamsLimit: Int
 
-        /// Counts; for what a caller expects.
+        /// Creates counts, for what a caller expects.
         package init(connecting: Int = 0, open: Int = 0, draining: Int = 0, inFlight: Int = 0, streamsLimit: Int = 0) {
             self.connecting = connecting
             self.open = open
@@ -349,7 +371,7 @@ package struct ConnectionPool: Sendable {
         }
     }
 
-    /// Counts.
+    /// The current counts.
     package var census: Census {
         var census = Census()
         for entry in self.entries {
@@ -366,6 +388,6 @@ package struct ConnectionPool: Sendable {
         return census
     }
 
-    /// Whether requests are awaited on that connection.
+    /// True when requests are in flight on the connection.
     package func isBusy(_ place: Place) -> Bool { self.entries[place].inFlight > 0 }
 }

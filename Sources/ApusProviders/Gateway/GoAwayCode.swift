@@ -1,15 +1,15 @@
 package import ApusHTTP2
 
-/// What a provider's GOAWAY says of the reason; more is in the log.
+/// The error codes of a provider's GOAWAY, as metrics show them; the log has more.
 package enum GoAwayCode: Int, CaseIterable, Sendable, Hashable {
-    /// Nothing is wrong: it wants another connection.
+    /// Nothing is wrong: the provider wants another connection.
     case noError
-    /// We ask for too much (RFC 9113 §7).
+    /// The client asks for too much (RFC 9113 §7).
     case enhanceYourCalm
     /// Anything else.
     case other
 
-    /// Of a code of the protocol.
+    /// Classifies a code of the protocol.
     package init(_ code: HTTP2ErrorCode) {
         self =
             switch code {

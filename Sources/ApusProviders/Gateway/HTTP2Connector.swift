@@ -3,13 +3,13 @@ internal import ApusTLS
 internal import NIOCore
 internal import NIOPosix
 
-/// Makes connections that speak HTTP/2 over TLS. The name is looked up anew each time.
+/// Opens HTTP/2 connections over TLS. The host's name is looked up for each.
 enum HTTP2Connector {
-    /// Bytes that may wait in a channel before it stops being writable, and from which on it is again.
+    /// The limits of a channel's buffered bytes: above `high` it stops being writable, below `low` it is writable again.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1_024, high: 512 * 1_024)
 
-    /// Connects and shakes hands. `handler` is in the pipeline when the future succeeds: with how long the handshake took, in
-    /// nanoseconds.
+    /// Connects and performs the handshake. `handler` is in the pipeline when the future succeeds with the duration of
+    /// the handshake in nanoseconds.
     static func connect(
         host: String,
         port: Int,
@@ -40,7 +40,7 @@ enum HTTP2Connector {
     }
 }
 
-/// Waits for the end of the handshake, puts the next handler in its own place and is gone.
+/// Waits for the end of the handshake, then replaces itself by the next handler.
 private final class HandshakeWatcher: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 
@@ -61,7 +61,7 @@ private final class HandshakeWatcher: ChannelInboundHandler, RemovableChannelHan
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard event is TLSHandshakeCompleted else { return context.fireUserInboundEventTriggered(event) }
         do {
-            // In this very call: the server's first bytes may come right behind it.
+            // The handler is added within this call, because the server's first bytes may follow immediately.
             try context.pipeline.syncOperations.addHandler(self.next, position: .after(context.handler))
             context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
             self.established.succeed((NIODeadline.now() - self.startedAt).nanoseconds)

@@ -3,12 +3,12 @@ package import ApusHTTP2
 package import ApusTLS
 package import NIOCore
 
-/// A connection for the rare questions: token endpoints, channels, topic subscriptions. Questions share it, as many at a time as
-/// the peer allows; the rest waits its turn.
+/// Represents a connection for rare requests: token endpoints, channels, topic subscriptions. Requests share it, as
+/// many at a time as the peer allows; the others wait.
 ///
-/// Nothing is asked twice: a question that was not answered, for whatever reason, has no answer.
+/// Nothing is sent twice: a request that was not answered, for whatever reason, has no answer.
 package final class PlainClient: Sendable {
-    /// Bytes of an answer that are kept: a list of all channels is the longest.
+    /// The maximum bytes of an answer that are kept: the longest is a list of all channels.
     package static let answerBodyBytesMax = 1_024 * 1_024
 
     private let eventLoop: any EventLoop
@@ -19,11 +19,11 @@ package final class PlainClient: Sendable {
         self.eventLoop = eventLoop
     }
 
-    /// Connects and shakes hands.
+    /// Connects and performs the handshake.
     ///
     /// - Parameters:
-    ///   - tls: must offer `h2`.
-    ///   - timeout: for connecting, and again for each answer from when the question goes out.
+    ///   - tls: the TLS configuration, which must offer `h2`.
+    ///   - timeout: the time limit for connecting, and again for each answer, from the sending of its request.
     package static func connect(
         to address: WebAddress,
         tls: TLSContext,
@@ -33,7 +33,7 @@ package final class PlainClient: Sendable {
         let exchange = try await eventLoop.flatSubmit { () -> EventLoopFuture<NIOLoopBound<PlainExchange>> in
             do {
                 let exchange = PlainExchange(timeout: timeout)
-                // A provider that allows one stream until it knows us says so in its first frame.
+                // The first frame of the server says how many streams it allows a new client.
                 let handler = try HTTP2ClientHandler(
                     configuration: HTTP2ClientConfiguration(
                         streamsMax: 100,
@@ -52,7 +52,7 @@ package final class PlainClient: Sendable {
                     timeout: timeout,
                     on: eventLoop,
                 )
-                // They hold each other until the connection ends, which one that was never made does not.
+                // They hold each other until the connection ends, which never happens to one that was not made.
                 connected.assumeIsolated().whenFailure { _ in exchange.handler = nil }
                 return connected.map { _ in bound }
             } catch {
@@ -62,14 +62,14 @@ package final class PlainClient: Sendable {
         return PlainClient(exchange, on: eventLoop)
     }
 
-    /// Asks; nil: there was no answer in time, or the connection ended first.
+    /// Sends a request; returns nil when it was not answered in time, or the connection ended first.
     package func ask(_ request: PlainRequest) async -> PlainAnswer? {
         let (exchange, eventLoop) = (self.exchange, self.eventLoop)
         let answer = eventLoop.flatSubmit { exchange.value.ask(request, on: eventLoop) }
         return (try? await answer.get()) ?? nil
     }
 
-    /// Whether questions can still be asked: the connection has neither ended nor said that it will.
+    /// True while requests can be sent: the connection has neither ended nor announced its end.
     package var isOpen: Bool {
         get async {
             let exchange = self.exchange
@@ -77,13 +77,13 @@ package final class PlainClient: Sendable {
         }
     }
 
-    /// Closes; what waits has no answer.
+    /// Closes the connection; waiting requests have no answer.
     package func close() {
         let exchange = self.exchange
         self.eventLoop.execute { exchange.value.close() }
     }
 
-    /// Runs `body` with a connection, and closes it.
+    /// Runs `body` with a connection, and closes it afterwards.
     package static func with<Result>(
         _ address: WebAddress,
         tls: TLSContext,
@@ -97,7 +97,7 @@ package final class PlainClient: Sendable {
     }
 }
 
-/// The questions of one connection, on its event loop.
+/// Holds the requests of one connection, on its event loop.
 private final class PlainExchange: HTTP2ClientDelegate {
     var handler: HTTP2ClientHandler?
     private let timeout: TimeAmount

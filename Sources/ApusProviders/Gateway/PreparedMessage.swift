@@ -1,24 +1,24 @@
 package import ApusHTTP2
 package import ApusMessages
 
-/// One rendered variant, ready for the wire: everything of a request that is the same for every device.
+/// Holds one rendered variant as an HTTP/2 request: everything that is the same for every device.
 package final class PreparedMessage: Sendable {
-    /// What goes out, but for token, id and credential.
+    /// The request without token, id and credential.
     package let template: RequestTemplate
-    /// Bytes of the body at most, without the token.
+    /// The maximum bytes of the body, without the token.
     package let payloadBytes: Int
-    /// Whether each device's badge must be counted and given.
+    /// True when each device's badge must be counted and passed on.
     package let needsBadge: Bool
-    /// Whether each request carries an id of its own.
+    /// True when each request carries an id of its own.
     let carriesID: Bool
 
-    /// Writes down what requests have in common.
+    /// Encodes what all requests have in common.
     ///
     /// - Parameters:
     ///   - authority: the host that requests are for, with a port other than 443.
-    ///   - path: with a place for the token, or none.
-    ///   - headers: in the order in which they are sent.
-    ///   - carriesID: whether each request carries an id of its own.
+    ///   - path: the path, with a place for the token or without.
+    ///   - headers: the headers in the order in which they are sent.
+    ///   - carriesID: true when each request carries an id of its own.
     package init(
         authority: String,
         path: RequestTemplate.Path,
@@ -40,7 +40,7 @@ package final class PreparedMessage: Sendable {
 }
 
 extension RenderedBody {
-    /// As requests are made from it.
+    /// The body in the form from which requests are made.
     fileprivate var template: RequestTemplate.Body {
         .pieces(
             self.segments.map { segment in

@@ -2,31 +2,31 @@ internal import ApusCore
 internal import ApusHTTP2
 internal import NIOCore
 
-/// What the provider said to one request, read only where somebody wants it: making it costs an accepted request nothing.
+/// Lends the provider's answer to one request. It is read only where it is needed: creating it costs an accepted request nothing.
 ///
-/// Valid only while the call that brought it lasts.
+/// It is valid only during the call that delivers it.
 @safe package struct ProviderAnswer {
-    /// The HTTP status; 0: there was no answer.
+    /// The HTTP status; 0 when there was no answer.
     package let status: Int
-    /// When the request was handed in: nanoseconds of the monotonic clock.
+    /// The time at which the request was submitted, in nanoseconds of the monotonic clock.
     package let startedAt: UInt64
-    /// When the answer came, or there would be none; of the same clock. Answers that came together share it.
+    /// The time of the answer, or of the end without one, of the same clock. Answers that arrived together share it.
     package let endedAt: UInt64
 
     private let word: String
     private let knownID: String
-    /// Whether the provider called something invalid and did not say what: see ``AnswerMeaning/wantsTokenProbe``.
+    /// True when the provider called something invalid without naming it: see ``AnswerMeaning/wantsTokenProbe``.
     package let wantsTokenProbe: Bool
-    /// The field of the message that the provider calls wrong for everybody: see ``AnswerMeaning/rejectedField``.
+    /// The field of the message that the provider rejects for every recipient: see ``AnswerMeaning/rejectedField``.
     package let rejectedField: String
-    /// Both live at least as long as the call that lends the answer: they make that call.
+    /// Both live at least as long as the call that lends the answer, because they make that call.
     private unowned(unsafe) let handler: HTTP2ClientHandler?
     private unowned(unsafe) let gateway: ProviderGateway?
     private let answer: HTTP2Answer?
 
-    /// An answer that is lent by a connection.
+    /// Creates an answer that is lent by a connection.
     ///
-    /// - Parameter meaning: of a refusal; nil: the request was accepted.
+    /// - Parameter meaning: the meaning of a refusal; nil for an accepted request.
     @inline(__always)
     init(
         _ answer: HTTP2Answer,
@@ -47,7 +47,7 @@ internal import NIOCore
         self.answer = answer
     }
 
-    /// What stands for an answer where there was none; also for tests.
+    /// Creates the substitute for a missing answer; also used by tests.
     package init(
         status: Int = 0,
         startedAt: UInt64,
@@ -67,10 +67,10 @@ internal import NIOCore
         self.answer = nil
     }
 
-    /// The provider's own word for a refusal; what happened instead of an answer; empty for an accepted request.
+    /// Returns the provider's reason for a refusal, or what happened instead of an answer; empty for an accepted request.
     package func reason() -> String { self.word }
 
-    /// What the provider calls the notification; empty when it does not say.
+    /// Returns the provider's id of the notification; empty when the answer holds none.
     package func id() -> String {
         guard let answer, let handler = unsafe self.handler, let gateway = unsafe self.gateway else {
             return self.knownID

@@ -2,36 +2,36 @@ internal import ApusCore
 internal import ApusHTTP2
 internal import NIOCore
 
-/// One connection of a gateway: its requests, and what it hears.
+/// Represents one connection of a gateway and its requests in flight.
 final class ProviderConnection: HTTP2ClientDelegate {
-    /// Its place in the pool.
+    /// The connection's index in the pool.
     let place: ConnectionPool.Place
-    /// Let go of by the gateway, and the other way round, when the connection has ended.
+    /// The gateway. Both references are released when the connection has ended.
     private let gateway: ProviderGateway
     private(set) var handler: HTTP2ClientHandler?
     private var slots: RequestSlots
-    /// What the peer's GOAWAY says is wrong with us, in its word; what it refused is told so.
+    /// The reason why the peer's GOAWAY refuses us; the requests that it did not process are refused with it.
     var verdict: String?
-    /// Whether a credential was called stale here, where connections keep that in mind: what is answered after that says nothing of the
-    /// credential it was sent.
+    /// True after a credential was called stale on a connection that remembers credentials: its later answers say
+    /// nothing about the credential of their request.
     var isWedged = false
-    /// Whether anything arrived since the gateway last looked.
+    /// True when anything has arrived since the gateway's last check.
     var hasReceived = true
-    /// When the gateway found last that something had arrived.
+    /// The time of the gateway's last check that found received bytes.
     var receivedAt: UInt64 = 0
-    /// When it was made.
+    /// The time at which the connection was opened.
     private(set) var openedAt: UInt64 = 0
-    /// Which credential was in use then.
+    /// The number of the credential that was in use at that time.
     private(set) var openedWith: UInt32 = 0
 
     init(place: ConnectionPool.Place, gateway: ProviderGateway) {
         self.place = place
         self.gateway = gateway
-        // One more than streams: an answer's slot is taken until its event has been reported.
+        // There is one slot more than streams: an answer's slot is in use until its event has been reported.
         self.slots = RequestSlots(capacity: gateway.configuration.streamsMax + 1)
     }
 
-    /// The connection is made.
+    /// Takes over the handler of the opened connection.
     func attach(_ handler: HTTP2ClientHandler, credential: UInt32, now: UInt64) {
         self.handler = handler
         self.receivedAt = now
@@ -39,7 +39,7 @@ final class ProviderConnection: HTTP2ClientDelegate {
         self.openedWith = credential
     }
 
-    /// Hands a request to the connection.
+    /// Submits a request to the connection.
     @inline(__always)
     func submit(
         _ template: RequestTemplate,
@@ -87,8 +87,8 @@ final class ProviderConnection: HTTP2ClientDelegate {
             )
         case .pingAcknowledged(let nanoseconds): self.gateway.pingAnswered(within: nanoseconds)
         case .closed(let reason):
-            precondition(self.slots.count == 0, "every request has had its end")
-            // It may end before the gateway knows that it began; then the attempt has failed.
+            precondition(self.slots.count == 0, "a connection closed with requests in flight")
+            // The connection may end before the gateway knows that it was opened; then the attempt has failed.
             guard self.handler != nil else { return }
             self.handler = nil
             self.gateway.counts.add(handler)

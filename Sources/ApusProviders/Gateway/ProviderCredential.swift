@@ -2,28 +2,28 @@ package import ApusCore
 package import ApusHTTP2
 package import NIOCore
 
-/// Gives the value of `authorization`. Shared by all event loops of a process; renews once, however many ask.
+/// Provides the value of `authorization`. It is shared by all event loops of a process and renews once, however many ask.
 package protocol ProviderCredential: AnyObject, Sendable {
-    /// What to send with now; waits while the first one is on its way.
+    /// Returns the current credential; waits while the first one is being fetched.
     func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
-    /// The provider called that header stale: what to send with instead.
+    /// Records that the provider called a header stale, and returns its successor.
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
-    /// The provider says that there are too many new ones: none for a while.
+    /// Records that the provider has seen too many new credentials: none is created for a while.
     func renewedTooOften()
     /// Forgets refusals: the account, key or clock may have been corrected since.
     func restored()
-    /// When what is sent with now expires; nil: there is nothing, or it does not.
+    /// The expiry of the current credential; nil when there is none or it does not expire.
     var expiresAt: UnixMilliseconds? { get }
 }
 
-/// What a credential has to give.
+/// The states of a credential.
 package enum CredentialGrant: Sendable {
-    /// Send with it; from that time on there may be a successor to ask for.
+    /// The requests carry this header; from the given time on there may be a successor to ask for.
     case usable(HeaderValue, askAgainAt: UnixMilliseconds)
-    /// The connection itself says who we are: requests carry no header. Ask again then.
+    /// The connection itself authenticates us: requests carry no header. Ask again at the given time.
     case connection(askAgainAt: UnixMilliseconds)
-    /// Nothing yet: hold requests, and ask again then.
+    /// There is no credential yet: hold requests, and ask again at the given time.
     case unavailable(askAgainAt: UnixMilliseconds)
-    /// Nothing until an operator has corrected it: requests would be refused.
+    /// An operator must correct the configuration: until then requests would be refused.
     case paused(detail: String)
 }

@@ -3,9 +3,9 @@ internal import ApusHTTP2
 internal import Logging
 internal import NIOCore
 
-/// What a gateway does with what its connections hear.
+/// Handles the events of a gateway's connections.
 extension ProviderGateway {
-    /// A request was answered.
+    /// Handles an answered request.
     @inline(__always)
     func answered(
         _ request: RequestSlots.Request,
@@ -61,14 +61,14 @@ extension ProviderGateway {
     ) -> DeliveryOutcome {
         switch what {
         case .staleCredential:
-            // A connection that keeps in mind what it has seen stays unusable: it calls newer credentials stale too.
+            // A connection that remembers credentials stays unusable: it calls newer ones stale too.
             let isAboutToken = !connection.isWedged
             if self.configuration.bindsCredentials {
                 connection.isWedged = true
                 self.retire(connection)
             }
             guard !self.isHeld else { return .misconfigured(.credential) }
-            // A certificate cannot be renewed by us.
+            // A certificate cannot be renewed by this process.
             guard !self.isCertified else {
                 self.hold(for: word)
                 return .misconfigured(.credential)
@@ -77,20 +77,20 @@ extension ProviderGateway {
             return .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true))
         case .renewedTooOften:
             self.credential.renewedTooOften()
-            // The connection takes no other credential for a while: the one that goes on needs another connection.
+            // The connection accepts no other credential for a while, so the current one needs another connection.
             if self.configuration.bindsCredentials { self.retire(connection) }
         case .wrongConnection: self.retire(connection)
         case .credential:
             self.hold(for: word)
             if self.configuration.bindsCredentials { self.retire(connection) }
-        // A connection knows the topics as they were when it was made.
+        // A connection knows the topics that existed when it was opened.
         case .route: self.retireIfOld(connection)
         case .forbidden, .unclear, .thirdPartyAuth: break
         }
         return .misconfigured(what)
     }
 
-    /// A request was certainly not processed.
+    /// Handles a request that was certainly not processed.
     func turnedAway(_ request: RequestSlots.Request, _ connection: ProviderConnection) {
         self.pool.ended(connection.place, now: Self.now())
         self.counts.turnedAway += 1
@@ -110,7 +110,7 @@ extension ProviderGateway {
         self.handedBack()
     }
 
-    /// A request has ended and its outcome is unknown.
+    /// Handles a request that has ended with an unknown outcome.
     func lost(_ request: RequestSlots.Request, _ loss: Loss, _ connection: ProviderConnection) {
         let now = Self.now()
         switch loss {
@@ -130,16 +130,16 @@ extension ProviderGateway {
         self.roomMayHaveChanged()
     }
 
-    /// The provider takes no more requests on a connection.
+    /// Handles a GOAWAY: the provider accepts no more requests on the connection.
     func goAwayReceived(_ code: HTTP2ErrorCode, _ debug: [UInt8], _ connection: ProviderConnection) {
         self.counts.goAways[GoAwayCode(code), default: 0] += 1
         switch self.configuration.answers.meaning(ofGoAway: debug) {
         case .reconnect(let word):
             self.logger.info(
-                "provider ends a connection",
+                "the provider ends a connection",
                 metadata: ["host": "\(self.configuration.host)", "code": "\(code)", "reason": "\(word ?? "-")"],
             )
-        // Of a token that was replaced since, nothing is to be done but to connect anew.
+        // The token was replaced since: a new connection is enough.
         case .misconfigured(.staleCredential, _) where !self.isCertified && !self.isHeld:
             if connection.openedWith == self.authorizationNumber { self.renew() }
         case .misconfigured(.renewedTooOften, _): self.credential.renewedTooOften()
@@ -151,18 +151,24 @@ extension ProviderGateway {
         self.openConnections()
     }
 
-    /// The peer answered our PING.
+    /// Handles the peer's answer to a PING.
     func pingAnswered(within nanoseconds: UInt64) {
         self.delegate?.gateway(self, pingAnsweredWithin: Int64(clamping: nanoseconds))
     }
 
+<<<<<<< HEAD
     /// The peer allows more or fewer requests at a time.
     func streamsChanged(_ connection: ProviderConnection, max: Int, forbiddenSince: UInt64?) {
         self.pool.streamsChanged(connection.place, max: max, forbiddenSince: forbiddenSince)
+=======
+    /// Handles a change of the number of requests that the peer allows at a time.
+    func streamsChanged(_ connection: ProviderConnection, max: Int) {
+        self.pool.streamsChanged(connection.place, max: max)
+>>>>>>> D
         self.roomMayHaveChanged()
     }
 
-    /// A connection that had turned a request away has room.
+    /// Handles a connection that has room again after turning a request away.
     func unblocked(_ connection: ProviderConnection) {
         self.pool.unblocked(connection.place)
         self.roomMayHaveChanged()

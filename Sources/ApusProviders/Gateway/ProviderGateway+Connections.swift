@@ -3,9 +3,9 @@ internal import ApusHTTP2
 internal import Logging
 package import NIOCore
 
-/// How a gateway opens connections, looks after them and closes them.
+/// Opens, monitors and closes a gateway's connections.
 extension ProviderGateway {
-    /// Connects, and asks for the credential, before anything is to be sent.
+    /// Connects and fetches the credential, before anything is to be sent.
     package func start() {
         self.eventLoop.preconditionInEventLoop()
         precondition(self.phase == .idle, "a gateway is started once")
@@ -15,7 +15,7 @@ extension ProviderGateway {
         self.openConnections()
     }
 
-    /// Takes nothing more, waits for what is on the wire, and closes: no later than the last request's time is over.
+    /// Stops accepting requests, waits for those in flight, and closes: at the latest when the last request has timed out.
     package func drain() -> EventLoopFuture<Void> {
         self.eventLoop.preconditionInEventLoop()
         if let drained { return drained.futureResult }
@@ -32,15 +32,15 @@ extension ProviderGateway {
 
     func finishDrain() {
         guard self.phase == .draining, !self.hasLocalAnswers else { return }
-        // An attempt that still runs is not waited for: its connection closes as soon as it is made.
+        // A pending attempt is not waited for: its connection closes as soon as it is made.
         guard self.connections.allSatisfy({ $0?.handler == nil }) else { return }
         self.phase = .drained
-        // Whoever was told may be gone when that attempt ends.
+        // The delegate may be gone when that attempt ends.
         self.delegate = nil
         self.drained?.succeed(())
     }
 
-    /// How it stands.
+    /// The gateway's current status.
     package var status: ProviderGatewayStatus {
         ProviderGatewayStatus(
             connections: self.pool.census,
@@ -51,7 +51,7 @@ extension ProviderGateway {
         )
     }
 
-    /// The counts, with what the connections of the moment have carried.
+    /// The counts, including the bytes of open connections.
     private var countsSoFar: ProviderGatewayCounts {
         var counts = self.counts
         for connection in self.connections {
@@ -131,7 +131,7 @@ extension ProviderGateway {
             return handler.close()
         }
         self.logger.debug("connected to the provider", metadata: ["host": "\(self.configuration.host)"])
-        // How far away the provider is, without its own work on a request.
+        // The first PING measures the network's latency, without the provider's processing of a request.
         self.ping(connection)
         self.openConnections()
         self.roomMayHaveChanged()
@@ -142,7 +142,7 @@ extension ProviderGateway {
         self.connections[connection.place] = nil
         self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
         self.logger.warning(
-            "no connection to the provider",
+            "cannot connect to the provider",
             metadata: ["host": "\(self.configuration.host)", "port": "\(self.configuration.port)", "error": "\(error)"],
         )
         self.openConnections()
@@ -151,14 +151,14 @@ extension ProviderGateway {
 
     // MARK: Closing
 
-    /// Uses a connection for nothing new; another one takes its place.
+    /// Stops using a connection for new requests; another one takes its place.
     func retire(_ connection: ProviderConnection) {
         self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
         connection.handler?.startDraining()
         self.openConnections()
     }
 
-    /// Gives up a connection that may not know of a topic that was added since; a new one has no other to offer.
+    /// Retires a connection that may not know a topic that was added since; a new connection would know no more.
     func retireIfOld(_ connection: ProviderConnection) {
         guard self.configuration.bindsCredentials else { return }
         let age = Self.now() &- connection.openedAt
@@ -172,7 +172,7 @@ extension ProviderGateway {
         case .drained, .closed, .goAway: break
         case .notHTTP2, .protocolViolation, .limitExceeded, .pingTimeout, .transport, .outOfMemory:
             self.logger.notice(
-                "connection to the provider lost",
+                "lost a connection to the provider",
                 metadata: ["host": "\(self.configuration.host)", "reason": "\(reason)"],
             )
         }
@@ -215,7 +215,7 @@ extension ProviderGateway {
         self.openConnections()
     }
 
-    /// A peer that does not answer is given up by the connection itself.
+    /// Sends a PING; the connection closes itself when the peer does not answer.
     func ping(_ connection: ProviderConnection) {
         _ = connection.handler?.ping(deadline: .now() + self.configuration.pingTimeout)
     }

@@ -3,14 +3,14 @@ internal import ApusHTTP2
 internal import Logging
 internal import NIOCore
 
-/// How a gateway comes by its credential, and what it does when the provider does not take it.
+/// Fetches a gateway's credential, and handles its refusal by the provider.
 extension ProviderGateway {
     func askForCredential() {
         guard !self.isAsking, self.phase == .running else { return }
         self.await(self.credential.grant(on: self.eventLoop))
     }
 
-    /// The provider called our header stale: nothing goes out before there is another.
+    /// Handles a header that the provider called stale: nothing is sent before there is another.
     func renew() {
         guard let stale = self.authorization else { return }
         self.authorization = nil
@@ -24,7 +24,7 @@ extension ProviderGateway {
         self.askAgainAt = nil
         let number = self.authorizationNumber
         grant.assumeIsolated().whenComplete { result in
-            // Asked for before the header was found stale: the other question's answer counts.
+            // This grant was requested before the header was found stale: a later request's result counts.
             guard number == self.authorizationNumber else { return }
             self.isAsking = false
             switch result {
@@ -41,7 +41,7 @@ extension ProviderGateway {
                 self.isCertified = false
                 self.hold(for: detail)
             case .failure(let error):
-                self.logger.error("no credential", metadata: ["error": "\(error)"])
+                self.logger.error("cannot get a credential", metadata: ["error": "\(error)"])
                 self.askAgainAt = self.clock.now().advanced(byMilliseconds: 1_000)
             }
         }
@@ -56,7 +56,7 @@ extension ProviderGateway {
         self.roomMayHaveChanged()
     }
 
-    /// The provider does not take our credential: nothing more goes out, and no connection is made that would end the same way.
+    /// Holds all requests because the provider refuses the credential; no connection is opened that would end the same way.
     func hold(for word: String) {
         guard self.phase == .running, !self.isHeld else { return }
         self.logger.error(
@@ -68,7 +68,8 @@ extension ProviderGateway {
         self.delegate?.gateway(self, heldFor: word)
     }
 
-    /// Lets requests go out again, one at first: somebody has corrected what the provider refused, or wants to know whether it is right.
+    /// Releases held requests, one at first: an operator has corrected what the provider refused, or wants to know
+    /// whether it is correct now.
     package func restored() {
         self.eventLoop.preconditionInEventLoop()
         guard self.isHeld else { return }

@@ -4,40 +4,41 @@ package import ApusTLS
 package import Logging
 package import NIOCore
 
-/// Gets a gateway's answers, on its event loop and never from within `submit`.
+/// Receives a gateway's answers, on its event loop and never within a call of `submit`.
 package protocol ProviderGatewayDelegate: AnyObject {
-    /// The one end of a request. The answer is lent: it may be read until this returns.
+    /// Called once per request with its outcome. The answer is lent: it may be read until this returns.
     func gateway(
         _ gateway: ProviderGateway,
         answered tag: UInt64,
         _ outcome: DeliveryOutcome,
         _ answer: ProviderAnswer,
     )
-    /// There is room after it was denied, or after a request was handed back that may go again at once.
+    /// Called when there is room after it was denied, or after a returned request that may be sent again at once.
     func gatewayHasRoom(_ gateway: ProviderGateway)
-    /// The provider does not take our credential, in that word: nothing goes out before ``ProviderGateway/restored()``.
+    /// Called when the provider refuses our credential, for the given reason: nothing is sent before ``ProviderGateway/restored()``.
     func gateway(_ gateway: ProviderGateway, heldFor word: String)
-    /// A connection was made: how long name look-up, TCP and TLS took together, and TLS alone, in nanoseconds.
+    /// Called when a connection was opened, with the nanoseconds that name look-up, TCP and TLS took together, and TLS alone.
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64)
-    /// The provider answered a PING: after how long, in nanoseconds.
+    /// Called when the provider has answered a PING, with its round-trip time in nanoseconds.
     func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64)
 }
 
 extension ProviderGatewayDelegate {
-    /// Not looked at.
+    /// Does nothing.
     package func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {}
-    /// Not looked at.
+    /// Does nothing.
     package func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) {}
 }
 
-/// Carries the requests of one route from one event loop: to its provider, over HTTP/2 and TLS.
+/// Sends the requests of one route, from one event loop, to the provider over HTTP/2 and TLS.
 ///
-/// Every submitted tag gets exactly one answer. Everything is to be called on the event loop. A gateway that was started must
-/// be drained: its connections hold it until they have ended. Handing a request in, and its acceptance, allocate nothing.
+/// Every submitted tag gets exactly one answer. All calls must be made on the event loop. A gateway that was started
+/// must be drained: its connections hold it until they have ended. Submitting a request, and its acceptance, allocate
+/// nothing.
 package final class ProviderGateway {
-    /// Answers that were not given by the provider and wait to be reported.
+    /// The maximum number of answers that this gateway gives by itself and has yet to report.
     package static let localAnswersMax = 1_024
-    /// Requests that may be turned away unseen, one after the other, before their connection is closed.
+    /// The maximum number of consecutive requests turned away unprocessed before their connection is closed.
     static let turnedAwayMax = 1_000
 
     package let configuration: ProviderGatewayConfiguration
@@ -47,7 +48,7 @@ package final class ProviderGateway {
     let clock: any WallClock
     let logger: Logger
 
-    /// Not retained: whoever owns the gateway gets its answers.
+    /// Not retained: the gateway's owner receives its answers.
     private unowned(unsafe) var listener: (any ProviderGatewayDelegate)?
 
     var pool: ConnectionPool
@@ -61,15 +62,15 @@ package final class ProviderGateway {
     var drained: EventLoopPromise<Void>?
     var turnedAwayInARow = 0
 
-    /// The header of every request; nil: there is none.
+    /// The header of every request; nil when there is none.
     var authorization: HeaderValue?
-    /// Whether requests need none, because connections show a certificate.
+    /// True when requests need no header, because connections present a certificate.
     var isCertified = false
-    /// Which header it is: requests remember theirs.
+    /// The number of the header: requests record the one they carry.
     var authorizationNumber: UInt32 = 0
     var isAsking = false
     var askAgainAt: UnixMilliseconds?
-    /// Whether nothing goes out before somebody says that our configuration is right again.
+    /// True while nothing is sent until an operator has corrected the configuration.
     package internal(set) var isHeld = false
 
     private let requestNanoseconds: UInt64
@@ -79,25 +80,25 @@ package final class ProviderGateway {
     private var deniedBulk = false
     private var isRoomScheduled = false
 
-    /// What a gateway does.
+    /// The phases of a gateway's life.
     enum Phase {
-        /// Not started. Can become `running` or `drained`.
+        /// The gateway is not started. Can become `running` or `drained`.
         case idle
         /// Can become `draining`.
         case running
-        /// Takes nothing, waits for answers. Can become `drained`.
+        /// The gateway accepts no requests and waits for answers. Can become `drained`.
         case draining
-        /// Over.
+        /// The gateway has ended.
         case drained
     }
 
-    /// A request that was not sent, because its token is none.
+    /// The answer to a request that was not sent, because its token is invalid.
     private struct LocalAnswer {
         let tag: UInt64
         let startedAt: UInt64
     }
 
-    /// A gateway that does nothing before ``start()``.
+    /// Creates a gateway that does nothing before ``start()``.
     package init(
         configuration: ProviderGatewayConfiguration,
         credential: any ProviderCredential,
@@ -108,7 +109,7 @@ package final class ProviderGateway {
     ) {
         precondition(
             configuration.isValid,
-            "the gateway's limits are impossible, or answers not awaited for as long as the provider wants"
+            "the gateway's limits are invalid, or its request timeout is below the provider's minimum"
         )
         self.configuration = configuration
         self.credential = credential
@@ -123,7 +124,7 @@ package final class ProviderGateway {
         self.connections = Array(repeating: nil, count: self.pool.capacity)
     }
 
-    /// Who gets the answers; must live as long as the gateway is used.
+    /// Receives the answers; it must live as long as the gateway is used.
     package var delegate: (any ProviderGatewayDelegate)? {
         get { unsafe self.listener }
         set { unsafe self.listener = newValue }
@@ -131,17 +132,17 @@ package final class ProviderGateway {
 
     // MARK: Requests
 
-    /// Whether there is something to send with.
+    /// True when there is a credential to send with.
     @inline(__always)
     var hasCredential: Bool { self.authorization != nil || self.isCertified }
 
     @inline(__always)
     private var canSend: Bool { !self.isHeld && self.hasCredential && self.phase == .running }
 
-    /// Requests on the wire.
+    /// The number of requests in flight.
     package var inFlight: Int { self.pool.census.inFlight }
 
-    /// Whether a request of that lane would be taken now. After a no, the delegate hears when there is room.
+    /// Returns true when a request of the lane would be accepted now. After false, the delegate is called when there is room.
     @inline(__always)
     package func hasRoom(_ lane: Lane) -> Bool {
         if self.canSend, self.pool.choose(lane) != nil { return true }
@@ -149,14 +150,14 @@ package final class ProviderGateway {
         return false
     }
 
-    /// Hands a request in. False: there is no room on that lane, as ``hasRoom(_:)`` would say.
+    /// Submits a request. Returns false when there is no room on the lane, as ``hasRoom(_:)`` does.
     ///
     /// - Parameters:
-    ///   - token: as the message's template takes it: raw bytes or text.
-    ///   - badge: what the device's badge has come to; of no effect unless the message counts.
-    ///   - id: the request's UUID in two big-endian halves, sent where the message carries one; nil: none.
-    ///   - tag: comes back with the answer.
-    ///   - now: nanoseconds of the monotonic clock; whoever submits many at once looks at it once.
+    ///   - token: the token in the form of the message's template: raw bytes or text.
+    ///   - badge: the device's current badge; ignored unless the message counts badges.
+    ///   - id: the request's UUID in two big-endian halves, sent where the message carries one; nil for none.
+    ///   - tag: returned with the answer.
+    ///   - now: nanoseconds of the monotonic clock; a caller that submits many requests reads it once.
     package func submit(
         _ message: PreparedMessage,
         token: Span<UInt8>,
@@ -173,7 +174,7 @@ package final class ProviderGateway {
         let requestID = message.carriesID ? id.map { RequestID(high: $0.0, low: $0.1) } : nil
         while let place = self.pool.choose(lane) {
             guard let connection = self.connections[place] else {
-                preconditionFailure("an open place without connection")
+                preconditionFailure("the pool chose an entry without a connection")
             }
             let result = connection.submit(
                 message.template,
@@ -216,14 +217,14 @@ package final class ProviderGateway {
         self.openConnections()
     }
 
-    /// Somebody who was denied may have room now: told at the end of the turn.
+    /// Schedules a call of the delegate at the end of the turn, if a lane was denied that may have room now.
     @inline(__always)
     func roomMayHaveChanged() {
         guard self.deniedExpress || self.deniedBulk, !self.isRoomScheduled else { return }
         self.scheduleRoom()
     }
 
-    /// A request was handed back that may go again at once.
+    /// Handles a returned request that may be sent again at once.
     func handedBack() {
         self.deniedExpress = true
         self.deniedBulk = true
@@ -267,7 +268,7 @@ package final class ProviderGateway {
         }
     }
 
-    /// Whether answers wait to be reported.
+    /// True when local answers have yet to be reported.
     var hasLocalAnswers: Bool { !self.localAnswers.isEmpty }
 
     @inline(__always)
@@ -275,7 +276,7 @@ package final class ProviderGateway {
         self.delegate?.gateway(self, answered: tag, outcome, answer)
     }
 
-    /// A number for jitter.
+    /// A random number for jitter.
     var draw: Double { Double.random(in: 0..<1, using: &self.generator) }
 
     static func now() -> UInt64 { NIODeadline.now().uptimeNanoseconds }

@@ -2,58 +2,64 @@ package import ApusCore
 internal import ApusHTTP2
 package import NIOCore
 
-/// Where a route's requests go, and how.
+/// Configures the connections and requests of a route.
 package struct ProviderGatewayConfiguration: Sendable {
-    /// Where requests go.
+    /// The provider.
     package var provider: Provider
-    /// How its answers are read.
+    /// Interprets the provider's answers.
     package let answers: any AnswerReader
-    /// Where to connect, and the name that the certificate must be for.
+    /// The host to connect to, for which the certificate must be valid.
     package var host: String
-    /// Where to connect.
+    /// The port to connect to.
     package var port: Int
-    /// Connections for bulk that are always kept. One more is for express.
+    /// The number of bulk connections that are always kept, besides one for express.
     package var bulkConnectionsMin: Int
-    /// Connections for bulk at most.
+    /// The maximum number of bulk connections.
     package var bulkConnectionsMax: Int
-    /// Requests at a time on one connection, whatever the peer allows.
+    /// The maximum number of requests at a time on one connection, whatever the peer allows.
     package var streamsMax: Int
-    /// How long an answer is awaited; not less than ``requestTimeoutMin``.
+    /// The time limit of an answer; not less than ``requestTimeoutMin``.
     package var requestTimeout: TimeAmount
-    /// How long the provider wants its answers to be awaited at least before anything is sent again.
+    /// The provider's minimum for the time limit of an answer.
     package var requestTimeoutMin: TimeAmount
-    /// How long connecting and the handshake may take.
+    /// The time limit of connecting and the handshake.
     package var connectTimeout: TimeAmount
-    /// A PING on a connection that has been idle for so long: a connection that a
-    /// middlebox has dropped is found before a notification needs it.
+    /// The idle time after which a connection is checked by PING, so that one that a middlebox has dropped is found
+    /// before a notification needs it.
     package var idlePing: TimeAmount
-    /// A PING on a connection that owes answers and has been silent for so long.
+    /// The time of silence after which a connection with requests in flight is checked by PING.
     package var silencePing: TimeAmount
-    /// How long a PING's answer is awaited; then the connection is given up.
+    /// The time limit of a PING's answer; after it the connection is closed.
     package var pingTimeout: TimeAmount
-    /// A bulk connection above the minimum closes when it was idle for so long.
+    /// The idle time after which a bulk connection above the minimum is closed.
     package var idleClose: TimeAmount
-    /// Waits between attempts to connect.
+    /// The waits between attempts to connect.
     package var backoff: ConnectBackoff
-    /// One request at a time on a new connection until the first was answered: for a provider that allows one stream until it knows us.
+    /// True when a new connection carries one request at a time until the first is answered, for a provider that allows
+    /// one stream until it knows the client.
     package var startsWithOneStream: Bool
-    /// Whether a connection keeps in mind which credentials and topics it has seen: one on which a credential was refused or changed too often,
-    /// or a topic is not known, is given up for a new one.
+    /// True when a connection remembers the credentials and topics that it has seen: one on which a credential was
+    /// refused or changed too often, or a topic is unknown, is replaced.
     package var bindsCredentials: Bool
-    /// How often connections are looked after.
+    /// The interval between two checks of the connections.
     package var housekeeping: TimeAmount
-    /// Requests in a row without an answer after which a connection is closed.
+    /// The number of consecutive requests without an answer after which a connection is closed.
     package var timeoutsMax: Int
+<<<<<<< HEAD
     /// How long the provider may allow no requests at all on a connection before another takes its place.
     package var streamsForbiddenMax: TimeAmount
     /// How old a connection is at least that is given up because the provider does not know our topic on it: only a new one knows of a topic
     /// that has been added since.
+=======
+    /// The minimum age of a connection that is replaced because the provider does not know our topic on it: only a new
+    /// one knows a topic that was added since.
+>>>>>>> D
     package var mappingAge: TimeAmount
 
-    /// Whether a gateway can be made of it.
+    /// True when the values fit together.
     package var isValid: Bool { self.requestTimeout >= self.requestTimeoutMin && self.streamsMax >= 1 }
 
-    /// Defaults are production's.
+    /// Creates a configuration; the defaults are for production.
     package init(
         provider: Provider,
         answers: any AnswerReader,
@@ -98,57 +104,57 @@ package struct ProviderGatewayConfiguration: Sendable {
     }
 }
 
-/// How a gateway stands: for metrics and readiness, never for decisions. Counts grow from the gateway's start.
+/// A gateway's status, for metrics and readiness, never for decisions. Counts grow from the gateway's start.
 package struct ProviderGatewayStatus: Hashable, Sendable {
-    /// Connections and requests of the moment.
+    /// The current connections and requests.
     package var connections = ConnectionPool.Census()
-    /// Whether a connection is wanted, and not tried for before a while is over.
+    /// True when a connection is missing and the next attempt is not due yet.
     package var isBackingOff = false
-    /// Whether there is a credential to send with.
+    /// True when there is a credential to send with.
     package var hasCredential = false
-    /// Whether nothing goes out because the provider refuses the credential.
+    /// True when nothing is sent because the provider refuses the credential.
     package var isHeld = false
-    /// What has happened so far.
+    /// The counts since the gateway's start.
     package var counts = ProviderGatewayCounts()
 
-    /// Whether a request would go out at once.
+    /// True when a request would be sent at once.
     package var isReady: Bool { self.hasCredential && !self.isHeld && self.connections.open > 0 }
 }
 
-/// What has happened at a gateway since its start.
+/// Counts a gateway's events since its start.
 package struct ProviderGatewayCounts: Hashable, Sendable {
-    /// Requests handed to a connection.
+    /// The number of requests submitted to a connection.
     package var submitted: UInt64 = 0
-    /// Bytes of their bodies, without tokens.
+    /// The bytes of those requests' bodies, without tokens.
     package var payloadBytes: UInt64 = 0
-    /// Of those, answered with 200.
+    /// The number of those answered with 200.
     package var accepted: UInt64 = 0
-    /// Of those, answered otherwise; by status.
+    /// The numbers of those answered otherwise, by status.
     package var refusals: [Int: UInt64] = [:]
-    /// Of those, turned away unseen.
+    /// The number of those turned away unprocessed.
     package var turnedAway: UInt64 = 0
-    /// Of those, without an answer because their connection or stream ended.
+    /// The number of those without an answer because their connection or stream ended.
     package var lost: UInt64 = 0
-    /// Of those, without an answer in time.
+    /// The number of those without an answer in time.
     package var timedOut: UInt64 = 0
-    /// Requests answered without being sent.
+    /// The number of requests answered without being sent.
     package var answeredLocally: UInt64 = 0
-    /// Attempts to connect.
+    /// The number of attempts to connect.
     package var attempts: UInt64 = 0
-    /// Of those, with a finished handshake.
+    /// The number of attempts with a finished handshake.
     package var handshakes: UInt64 = 0
-    /// Of those, failed; by why.
+    /// The numbers of failed attempts, by reason.
     package var failures: [ConnectFailure: UInt64] = [:]
-    /// GOAWAY frames that came; by what they say.
+    /// The numbers of GOAWAY frames received, by error code.
     package var goAways: [GoAwayCode: UInt64] = [:]
-    /// Bytes of HTTP/2 that went out and came in, headers and frames of all kinds among them, TLS not.
+    /// The bytes of HTTP/2 sent and received, including headers and all frames, without TLS.
     package var bytesSent: UInt64 = 0
     package var bytesReceived: UInt64 = 0
 
-    /// Attempts that failed.
+    /// The number of failed attempts.
     package var attemptsFailed: UInt64 { self.failures.values.reduce(0, +) }
 
-    /// A connection's bytes.
+    /// Adds a connection's bytes.
     mutating func add(_ handler: HTTP2ClientHandler) {
         self.bytesSent += handler.bytesSent
         self.bytesReceived += handler.bytesReceived

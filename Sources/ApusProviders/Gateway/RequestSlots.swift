@@ -1,23 +1,23 @@
-/// The requests of one connection that await their answers: made once, used again, never searched.
+/// Holds the requests of one connection that await their answers: allocated once, reused, never searched.
 ///
-/// What goes on the wire carries a slot's number as its tag; so nothing is looked up by the caller's own.
+/// A request on the wire carries its slot's number as its tag, so that answers need no look-up by the caller's tag.
 struct RequestSlots {
-    /// One request.
+    /// A request in flight.
     struct Request {
-        /// The caller's.
+        /// The caller's tag.
         var tag: UInt64 = 0
-        /// Monotonic nanoseconds.
+        /// The time of submission, in monotonic nanoseconds.
         var startedAt: UInt64 = 0
-        /// Which of the gateway's credentials it carries.
+        /// The number of the gateway's credential that the request carries.
         var credential: UInt32 = 0
-        /// The next free slot; -1: none; ``inUse``.
+        /// The next free slot; -1 for none; or ``inUse``.
         fileprivate var next: Int32 = 0
     }
 
     private static let inUse: Int32 = -2
     private var slots: [Request]
     private var freeHead: Int32 = 0
-    /// Requests that await their answers.
+    /// The number of requests that await their answers.
     private(set) var count = 0
 
     init(capacity: Int) {
@@ -27,7 +27,7 @@ struct RequestSlots {
         }
     }
 
-    /// A slot's number; nil when all are taken.
+    /// Takes a free slot and returns its number; nil when all are in use.
     @inline(__always)
     mutating func take(tag: UInt64, startedAt: UInt64, credential: UInt32) -> UInt64? {
         guard self.freeHead >= 0 else { return nil }
@@ -38,12 +38,12 @@ struct RequestSlots {
         return UInt64(index)
     }
 
-    /// Empties a slot. Traps when it is empty: a request would have two ends.
+    /// Frees a slot. Traps when it is free already: a request would end twice.
     @inline(__always)
     mutating func release(_ number: UInt64) -> Request {
         let index = Int(number)
         let request = self.slots[index]
-        precondition(request.next == Self.inUse, "a request has one end")
+        precondition(request.next == Self.inUse, "a request ended twice")
         self.slots[index].next = self.freeHead
         self.freeHead = Int32(index)
         self.count -= 1

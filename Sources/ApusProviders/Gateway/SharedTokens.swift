@@ -2,22 +2,22 @@ internal import ApusCore
 package import ApusRedis
 internal import ApusTLS
 
-/// Where processes leave short-lived tokens that all of them use. What comes out is not trusted by whoever takes it.
+/// Stores short-lived tokens that all processes share. Readers must verify what they get.
 package protocol SharedTokenStore: Sendable {
-    /// The token under that key; nil when there is none, or when the store cannot be reached.
+    /// Returns the token of a key; nil when there is none, or when the store cannot be reached.
     func read(_ key: String) async -> String?
-    /// Leaves a token for that many milliseconds, unless another one has been left since; that one then. Of those who saw the same before
-    /// and write at once, exactly one leaves its own. A store that cannot be reached is no obstacle.
+    /// Stores a token for the given milliseconds, unless another one was stored since; then returns that one. Of
+    /// several writers who saw the same token before, exactly one succeeds. An unreachable store is ignored.
     ///
-    /// - Parameter seen: what was read there before, and is to be replaced; nil: there was nothing.
+    /// - Parameter seen: the token that was read before and is to be replaced; nil when there was none.
     func write(_ key: String, _ token: String, after seen: String?, milliseconds: Int64) async -> String?
 }
 
-/// The short-lived provider tokens that all dispatchers use, in Redis: too many of them per key and hour get a team throttled.
+/// Shares the short-lived provider tokens of all dispatchers through Redis: a team with too many of them per key and hour is throttled.
 package struct SharedTokens: SharedTokenStore {
     private let client: RedisClient
 
-    /// The tokens that are kept in that Redis.
+    /// Creates a store in the given Redis.
     package init(client: RedisClient) { self.client = client }
 
     package func read(_ key: String) async -> String? {
@@ -31,7 +31,7 @@ package struct SharedTokens: SharedTokenStore {
 
     package func write(_ key: String, _ token: String, after seen: String?, milliseconds: Int64) async -> String? {
         guard let seen else { return await self.claim(key, token, milliseconds) }
-        // All who saw that one contend for the same name; who has it replaces what they saw.
+        // All writers who saw the same token contend for the same name; the winner replaces the token.
         let name = "\(key):after:\(Hexadecimal.encode(SHA256.hash(Array(seen.utf8)).prefix(8)))"
         if let other = await self.claim(name, token, milliseconds) { return other }
         let command = RedisCommand("SET", .text(key), .text(token), "PX", .integer(milliseconds))
@@ -39,11 +39,11 @@ package struct SharedTokens: SharedTokenStore {
         return nil
     }
 
-    /// Sets a key that is not there yet; what stands there, if it was.
+    /// Sets a key that does not exist; returns the existing value otherwise.
     private func claim(_ key: String, _ token: String, _ milliseconds: Int64) async -> String? {
         let command = RedisCommand("SET", .text(key), .text(token), "NX", "GET", "PX", .integer(milliseconds))
         let reply = try? await self.client.send(command, on: HashTag(ofKey: key), options: .idempotent)
-        // Sent twice after a lost answer, it finds its own.
+        // When the command was sent twice after a lost reply, it finds its own value.
         return reply?.root.string.flatMap { $0 == token ? nil : $0 }
     }
 }

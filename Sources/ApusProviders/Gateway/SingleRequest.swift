@@ -1,15 +1,15 @@
 package import ApusCore
 package import NIOCore
 
-/// One request over a gateway of its own: for what is asked rarely, in the way in which notifications go out.
+/// Sends one request over a gateway of its own: for rare requests that go the way of notifications.
 package final class SingleRequest: ProviderGatewayDelegate {
-    /// What became of it, and the provider's word.
+    /// The outcome of the request, and the provider's reason.
     package struct Answer: Hashable, Sendable {
-        /// What it means.
+        /// The outcome.
         package let outcome: DeliveryOutcome
-        /// The provider's word, or what happened instead of an answer.
+        /// The provider's reason, or what happened instead of an answer.
         package let reason: String
-        /// The HTTP status; 0: there was no answer.
+        /// The HTTP status; 0 when there was no answer.
         package let status: Int
     }
 
@@ -32,11 +32,11 @@ package final class SingleRequest: ProviderGatewayDelegate {
         self.promise = promise
     }
 
-    /// Starts the gateway, sends, and drains it. To be called on its event loop.
+    /// Starts the gateway, sends the request, and drains the gateway. Call it on the gateway's event loop.
     ///
     /// - Parameters:
-    ///   - token: as the message's template takes it: raw bytes or text.
-    ///   - timeout: for the answer; what is on the wire then is waited for behind it.
+    ///   - token: the token in the form of the message's template: raw bytes or text.
+    ///   - timeout: the time limit of the answer; a request in flight is drained after it.
     package static func send(
         _ message: PreparedMessage,
         token: [UInt8],
@@ -54,7 +54,7 @@ package final class SingleRequest: ProviderGatewayDelegate {
         }
         request.promise.futureResult.assumeIsolated().whenComplete { _ in
             timer.cancel()
-            // The gateway does not hold its delegate: the request lives until the gateway has nothing more to say.
+            // The gateway does not hold its delegate: the request lives until the gateway is drained.
             gateway.drain().assumeIsolated().whenComplete { _ in withExtendedLifetime(request) {} }
         }
         return request.promise.futureResult
@@ -75,7 +75,7 @@ package final class SingleRequest: ProviderGatewayDelegate {
     package func gatewayHasRoom(_ gateway: ProviderGateway) { self.submit() }
 
     package func gateway(_ gateway: ProviderGateway, heldFor word: String) {
-        // What is on the wire has an answer of its own.
+        // A request in flight gets an answer of its own.
         if !self.isUnderWay { self.end(.misconfigured(.credential), word) }
     }
 

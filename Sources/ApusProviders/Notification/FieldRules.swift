@@ -1,23 +1,23 @@
 package import ApusCore
 package import ApusMessages
 
-/// Rules about single fields, whoever delivers. Each throws a `Problem` that names the field's path and the rule. A path is put together
-/// only when it is needed: hardly any notification breaks a rule.
+/// Checks single fields, whatever the provider. Each rule throws a `Problem` that names the field's path and the rule.
+/// A path is built only when it is needed: hardly any notification breaks a rule.
 package enum FieldRules {
-    /// Bytes of a collapse key.
+    /// The maximum bytes of a collapse key.
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
     package static let collapseKeyBytesMax = 64
-    /// Bytes of a link or a picture's address.
+    /// The maximum bytes of a link or a picture's address.
     package static let linkBytesMax = 2_048
-    /// Bytes of a language tag (RFC 5646 §4.4.1: 35 hold every sensible one).
+    /// The maximum bytes of a language tag (RFC 5646 §4.4.1: 35 hold every sensible one).
     package static let localeBytesMax = 35
 
-    /// The path of a map's entry. The key is the publisher's: it is shortened, and control characters are taken out.
+    /// Returns the path of a map's entry. The key is the publisher's: it is shortened, and control characters are removed.
     package static func path(_ field: String, _ key: String) -> String {
         "\(field)[\(ProviderText.cleaned(key).clipped(toBytes: 64))]"
     }
 
-    /// A text of at most that many bytes.
+    /// Checks the length of a text.
     package static func length(
         _ text: String,
         _ field: @autoclosure () -> String,
@@ -28,7 +28,7 @@ package enum FieldRules {
         }
     }
 
-    /// Arguments of a localised text: bounded, and only with their key, whose places they fill.
+    /// Checks the arguments of a localised text: their number is limited, and they need the key whose placeholders they fill.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification,
     /// https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
@@ -55,7 +55,7 @@ package enum FieldRules {
         }
     }
 
-    /// A value that may stand in a header: visible ASCII, spaces only inside.
+    /// Checks a value that stands in a header: visible ASCII, spaces only inside.
     package static func collapseKey(_ key: String, _ field: String) throws(Problem) {
         try Self.length(key, field, bytesMax: Self.collapseKeyBytesMax)
         let valid =
@@ -65,7 +65,7 @@ package enum FieldRules {
         }
     }
 
-    /// `#rrggbb`.
+    /// Checks a colour of the form `#rrggbb`.
     package static func color(_ color: String, _ field: String) throws(Problem) {
         let digits = Array(color.utf8.dropFirst())
         guard color.utf8.first == 0x23, digits.count == 6, Hexadecimal.decode(color.dropFirst()) != nil else {
@@ -73,7 +73,7 @@ package enum FieldRules {
         }
     }
 
-    /// An https URL of visible ASCII characters.
+    /// Checks an https URL of visible ASCII characters.
     package static func link(_ link: String, _ field: String) throws(Problem) {
         try Self.length(link, field, bytesMax: Self.linkBytesMax)
         guard Self.isHTTPS(link), link.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -81,12 +81,12 @@ package enum FieldRules {
         }
     }
 
-    /// Whether a click action is a link, which only browsers follow, and not an Android intent filter.
+    /// Returns true when a click action is a link, which only browsers follow, and not an Android intent filter.
     package static func isHTTPS(_ text: String) -> Bool {
         text.utf8.count > 8 && text.prefix(8).lowercased() == "https://"
     }
 
-    /// A language tag: letters, digits and hyphens.
+    /// Checks a language tag: letters, digits and hyphens.
     package static func locale(_ locale: String, _ field: String) throws(Problem) {
         guard (1...Self.localeBytesMax).contains(locale.utf8.count), locale.utf8.allSatisfy(Self.isLocaleByte) else {
             throw Problem(.invalid, field, "must be a language tag such as fr or pt-BR")
@@ -100,7 +100,7 @@ package enum FieldRules {
         }
     }
 
-    /// A JSON object within the limits; nil when nothing is said.
+    /// Parses a JSON object within the limits; nil when the text is empty.
     package static func jsonObject(_ text: String, _ field: String) throws(Problem) -> JSONObject? {
         guard !text.isEmpty else { return nil }
         let value: JSONValue

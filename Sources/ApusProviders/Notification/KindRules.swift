@@ -1,12 +1,12 @@
 internal import ApusMessages
 
-/// What a kind of notification cannot carry: a member that no provider of the kind has a place for is refused, not dropped.
+/// Refuses members that a kind of notification cannot carry: one that no provider of the kind supports is refused, not dropped.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification,
 /// https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app,
 /// https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
 enum KindRules {
-    /// A member of a notification, by its path's last name.
+    /// The members of a notification, by the last name of their path.
     private enum Member: String {
         case title, subtitle, body, image, sound, badge, category, variants, tag, color
         case titleLocKey = "title_loc_key"
@@ -60,20 +60,20 @@ enum KindRules {
         }
     }
 
-    /// A title and a body.
+    /// The title and body.
     private static let words: [Member] = [.title, .body, .titleLocKey, .bodyLocKey]
-    /// What only an alert has a place for, beside its title, body and sound.
+    /// The members that only alerts support, besides title, body and sound.
     private static let ofAlerts: [Member] = [
         .subtitle, .subtitleLocKey, .launchImage, .image, .badge, .category, .threadID, .mutableContent,
         .interruptionLevel, .targetContentID, .filterCriteria,
     ]
-    /// What only Android and browsers show.
+    /// The members that only Android and browsers show.
     private static let ofOtherScreens: [Member] = [.channelID, .tag, .clickAction, .color]
-    /// What only FCM takes; a kind for Apple alone has no use for it.
+    /// The members that only FCM accepts; a kind for Apple alone has no use for them.
     private static let ofFCM: [Member] =
         Self.ofOtherScreens + [.analyticsLabel, .androidJSON, .webpushJSON, .fcmAPNsJSON]
 
-    /// The members that a kind cannot carry, and what it does carry.
+    /// Returns the members that a kind cannot carry, and the rule.
     private static func refused(by kind: Notification.Kind) -> (members: [Member], rule: String) {
         switch kind {
         case .alert, .voip: ([], "")
@@ -92,17 +92,17 @@ enum KindRules {
                 Self.words + Self.ofAlerts + [.sound, .variants, .relevanceScore, .contentAvailable] + Self.ofFCM,
                 kind == .mdm
                     ? "device management carries data[mdm] and nothing else"
-                    : "what reloads widgets or controls carries data and shows nothing"
+                    : "a reload of widgets or controls carries data and shows nothing"
             )
         case .complication, .fileProvider, .location, .pushToTalk: (Self.ofFCM, "this kind goes to Apple only")
         }
     }
 
-    /// Checks that the kind has a place for all that is said.
+    /// Checks that the kind supports every member that is set.
     static func check(_ notification: Notification) throws(Problem) {
         let (members, rule) = Self.refused(by: notification.kind)
         for member in members where member.isSaid(in: notification) {
-            throw Problem(.contradiction, "notification.\(member.rawValue)", "has no place: \(rule)")
+            throw Problem(.contradiction, "notification.\(member.rawValue)", "cannot be used here: \(rule)")
         }
         switch notification.kind {
         case .liveActivity:
@@ -113,13 +113,13 @@ enum KindRules {
                     throw Problem(
                         .contradiction,
                         "notification.variants[\(index)].\(name)",
-                        "has no place: \(rule)",
+                        "cannot be used here: \(rule)",
                     )
                 }
             }
         case .mdm:
             for key in notification.data.keys.sorted() where key != "mdm" {
-                throw Problem(.contradiction, FieldRules.path("notification.data", key), "has no place: \(rule)")
+                throw Problem(.contradiction, FieldRules.path("notification.data", key), "cannot be used here: \(rule)")
             }
         default: break
         }

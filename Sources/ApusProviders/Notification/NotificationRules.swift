@@ -1,14 +1,13 @@
 internal import ApusCore
 package import ApusMessages
 
-/// The rules for a notification that hold for every provider.
+/// Checks the rules for notifications that hold for every provider.
 ///
-/// What only one provider asks for stands in its own target; sizes are checked on the finished bytes when a
-/// notification is rendered.
+/// Each provider's own rules are in its target; sizes are checked on the finished bytes when a notification is rendered.
 package enum NotificationRules {
-    /// Checks all of them.
+    /// Checks all rules.
     ///
-    /// - Parameter isAccepted: whether the send was accepted before; what its kind cannot carry is left out then.
+    /// - Parameter isAccepted: true when the send was accepted before; members that its kind cannot carry are then ignored.
     package static func check(_ notification: Notification, isAccepted: Bool = false) throws(Problem) {
         try Self.checkWords(notification)
         try Self.checkAppearance(notification)
@@ -97,10 +96,14 @@ package enum NotificationRules {
             try FieldRules.length(key, "notification.data", bytesMax: Limits.dataKeyBytesMax)
             try FieldRules.length(value, FieldRules.path("notification.data", key), bytesMax: Limits.dataValueBytesMax)
             guard key != "aps" else {
-                throw Problem(.reserved, "notification.data[aps]", "is a payload's own: use apns_json")
+                throw Problem(
+                    .reserved,
+                    "notification.data[aps]",
+                    "is reserved for the payload's aps object: use apns_json"
+                )
             }
             guard key != RenderContext.sendMember, key != RenderContext.sendDataKey else {
-                throw Problem(.reserved, FieldRules.path("notification.data", key), "carries the send's id")
+                throw Problem(.reserved, FieldRules.path("notification.data", key), "is reserved for the send's id")
             }
         }
     }
@@ -114,7 +117,7 @@ package enum NotificationRules {
             let field = "notification.variants[\(index)]"
             try FieldRules.locale(variant.locale, "\(field).locale")
             guard locales.insert(variant.locale.lowercased()).inserted else {
-                throw Problem(.contradiction, "\(field).locale", "stands twice")
+                throw Problem(.contradiction, "\(field).locale", "names the same language as another variant")
             }
             try FieldRules.length(variant.title, "\(field).title", bytesMax: Limits.textBytesMax)
             try FieldRules.length(variant.subtitle, "\(field).subtitle", bytesMax: Limits.textBytesMax)

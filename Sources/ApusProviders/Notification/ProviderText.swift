@@ -1,9 +1,8 @@
 internal import ApusCore
 
-/// Words of others on their way into logs and receipts.
+/// Cleans texts of providers for logs and receipts.
 package enum ProviderText {
-    /// At most `Limits.providerTextBytesMax` bytes, without control characters: they could forge a log line or steer a
-    /// terminal.
+    /// Returns at most `Limits.providerTextBytesMax` bytes, without control characters, which could forge a log line or control a terminal.
     package static func cleaned(_ text: String) -> String {
         let scalars = text.unicodeScalars.lazy.map { scalar in
             switch scalar.properties.generalCategory {

@@ -1,32 +1,33 @@
 package import ApusCore
 package import ApusMessages
 
-/// What a rendering depends on besides the notification.
+/// Holds the inputs of a rendering besides the notification.
 package struct RenderContext: Hashable, Sendable {
-    /// The send; what a repeat is recognised by on the device.
+    /// The send, by which the device recognises a repetition.
     package let send: SendID
-    /// When it was published: a time to live counts from here.
+    /// The time of publication, from which a time to live counts.
     package let publishedAt: UnixMilliseconds
-    /// When it was to go out: what a Live Activity's change is dated. The same whenever it is rendered, for of two changes a
-    /// device keeps the one with the later date, and a retry of the older must not pass for it.
+    /// The time at which the send is due, which dates a Live Activity's change. It is the same for every rendering,
+    /// because a device keeps the change with the later date, and a retry of an older change must not pass for a newer
+    /// one.
     ///
     /// Source: https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
     package let dueAt: UnixMilliseconds
-    /// When it is rendered: for providers that are told how long is left.
+    /// The time of rendering, for providers that are told the remaining time.
     package let now: UnixMilliseconds
-    /// Whether the send was accepted before: then by the rules of that version, and a rule that came since must not fail it.
+    /// True when the send was accepted before, by the rules of that version: a later rule must not fail it.
     package let isAccepted: Bool
 
-    /// The member of a payload that carries the send's id, so that apps can tell what became of it.
+    /// The member of a payload that carries the send's id, so that apps can report on the notification.
     package static let sendMember = "apus.send"
-    /// The same among data, where no dot should stand.
+    /// The same among data, whose keys should hold no dot.
     package static let sendDataKey = "apus_send"
 
-    /// A context.
+    /// Creates a context.
     ///
     /// - Parameters:
     ///   - notBefore: the later time that the publisher asked for, if any.
-    ///   - isAccepted: whether the send was accepted before.
+    ///   - isAccepted: true when the send was accepted before.
     package init(
         send: SendID,
         publishedAt: UnixMilliseconds,
@@ -43,7 +44,7 @@ package struct RenderContext: Hashable, Sendable {
 }
 
 extension Notification.Expiry {
-    /// The moment it stands for.
+    /// Returns the time at which the notification expires.
     package func deadline(publishedAt: UnixMilliseconds) -> UnixMilliseconds {
         switch self {
         case .at(let time): time
@@ -51,13 +52,13 @@ extension Notification.Expiry {
         }
     }
 
-    /// Whether it asks for one attempt and no storage.
+    /// True when the expiry asks for one attempt and no storage.
     package var isOneAttempt: Bool { self == .ttl(milliseconds: 0) }
 }
 
 extension Notification {
-    /// The words in another language: what the variant says replaces the notification's own, and a localisation key in
-    /// the app gives way to a text.
+    /// Returns the notification in another language: the variant's texts replace the notification's own, and a
+    /// localisation key of the app gives way to a text.
     package func replacingWords(by variant: LocaleVariant) -> Notification {
         var result = self
         if !variant.title.isEmpty {
@@ -80,14 +81,14 @@ extension Notification {
         return result
     }
 
-    /// What a provider merges under: the publisher's key, else the send's id for an alert, so that a repeat after a crash
-    /// replaces the first instead of standing beside it.
+    /// Returns the provider's collapse id: the publisher's key, otherwise the send's id for an alert, so that a
+    /// repetition after a crash replaces the first instead of standing beside it.
     package func collapseID(of send: SendID) -> String? {
         if !self.collapseKey.isEmpty { return self.collapseKey }
         return self.kind == .alert ? send.text : nil
     }
 
-    /// What replaces what on an Android screen: the publisher's tag, else what the provider merges under.
+    /// Returns the tag by which an Android notification replaces another: the publisher's tag, otherwise the collapse id.
     package func displayTag(of send: SendID) -> String? {
         if !self.tag.isEmpty { return self.tag }
         return self.kind == .alert ? self.collapseID(of: send) : nil

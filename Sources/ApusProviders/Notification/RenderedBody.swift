@@ -1,29 +1,29 @@
 package import ApusCore
 
-/// A request's body with the places that change from device to device left open.
+/// Holds a request's body with gaps for the parts that differ from device to device.
 ///
 /// Everything else is written once, whatever the number of devices.
 package struct RenderedBody: Hashable, Sendable {
-    /// A piece of it, in order.
+    /// The segments of the body.
     package enum Segment: Hashable, Sendable {
-        /// The same for every device.
+        /// Bytes that are the same for every device.
         case bytes([UInt8])
         /// The device's token, as text.
         case token
-        /// The number its badge has come to, in decimal digits.
+        /// The device's badge, in decimal digits.
         case badge
     }
 
-    /// The pieces in order; two runs of bytes never follow each other.
+    /// The segments in order; two runs of bytes are never adjacent.
     package let segments: [Segment]
 
-    /// Digits of the largest badge, `Limits.badgeMax`.
+    /// The digits of the largest badge, `Limits.badgeMax`.
     package static let badgeDigitsMax = 10
 
-    /// Whether a badge must be counted for each device.
+    /// True when a badge must be counted for each device.
     package var needsBadge: Bool { self.segments.contains(.badge) }
 
-    /// Bytes at most, without the token.
+    /// The maximum bytes of the body, without the token.
     package var bytesMax: Int {
         self.segments.reduce(0) { sum, segment in
             switch segment {
@@ -34,7 +34,7 @@ package struct RenderedBody: Hashable, Sendable {
         }
     }
 
-    /// The whole body for one device, for rare uses and tests.
+    /// Returns the whole body for one device, for rare uses and tests.
     package func bytes(token: String = "", badge: UInt32 = 0) -> [UInt8] {
         self.segments.reduce(into: []) { result, segment in
             switch segment {
@@ -45,23 +45,23 @@ package struct RenderedBody: Hashable, Sendable {
         }
     }
 
-    /// Writes an object, leaving places open.
+    /// Writes an object with gaps.
     ///
-    /// - Parameter places: paths of member names. What stands there is left out: a token inside its quotes, a badge as it is.
+    /// - Parameter places: the paths of member names whose values are left out: a token inside its quotes, a badge entirely.
     package init(_ object: JSONObject, places: [Place]) {
         var writer = SegmentWriter()
         writer.append(object, depth: 0, places)
         self.segments = writer.finish()
     }
 
-    /// A place in a JSON object that changes from device to device.
+    /// A place in a JSON object whose value differs from device to device.
     package struct Place: Hashable, Sendable {
-        /// Member names from the outside in.
+        /// The member names from the outside in.
         package let path: [String]
-        /// What will stand there.
+        /// The segment that fills the place.
         package let segment: Segment
 
-        /// A place.
+        /// Creates a place.
         package init(_ path: [String], _ segment: Segment) {
             self.path = path
             self.segment = segment
@@ -69,7 +69,7 @@ package struct RenderedBody: Hashable, Sendable {
     }
 }
 
-/// Walks objects only: no place lies within an array.
+/// Writes the segments of an object. It walks objects only: no place lies within an array.
 private struct SegmentWriter {
     private var segments: [RenderedBody.Segment] = []
     private var bytes: [UInt8] = []
@@ -77,8 +77,8 @@ private struct SegmentWriter {
     init() { self.bytes.reserveCapacity(1_024) }
 
     /// - Parameters:
-    ///   - depth: how many members lead to the object.
-    ///   - places: those that lie within it.
+    ///   - depth: the number of members that lead to the object.
+    ///   - places: the places that lie within the object.
     mutating func append(_ object: JSONObject, depth: Int, _ places: [RenderedBody.Place]) {
         guard !places.isEmpty else { return JSONWriter.append(object, to: &self.bytes) }
         self.bytes.append(0x7b)

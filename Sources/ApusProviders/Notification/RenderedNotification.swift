@@ -1,13 +1,13 @@
-/// A notification written out for one provider: once in its own words, and once per other language.
+/// Holds a notification rendered for one provider: once in its own language, and once per other language.
 package struct RenderedNotification<Message: Sendable>: Sendable {
-    /// The notification's own words first, then one for each of its locale variants, in their order.
+    /// The notification's own language first, then each of its locale variants, in order.
     package let variants: [Message]
-    /// Chooses among them.
+    /// Chooses among the variants.
     package let locales: LocaleTable
 
     /// - Parameters:
-    ///   - base: the notification's own words.
-    ///   - others: the other languages, each under its locale.
+    ///   - base: the message in the notification's own language.
+    ///   - others: the messages in other languages, each under its locale.
     package init(base: Message, others: [(locale: String, message: Message)]) {
         self.variants = [base] + others.map(\.message)
         self.locales = LocaleTable(others.map(\.locale))
@@ -18,18 +18,18 @@ package struct RenderedNotification<Message: Sendable>: Sendable {
         self.locales = locales
     }
 
-    /// The notification's own words.
+    /// The message in the notification's own language.
     package var base: Message { self.variants[0] }
 
-    /// Which of ``variants`` a device with that locale gets; see ``LocaleTable/variantIndex(forLocale:)``.
+    /// Returns the index in ``variants`` for a device with the given locale; see ``LocaleTable/variantIndex(forLocale:)``.
     package func variantIndex(forLocale locale: Span<UInt8>) -> Int { self.locales.variantIndex(forLocale: locale) }
 
-    /// The message for a device with that locale.
+    /// Returns the message for a device with the given locale.
     package subscript(locale locale: String) -> Message {
         self.variants[self.variantIndex(forLocale: Array(locale.utf8).span)]
     }
 
-    /// Each language turned into something else, a request's template for one, under the same locales.
+    /// Transforms each message, into a request's template for example, under the same locales.
     package func map<Other: Sendable, E: Error>(
         _ transform: (Message) throws(E) -> Other
     ) throws(E) -> RenderedNotification<Other> {
@@ -37,15 +37,15 @@ package struct RenderedNotification<Message: Sendable>: Sendable {
     }
 }
 
-/// Locales in one run of bytes, to be searched without allocating.
+/// Stores locales in one run of bytes that is searched without allocating.
 ///
-/// Compared without regard to case, `_` as `-`: systems say `pt_BR` where BCP 47 says `pt-BR`.
+/// The comparison ignores case and treats `_` as `-`: systems say `pt_BR` where BCP 47 says `pt-BR`.
 package struct LocaleTable: Sendable {
     private var bytes: [UInt8] = []
-    /// Where each locale ends.
+    /// The end of each locale.
     private var ends: [Int] = []
 
-    /// Locales in order.
+    /// Creates a table of locales in order.
     package init(_ locales: [String]) {
         for locale in locales {
             self.bytes += locale.utf8.map(Self.folded)
@@ -53,17 +53,17 @@ package struct LocaleTable: Sendable {
         }
     }
 
-    /// Which variant a device with that locale gets: 0 for the notification's own words, else one more than the place of its
-    /// locale: the exact one, else its language's.
+    /// Returns the variant for a device with the given locale: 0 for the notification's own language, otherwise the
+    /// index of the matching locale plus one: an exact match first, then the language alone.
     ///
-    /// Runs for every device: allocates nothing.
+    /// It runs for every device and allocates nothing.
     package func variantIndex(forLocale locale: Span<UInt8>) -> Int {
         guard !self.ends.isEmpty, let index = self.index(of: locale) else { return 0 }
         return index + 1
     }
 
-    /// The place of the longest locale that is `locale` or what is left of it when subtags are taken off its end (RFC
-    /// 4647 §3.4, lookup): `zh-Hant-TW`, `zh-Hant`, `zh`. Nil when there is none.
+    /// Returns the index of the longest entry that equals `locale` or one of its prefixes by subtags (RFC 4647 §3.4,
+    /// lookup): `zh-Hant-TW`, `zh-Hant`, `zh`. Nil when there is none.
     private func index(of locale: Span<UInt8>) -> Int? {
         var count = locale.count
         while count > 0 {

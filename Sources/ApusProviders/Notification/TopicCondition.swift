@@ -2,29 +2,29 @@ package import ApusCore
 
 /// A condition over topics: `'a' in topics && ('b' in topics || !('c' in topics))`.
 ///
-/// What stands in parentheses is evaluated first and then all goes **from left to right**: `&&` does not bind tighter than `||`, so that a
-/// condition means the same wherever it is sent.
+/// Parentheses are evaluated first, then everything **from left to right**: `&&` does not bind tighter than `||`, so
+/// that a condition means the same wherever it is sent.
 /// Source: https://firebase.google.com/docs/cloud-messaging/send-message#send_messages_to_topics
 package indirect enum TopicCondition: Hashable, Sendable {
     /// `'name' in topics`.
     case topic(TopicName)
-    /// `!`: the device does not match.
+    /// `!`: the device does not match the condition.
     case not(TopicCondition)
-    /// `&&`: it matches both.
+    /// `&&`: the device matches both conditions.
     case and(TopicCondition, TopicCondition)
-    /// `||`: it matches one or both.
+    /// `||`: the device matches one or both conditions.
     case or(TopicCondition, TopicCondition)
 
-    /// Topics in one condition.
+    /// The maximum number of topics in one condition.
     package static let topicsMax = 64
-    /// Parentheses and negations within each other.
+    /// The maximum nesting of parentheses and negations.
     package static let depthMax = 16
 
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// - Parameters:
     ///   - text: at most `Limits.expressionBytesMax` bytes.
-    ///   - topicsMax: how many terms it may have; a topic named twice counts twice.
+    ///   - topicsMax: the maximum number of terms; a topic named twice counts twice.
     package init(parsing text: String, topicsMax: Int = Self.topicsMax) throws(TopicConditionError) {
         guard text.utf8.count <= Limits.expressionBytesMax else {
             throw TopicConditionError(
@@ -36,7 +36,7 @@ package indirect enum TopicCondition: Hashable, Sendable {
         self = try parser.document()
     }
 
-    /// Whether a device matches, given what it subscribes.
+    /// Returns true when a device matches, given its subscriptions.
     package func matches(_ isSubscribed: (TopicName) -> Bool) -> Bool {
         switch self {
         case .topic(let name): isSubscribed(name)
@@ -60,7 +60,7 @@ package indirect enum TopicCondition: Hashable, Sendable {
         }
     }
 
-    /// The condition again, in the fewest parentheses that keep its meaning from left to right.
+    /// The condition's text, with the fewest parentheses that keep its meaning from left to right.
     package var text: String {
         switch self {
         case .topic(let name): "'\(name)' in topics"
@@ -78,14 +78,14 @@ package indirect enum TopicCondition: Hashable, Sendable {
     }
 }
 
-/// Why a condition was refused, and where.
+/// Reports why and where a condition was refused.
 package struct TopicConditionError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The rule it breaks.
+    /// The broken rule.
     package let rule: String
-    /// Bytes before the place.
+    /// The number of bytes before the place.
     package let offset: Int
 
-    /// A refusal.
+    /// Creates an error.
     package init(_ rule: String, at offset: Int) {
         self.rule = rule
         self.offset = offset
@@ -95,7 +95,7 @@ package struct TopicConditionError: Error, Hashable, Sendable, CustomStringConve
     package var description: String { "\(self.rule), at byte \(self.offset)" }
 }
 
-/// A recursive-descent reader; its recursion is bounded by `TopicCondition.depthMax`.
+/// Parses by recursive descent; the recursion is bounded by `TopicCondition.depthMax`.
 private struct TopicConditionParser {
     private let bytes: [UInt8]
     private let topicsMax: Int
@@ -114,7 +114,7 @@ private struct TopicConditionParser {
         return condition
     }
 
-    /// Terms joined from left to right, up to a closing parenthesis or the end.
+    /// Parses terms joined from left to right, up to a closing parenthesis or the end.
     private mutating func chain() throws(TopicConditionError) -> TopicCondition {
         var condition = try self.operand()
         while true {
@@ -167,7 +167,7 @@ private struct TopicConditionParser {
         return true
     }
 
-    /// A word that ends where it ends: `topics`, not `topicsX`.
+    /// Takes a whole word: `topics`, not the beginning of `topicsX`.
     private mutating func takeWord(_ word: String) -> Bool {
         self.skipSpace()
         let start = self.offset

@@ -5,7 +5,7 @@ internal import FoundationEssentials
 package import Logging
 package import NIOCore
 
-/// What a credential is, for metrics.
+/// The kinds of credentials, for metrics.
 package enum CredentialKind: Int, CaseIterable, Hashable, Sendable {
     /// A signed provider token.
     case jwt
@@ -15,34 +15,35 @@ package enum CredentialKind: Int, CaseIterable, Hashable, Sendable {
     case certificate
 }
 
-/// What makes two credentials the same.
+/// Identifies a credential: two with equal identities are the same.
 package struct CredentialIdentity: Hashable, Sendable {
     package let names: [String]
     package let secret: [UInt8]
 
-    /// An identity.
+    /// Creates an identity.
     package init(names: [String], secret: [UInt8]) {
         self.names = names
         self.secret = secret
     }
 }
 
-/// What the gateways of a route are made from: settings, with the contents of the files that they name. Equal sources make equal gateways.
+/// The settings and file contents from which a route's gateways are made. Equal sources make equal gateways.
 package protocol CredentialSource: Hashable, Sendable {
-    /// Whose credential it is: routes of which it is the same share one.
+    /// The credential's identity: routes with the same identity share one credential.
     var identity: CredentialIdentity { get }
-    /// Which key or account, in words.
+    /// The name of the key or account, for people.
     var credentialName: String { get }
-    /// What expires.
+    /// The kind of credential that expires.
     var credentialKind: CredentialKind { get }
-    /// What must stay the same while the process runs, because messages are written and paced by it: topic, project, address and rate.
+    /// The values that must not change while the process runs, because messages are rendered and paced by them: topic,
+    /// project, address and rate.
     var fixedPart: [String] { get }
-    /// Takes over the fixed part of what was known before; the rest is as it was.
+    /// Returns this source with the fixed part of a known one.
     func keepingFixedPart(of known: Self) -> Self
-    /// Makes what the gateways of a route have in common.
+    /// Creates what the gateways of a route have in common.
     ///
-    /// - Parameter shared: the credential that is in use already for the same key or account; nil: none.
-    /// - Throws: `SettingsError` naming the file that cannot be used and why.
+    /// - Parameter shared: the credential already in use for the same key or account; nil for none.
+    /// - Throws: `SettingsError` that names the file that cannot be used, and the reason.
     func configuration(
         of route: Route,
         sharing shared: (any ProviderCredential)?,
@@ -51,39 +52,41 @@ package protocol CredentialSource: Hashable, Sendable {
 }
 
 extension CredentialSource {
-    /// A digest of credential, address, topic and project: what a provider calls wrong of one configuration may be right in another.
+    /// A digest of credential, address, topic and project: a provider's verdict on one configuration does not apply to another.
     package var configurationFingerprint: String {
         var bytes: [UInt8] = []
         for part in self.identity.names + self.fixedPart { bytes += Array(part.utf8) + [0] }
         return Hexadecimal.encode(SHA256.hash(bytes + self.identity.secret).prefix(8))
     }
 
-    /// Whether it is the same source.
+    /// Returns true when both sources are equal.
     package func isEqual(to other: any CredentialSource) -> Bool { (other as? Self) == self }
 
-    /// Takes over the fixed part of a source of the same provider.
+    /// Returns this source with the fixed part of a source of the same provider.
     package func keepingFixedPart(ofAny known: any CredentialSource) -> any CredentialSource {
-        guard let known = known as? Self else { preconditionFailure("a route keeps its provider") }
+        guard let known = known as? Self else {
+            preconditionFailure("the sources of a route belong to different providers")
+        }
         return self.keepingFixedPart(of: known)
     }
 }
 
-/// What the gateways of a route have in common.
+/// Holds what the gateways of a route have in common.
 package struct GatewayConfiguration: Sendable {
-    /// To devices, and to whatever has no address of its own.
+    /// The gateway to devices and to everything without an address of its own.
     package var gateway: ProviderGatewayConfiguration
-    /// Where broadcasts go; nil: where the others do.
+    /// The gateway of broadcasts; nil when they share the other one.
     package var broadcasts: ProviderGatewayConfiguration?
-    /// With what the provider is shown who sends.
+    /// The credential that authenticates us to the provider.
     package let credential: any ProviderCredential
-    /// How connections are made.
+    /// The TLS configuration of connections.
     package let tls: TLSContext
-    /// What it was made from.
+    /// The source of this configuration.
     package let source: any CredentialSource
-    /// What the credential serves, in the words of its provider; nil: everything.
+    /// The scope of the credential, in the provider's terms; nil for everything.
     package let scope: (any Sendable)?
 
-    /// A configuration.
+    /// Creates a configuration.
     package init(
         gateway: ProviderGatewayConfiguration,
         broadcasts: ProviderGatewayConfiguration? = nil,
@@ -101,17 +104,17 @@ package struct GatewayConfiguration: Sendable {
     }
 }
 
-/// What credentials and gateways are made with.
+/// Holds the dependencies of credentials and gateways.
 package struct GatewayTools: Sendable {
-    /// Where processes share short-lived tokens; nil: nowhere.
+    /// The store of short-lived tokens that processes share; nil for none.
     package let tokens: (any SharedTokenStore)?
     package let clock: any WallClock
     package let eventLoopGroup: any EventLoopGroup
     package let logger: Logger
-    /// Told of each token that was made (true), or asked for in vain.
+    /// Called with true for each token that was created, and with false for each failed attempt.
     package let minted: @Sendable (Provider, Bool) -> Void
 
-    /// Tools.
+    /// Creates the dependencies.
     package init(
         tokens: (any SharedTokenStore)?,
         clock: any WallClock,
@@ -127,9 +130,9 @@ package struct GatewayTools: Sendable {
     }
 }
 
-/// The files of credentials, with errors that name the setting.
+/// Reads the files of credentials, with errors that name the setting.
 package enum CredentialFile {
-    /// The contents of a file.
+    /// Returns the contents of a file.
     package static func read(_ key: String, _ path: String) throws(SettingsError) -> [UInt8] {
         do {
             return Array(try Data(contentsOf: URL(filePath: path)))
@@ -138,13 +141,13 @@ package enum CredentialFile {
         }
     }
 
-    /// The contents of a file that need not be named.
+    /// Returns the contents of a file; nil when the setting names none.
     package static func readIfNamed(_ key: String, _ path: String?) throws(SettingsError) -> [UInt8]? {
         guard let path else { return nil }
         return try Self.read(key, path)
     }
 
-    /// Makes something of a file's contents.
+    /// Creates a value from a file's contents.
     package static func using<Made>(_ key: String, _ path: String, _ make: () throws -> Made) throws -> Made {
         do {
             return try make()
@@ -155,11 +158,11 @@ package enum CredentialFile {
         }
     }
 
-    /// How connections to a provider are made.
+    /// Creates the TLS configuration of connections to a provider.
     ///
     /// - Parameters:
-    ///   - caFile: the authority that its certificate must come from; nil: the system's.
-    ///   - identity: shown when connecting; nil: nothing.
+    ///   - caFile: the path of the CA certificates that the provider's certificate is verified with; nil for the system's.
+    ///   - identity: the client certificate; nil for none.
     package static func tls(
         _ caFile: String?,
         _ key: String,
@@ -175,7 +178,7 @@ package enum CredentialFile {
 }
 
 extension SettingsError {
-    /// One mistake that shows only when a file is used.
+    /// Creates the error of one mistake that shows only when a file is used.
     package init(key: String, _ message: String) {
         self.init(issues: [SettingsIssue(key: key, place: nil, message: message)])
     }

@@ -3,21 +3,21 @@ package import ApusMessages
 package import ApusService
 internal import Synchronization
 
-/// The providers that a process knows, in order.
+/// Holds the providers that a process knows, in order.
 package struct ProviderList: Sendable {
     /// All of them.
     package let all: [any PushProvider]
 
-    /// Those providers.
+    /// Creates a list of the given providers.
     package init(_ all: [any PushProvider]) { self.all = all }
 
     private static let table = Mutex<[any PushProvider]>([])
 
-    /// Those that were installed.
+    /// The installed providers.
     package static var installed: ProviderList { ProviderList(Self.table.withLock { $0 }) }
 
-    /// Makes providers known to this process: to the store and its keys, to configurations, to whatever sends. A program does so first of
-    /// all; again changes nothing.
+    /// Makes providers known to this process: to the store and its keys, to configurations and to everything that
+    /// sends. Programs call it before anything else; installing a provider again changes nothing.
     package static func install(_ providers: [any PushProvider]) {
         for provider in providers {
             ProviderTraits.install(provider.traits)
@@ -30,10 +30,10 @@ package struct ProviderList: Sendable {
         }
     }
 
-    /// The provider of a code; nil: this process sends nothing there.
+    /// Returns the provider of a code; nil when this process does not know it.
     package subscript(_ provider: Provider) -> (any PushProvider)? { self.all.first { $0.provider == provider } }
 
-    /// Checks a target whose audience a provider holds.
+    /// Checks a target whose audience is held by a provider.
     package func check(_ target: Target) throws(Problem) {
         guard let holder = target.holder else { return }
         guard let provider = self[holder] else {
@@ -42,9 +42,9 @@ package struct ProviderList: Sendable {
         try provider.check(target)
     }
 
-    /// Reads the files of a route.
+    /// Reads the files of a route's credential.
     ///
-    /// - Returns: nil for a route that the settings do not configure.
+    /// - Returns: the source; nil when the settings do not configure the route.
     package func credentialSource(
         of route: Route,
         _ settings: AppSettings,

@@ -1,12 +1,12 @@
 package import ApusTLS
 
-/// Why a credential cannot be used. The message names no secret.
+/// Reports why a credential cannot be used. The message contains no secret.
 package struct ProvidersError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong.
+    /// The kinds of faults.
     package enum Code: String, CaseIterable, Sendable {
         /// A key id, team id or project id that does not follow its grammar.
         case invalidIdentifier = "invalid_identifier"
-        /// No PEM, an encrypted one, or a key that contradicts itself.
+        /// A key that is not PEM, is encrypted, or contradicts itself.
         case unreadableKey = "unreadable_key"
         /// A key of another kind than the provider takes.
         case unsuitableKey = "unsuitable_key"
@@ -14,22 +14,22 @@ package struct ProvidersError: Error, Hashable, Sendable, CustomStringConvertibl
         case unsuitableCertificate = "unsuitable_certificate"
         /// Not a service account's JSON.
         case malformedServiceAccount = "malformed_service_account"
-        /// The key is good and yet did not sign.
+        /// The key is valid and yet failed to sign.
         case signingFailed = "signing_failed"
     }
 
-    /// What is wrong.
+    /// The kind of fault.
     package let code: Code
     /// A sentence for the operator.
     package let message: String
 
-    /// An error.
+    /// Creates an error.
     package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }
 
-    /// The sentence.
+    /// The error's sentence.
     package var description: String { self.message }
 }
 

@@ -2,40 +2,41 @@ package import ApusCore
 package import ApusMessages
 package import ApusService
 
-/// A push provider as the services know it: its facts, its section of the configuration, its rules and its ways out.
+/// A push provider: its properties, its section of the configuration, its rules and its routes.
 ///
-/// Each provider is a target with one value of this type; a program installs the list of those that it is to know, and nothing else names
-/// one. Asked when something is set up, rendered once for a send, or refused: not for each recipient.
+/// Each provider is a target with one value of this type; a program installs the list of those that it supports, and
+/// nothing else names one. Its functions are called at set-up, once per rendered send and for refusals, not for each
+/// recipient.
 package protocol PushProvider: Sendable {
-    /// Name, code on the wire, environments and the form of tokens.
+    /// The name, the code on the wire, the environments and the form of tokens.
     var traits: ProviderTraits { get }
-    /// Reads `apps.<app>.<name>`; mistakes are noted with the reader.
+    /// Reads `apps.<app>.<name>`; mistakes are reported to the reader.
     func readSettings(_ reader: SettingsReader, at key: String) -> any ProviderSettings
-    /// The ways out that a configuration opens, in a fixed order of each app. All apps at once, for some may share what the provider lets one account
-    /// send.
+    /// Returns the routes of a configuration, in a fixed order for each app. It takes all apps at once, because some
+    /// may share the rate that the provider grants one account.
     ///
-    /// - Throws: `Problem` for an app that nothing can be written for.
+    /// - Throws: `Problem` for an app that no message can be rendered for.
     func routes(of apps: [AppID: AppSettings]) throws -> [any ProviderRoute]
-    /// Reads the files of a route.
+    /// Reads the files of a route's credential.
     ///
-    /// - Parameter settings: of the route's app.
-    /// - Returns: nil when they do not configure the route.
-    /// - Throws: `SettingsError` naming the file that cannot be read.
+    /// - Parameter settings: the settings of the route's app.
+    /// - Returns: the source; nil when the settings do not configure the route.
+    /// - Throws: `SettingsError` that names the file that cannot be read.
     func credentialSource(
         of route: Route,
         _ settings: any ProviderSettings,
     ) throws(SettingsError) -> (any CredentialSource)?
-    /// How it wants to be tried again.
+    /// The retry policies of the provider.
     var retryRules: RetryRules { get }
     /// Checks a target whose audience the provider holds.
     func check(_ target: Target) throws(Problem)
-    /// What of a configuration is allowed, and probably not meant: told once, at the start.
+    /// Returns warnings about settings that are valid but probably unintended; they are logged once, at the start.
     func advice(on apps: [AppID: AppSettings]) -> [String]
-    /// What of a notification is allowed, and will not do what its author expects at this provider.
+    /// Returns warnings about a notification that is valid but will not do what its author expects at this provider.
     ///
     /// - Parameters:
-    ///   - renderings: of this provider's routes; never none.
-    ///   - recipients: how many it would reach there.
+    ///   - renderings: the renderings of this provider's routes; at least one.
+    ///   - recipients: the number of recipients at this provider.
     func advice(
         on command: SendCommand,
         _ renderings: [RouteRendering],
@@ -45,15 +46,15 @@ package protocol PushProvider: Sendable {
 }
 
 extension PushProvider {
-    /// Whose.
+    /// The provider's code.
     package var provider: Provider { self.traits.provider }
-    /// A provider that holds no audience knows no such target.
+    /// Refuses the target: the provider holds no audience.
     package func check(_ target: Target) throws(Problem) {
         throw Problem(.unsupported, "target", "names an audience that \(self.traits.name) does not hold")
     }
-    /// There is nothing to say.
+    /// Returns no warnings.
     package func advice(on apps: [AppID: AppSettings]) -> [String] { [] }
-    /// There is nothing to say.
+    /// Returns no warnings.
     package func advice(
         on command: SendCommand,
         _ renderings: [RouteRendering],
@@ -62,49 +63,49 @@ extension PushProvider {
     ) -> [Problem] { [] }
 }
 
-/// How fast a route may go by its configuration.
+/// The configured rate limits of a route.
 package enum RouteRate: Hashable, Sendable {
-    /// As fast as can be.
+    /// There is no limit.
     case unlimited
-    /// So many requests a second, of the whole fleet.
+    /// A number of requests per second, for all dispatchers together.
     case perSecond(Double)
-    /// So many requests in any minute, of the whole fleet.
+    /// A number of requests in any minute, for all dispatchers together.
     case perMinute(Int)
 }
 
-/// One app's way out through a provider in one environment: writes what goes there.
+/// The route of one app through a provider in one environment: renders its messages.
 package protocol ProviderRoute: Sendable {
-    /// Which.
+    /// The route's name.
     var route: Route { get }
-    /// How fast it may go.
+    /// The route's rate limit.
     var rate: RouteRate { get }
-    /// How long it takes to reach that rate after a long quiet; 0: it begins at it.
+    /// The time in which the rate rises to its limit after a long pause; 0 to start at the limit.
     var rampMilliseconds: Int64 { get }
-    /// Checks every rule and writes a command's notification out, once for each language.
+    /// Checks every rule and renders a command's notification, once per language.
     ///
-    /// - Parameter sharing: what another route of the provider and app has made of the same command, to be used again: nil at first.
-    /// - Throws: `Problem` of code `unsupported` when the provider has nothing like it: it may still be for others.
+    /// - Parameter sharing: the rendering of the same command for another route of the provider and app, to be reused; nil for the first.
+    /// - Throws: `Problem` with the code `unsupported` when the provider does not support the notification: other providers may.
     func render(
         _ command: SendCommand,
         _ context: RenderContext,
         sharing: inout (any Sendable)?,
     ) throws(Problem) -> RenderedRoute
-    /// A credential is taken into use that may serve other topics than the one before.
+    /// Handles a new credential, which may serve other topics than the one before.
     func adopt(_ configuration: GatewayConfiguration)
-    /// Learns what the configured credential serves, as far as its files say so, as when it is taken into use.
+    /// Reads the scope of the configured credential from its files, as when it is taken into use.
     func learnScope(_ settings: any ProviderSettings) throws
-    /// A request that shows whether a credential is taken, and that no device gets; with the token that it is for.
+    /// Returns a request that shows whether a credential is accepted and reaches no device, with its token.
     ///
-    /// - Parameter configuration: of the credential that is asked about.
+    /// - Parameter configuration: the configuration of the tested credential.
     func credentialProbe(
         for configuration: GatewayConfiguration,
         _ context: RenderContext,
     ) throws -> (message: PreparedMessage, token: [UInt8])
-    /// What the provider would be given, in every language.
+    /// Returns what the provider would receive, in every language.
     func preview(_ command: SendCommand, _ context: RenderContext) throws -> [RouteRendering]
-    /// The messages of a command as the provider checks them and delivers nothing; nil: it cannot be asked.
+    /// Returns the messages of a command in validate-only form, which the provider checks without delivering; nil when it has no such form.
     ///
-    /// - Parameter toInstallations: whether tokens are installation ids.
+    /// - Parameter toInstallations: true when tokens are installation ids.
     func validation(
         of command: SendCommand,
         _ context: RenderContext,
@@ -114,11 +115,11 @@ package protocol ProviderRoute: Sendable {
 
 extension ProviderRoute {
     package var rampMilliseconds: Int64 { 0 }
-    /// Every credential serves all that the route sends.
+    /// Does nothing: every credential serves all messages of the route.
     package func adopt(_ configuration: GatewayConfiguration) {}
-    /// Every credential serves all that the route sends.
+    /// Does nothing: every credential serves all messages of the route.
     package func learnScope(_ settings: any ProviderSettings) throws {}
-    /// The provider cannot be asked.
+    /// Returns nil when the provider has no validate-only form.
     package func validation(
         of command: SendCommand,
         _ context: RenderContext,
@@ -126,35 +127,35 @@ extension ProviderRoute {
     ) throws -> RenderedNotification<PreparedMessage>? { nil }
 }
 
-/// Kinds of tokens, to be asked for each recipient.
+/// A set of token kinds, to be queried for each recipient.
 package struct TokenKinds: Hashable, Sendable {
     private let bits: UInt16
 
-    /// Those kinds.
+    /// Creates a set of the given kinds.
     package init(_ kinds: [TokenKind]) { self.bits = kinds.reduce(0) { $0 | 1 << UInt16($1.rawValue) } }
 
-    /// All kinds.
+    /// The set of all kinds.
     package static let all = TokenKinds(TokenKind.allCases)
 
-    /// Whether a kind is among them.
+    /// Returns true when the set contains a kind.
     @inline(__always)
     package func contains(_ kind: TokenKind) -> Bool { self.bits & 1 << UInt16(kind.rawValue) != 0 }
 }
 
-/// What a send says on one route, ready for the wire.
+/// Holds a send's rendered messages on one route.
 package struct RenderedRoute: Sendable {
-    /// The notification's own words first, then the variants.
+    /// The message in the notification's own language first, then the variants.
     package let messages: RenderedNotification<PreparedMessage>
-    /// Which devices' own tokens take it.
+    /// The kinds of device tokens that accept the messages.
     package let tokenKinds: TokenKinds
-    /// Whether it goes where the route's broadcasts go.
+    /// True when the messages go to the route's broadcast address.
     package let isBroadcast: Bool
-    /// With what tokens can be tried; nil: the provider has no way to.
+    /// The messages that test tokens; nil when the provider has no way to.
     package let tokenProbe: TokenProbe?
-    /// The same messages, addressed to installation ids: made when the first such device comes along; nil: they are the same.
+    /// The same messages, addressed to installation ids: rendered when the first such device comes along; nil when they are the same.
     package let forInstallations: (@Sendable () -> RenderedNotification<PreparedMessage>)?
 
-    /// A rendering.
+    /// Creates a rendering.
     package init(
         messages: RenderedNotification<PreparedMessage>,
         tokenKinds: TokenKinds,
@@ -170,56 +171,56 @@ package struct RenderedRoute: Sendable {
     }
 }
 
-/// A message that a provider only checks: what it says of that, it says of the token.
+/// Holds the validate-only messages whose answers tell whether a token is valid.
 package struct TokenProbe: Sendable {
     private let token: PreparedMessage
     private let installation: PreparedMessage
 
     /// - Parameters:
-    ///   - token: for an ordinary token.
-    ///   - installation: for an installation id.
+    ///   - token: the message for an ordinary token.
+    ///   - installation: the message for an installation id.
     package init(token: PreparedMessage, installation: PreparedMessage) {
         self.token = token
         self.installation = installation
     }
 
-    /// What a recipient's token is tried with.
+    /// Returns the message that tests a recipient's token.
     package func message(isInstallation: Bool) -> PreparedMessage { isInstallation ? self.installation : self.token }
 }
 
-/// What a provider would be given on one route in one language.
+/// Shows what a provider would receive on one route in one language.
 package struct RouteRendering: Hashable, Sendable {
     /// A header's name and value.
     package struct Header: Hashable, Sendable {
-        /// Its name.
+        /// The header's name.
         package var name: String
-        /// Its value.
+        /// The header's value.
         package var value: String
 
-        /// A header.
+        /// Creates a header.
         package init(name: String, value: String) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Which way out.
+    /// The route.
     package var route: Route
-    /// The variant's; empty: the notification's own words.
+    /// The variant's locale; empty for the notification's own language.
     package var locale: String
     /// The headers that are the same for every device.
     package var headers: [Header]
     /// The body, with a placeholder for the token where it has one.
     package var payload: String
-    /// Bytes that count against the provider's limit.
+    /// The bytes that count against the provider's limit.
     package var payloadBytes: Int
-    /// The limit.
+    /// The provider's limit of those bytes.
     package var payloadBytesMax: Int
 
-    /// What stands for a token in a payload that is shown.
+    /// The placeholder of a token in a payload that is shown.
     package static let tokenPlaceholder = "<token>"
 
-    /// A rendering.
+    /// Creates a rendering.
     package init(
         route: Route,
         locale: String,
@@ -236,7 +237,7 @@ package struct RouteRendering: Hashable, Sendable {
         self.payloadBytesMax = payloadBytesMax
     }
 
-    /// A rendering of a body.
+    /// Creates a rendering of a body.
     package init(
         route: Route,
         locale: String,

@@ -1,14 +1,13 @@
 internal import NIOCore
 
-/// Drives the pipeline and the parser of one connection on its event loop. All commands of one turn of the loop leave in
-/// one write.
+/// Drives the pipeline and the parser of one connection on its event loop. All commands of one turn of the loop are sent in one write.
 final class RedisChannelHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Commands of at least that many bytes are not copied into the common buffer.
+    /// The minimum bytes of a command that is written from its own buffer, without a copy into the common buffer.
     private static let ownWriteBytesMin = 32 * 1_024
-    /// A common buffer that grew beyond this is given back.
+    /// The maximum capacity of a common buffer that is kept for the next write.
     private static let outboundKeptBytesMax = 1_024 * 1_024
 
     private let eventLoop: any EventLoop
@@ -24,7 +23,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private var wakeUp: Scheduled<Void>?
     private var wakeUpAt = NIODeadline.distantFuture
     private(set) var closeReason: RedisError?
-    /// How replies reach this connection after they have left the event loop.
+    /// The handle by which replies reach this connection after they have left the event loop.
     private let link: Link
 
     /// Closes the connection from any thread.
@@ -55,15 +54,15 @@ final class RedisChannelHandler: ChannelInboundHandler {
         self.link = Link(eventLoop)
     }
 
-    /// Whether commands are taken.
+    /// True while commands are accepted.
     var isOpen: Bool { self.context != nil && self.closeReason == nil }
 
-    /// Commands that wait for their answers.
+    /// The number of commands that await their replies.
     var pendingCount: Int { self.pipeline.pendingCount }
 
-    /// Sends a command; the answer, or the error that the server answered, comes with the future.
+    /// Sends a command; the future completes with the reply, or fails with the error that the server answered.
     ///
-    /// - Parameter mayWait: it leaves with the next command that may not, or by itself after ``RedisLimits/waitMax``.
+    /// - Parameter mayWait: when true, the command is sent with the next one that may not wait, or by itself after ``RedisLimits/waitMax``.
     func submit(
         _ command: RedisCommand,
         timeout: TimeAmount,
@@ -93,7 +92,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         return promise.futureResult
     }
 
-    /// Ends the connection; whoever waits is told `disconnected`.
+    /// Closes the connection; commands that await a reply fail with `disconnected`.
     func close(_ reason: RedisError) {
         guard self.closeReason == nil else { return }
         self.closeReason = reason
@@ -164,7 +163,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         observer.commandEnded(command.label, ending, nanoseconds: command.at.map { (now - $0).nanoseconds })
     }
 
-    /// The channel is gone: everyone who waits hears of it.
+    /// Fails all waiting commands after the channel is gone.
     private func end() {
         guard self.context != nil else { return }
         self.context = nil
@@ -180,11 +179,11 @@ final class RedisChannelHandler: ChannelInboundHandler {
         }
     }
 
-    /// What a command hears that was taken and has no answer.
+    /// Returns the error for a command that was accepted and has no reply.
     private static func told(_ reason: RedisError) -> RedisError {
         // Before the end of the handshake nothing was sent.
         if reason.code == .tls || reason.code == .notConnected { return reason }
-        // Whatever the cause, for a command that was sent it means the same: nobody knows.
+        // Whatever the cause, the outcome of a command that was sent is unknown.
         return reason.isOutcomeUnknown ? reason : RedisError(.disconnected, reason.message)
     }
 
@@ -192,7 +191,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     private func write(_ bytes: ByteBuffer, mayWait: Bool = false) {
         if self.outboundIsSent {
-            // The socket is done with the buffer by now, mostly: then this reuses its memory.
+            // The socket has usually released the buffer by now: then this reuses its memory.
             if self.outbound.capacity > Self.outboundKeptBytesMax { self.outbound = ByteBuffer() }
             self.outbound.clear()
             self.outboundIsSent = false
@@ -212,7 +211,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         }
     }
 
-    /// For what waits for company and may have none.
+    /// Schedules a write for commands that wait for others, in case none comes.
     private func scheduleLateFlush() {
         guard !self.isLateFlushScheduled else { return }
         self.isLateFlushScheduled = true
@@ -268,19 +267,19 @@ final class RedisChannelHandler: ChannelInboundHandler {
     }
 }
 
-/// A command whose answer is awaited.
+/// A command that awaits its reply.
 struct SentCommand {
     let promise: EventLoopPromise<RESPReply>
-    /// Its name in small letters, as metrics tell it.
+    /// The command's name in lower case, as metrics show it.
     let label: String
-    /// What errors call it: the function of a call, else the label.
+    /// The command's name in errors: the function of a call, otherwise the label.
     let name: String
-    /// When it was sent; nil: it may block, so its time is not measured.
+    /// The time of sending; nil for a command that may block, whose duration is not measured.
     let at: NIODeadline?
 }
 
 extension RedisConfiguration {
-    /// The bounds of a connection's pipeline.
+    /// The limits of a connection's pipeline.
     var pipelineLimits: RedisPipeline<SentCommand>.Limits {
         RedisPipeline.Limits(
             pendingMax: self.pendingCommandsMax,

@@ -2,12 +2,12 @@ internal import ApusTLS
 public import NIOCore
 internal import NIOPosix
 
-/// One connection to one server, on one event loop. Commands are pipelined: none waits for the answer of another.
+/// Represents one connection to one server, on one event loop. Commands are pipelined: none waits for the reply to another.
 ///
-/// A command that is not answered in time closes the connection; so does anything that is no RESP2. An idle connection is
-/// asked with `PING` whether it lives.
+/// A command that is not answered in time closes the connection, and so does any input that is not RESP2. An idle
+/// connection is checked with `PING`.
 public final class RedisConnection: Sendable {
-    /// Where it lives: futures complete there, and calls from there do not hop.
+    /// The event loop of the connection: futures complete there, and calls from there do not hop.
     public let eventLoop: any EventLoop
     /// Completes when the connection is gone, whatever the reason.
     public let closeFuture: EventLoopFuture<Void>
@@ -17,10 +17,10 @@ public final class RedisConnection: Sendable {
     private let requestTimeout: TimeAmount
     private let answers: NIOLoopBoundBox<Answers>
 
-    /// What the server said about itself and this connection, as far as anybody asked.
+    /// The replies about the server and this connection that were requested so far.
     private struct Answers {
         var identity: EventLoopFuture<RedisServerIdentity>?
-        /// The same, once it has come.
+        /// The identity, once the reply has arrived.
         var knownIdentity: RedisServerIdentity?
         var clientID: EventLoopFuture<Int64?>?
     }
@@ -98,11 +98,11 @@ public final class RedisConnection: Sendable {
     /// Sends a command.
     ///
     /// - Parameters:
-    ///   - command: what.
-    ///   - timeout: how long the answer may take; nil: the configuration's `requestTimeout`. A blocking read adds its
-    ///     own.
-    /// - Returns: the answer. Fails with a `RedisError`: what the server answered, `full` when the queue is at its limit,
-    ///   `notConnected` when it was not sent, `disconnected` or `timedOut` when it was and nobody knows more.
+    ///   - command: the command.
+    ///   - timeout: the time limit for the reply; nil for the configuration's `requestTimeout`. A blocking read adds its own blocking time.
+    /// - Returns: the reply. Fails with a `RedisError`: the server's error, `full` when the queue is at its limit,
+    ///   `notConnected` when the command was not sent, `disconnected` or `timedOut` when it was sent and its outcome is
+    ///   unknown.
     public func send(_ command: RedisCommand, timeout: TimeAmount? = nil) -> EventLoopFuture<RESPReply> {
         self.submit(command, timeout: timeout ?? self.requestTimeout, mayBlock: false)
     }
@@ -110,8 +110,8 @@ public final class RedisConnection: Sendable {
     /// Sends a command.
     ///
     /// - Parameters:
-    ///   - mayBlock: observers are not told how long it took.
-    ///   - mayWait: it may leave with the next one.
+    ///   - mayBlock: when true, observers do not receive its duration.
+    ///   - mayWait: when true, the command may be sent together with the next one.
     func submit(
         _ command: RedisCommand,
         timeout: TimeAmount,
@@ -126,10 +126,10 @@ public final class RedisConnection: Sendable {
         }
     }
 
-    /// Sends commands as one transaction: all are executed with nothing between them, or none.
+    /// Sends commands as one transaction: all of them are executed with nothing in between, or none.
     ///
-    /// - Returns: the array of answers. One of them may be an error node: Redis does not undo. Fails with the error of the
-    ///   first command that was refused.
+    /// - Returns: the array of replies. One of them may be an error node: Redis does not roll back. Fails with the
+    ///   error of the first command that was refused.
     public func sendTransaction(_ commands: [RedisCommand]) -> EventLoopFuture<RESPReply> {
         self.eventLoop.flatSubmit {
             // One turn of the loop, so no other command comes between them.
@@ -144,10 +144,10 @@ public final class RedisConnection: Sendable {
         }
     }
 
-    /// Which server this is. To be called on the event loop.
+    /// Returns the server's identity. Call it on the event loop.
     ///
-    /// The answer is kept for as long as the connection lives, a failure is not: who asks next asks the server. Without the right to `INFO`
-    /// the server is unknown, which is no failure.
+    /// A reply is kept for as long as the connection lives, a failure is not: the next call asks the server again.
+    /// Without the permission for `INFO` the identity is unknown, which is not a failure.
     func identity() -> EventLoopFuture<RedisServerIdentity> {
         if let known = self.answers.value.identity { return known }
         let asked = self.send(RedisCommand("INFO", "server")).flatMapThrowing { reply in
@@ -169,9 +169,9 @@ public final class RedisConnection: Sendable {
         return asked
     }
 
-    /// The number by which the server knows this connection; nil where it does not tell. To be called on the event loop.
+    /// Returns the server's id of this connection; nil where the server does not reveal it. Call it on the event loop.
     ///
-    /// As with ``identity()`` the answer is kept, a failure is not.
+    /// As with ``identity()`` a reply is kept, a failure is not.
     func clientID() -> EventLoopFuture<Int64?> {
         if let known = self.answers.value.clientID { return known }
         let asked = self.send(RedisCommand("CLIENT", "ID")).flatMapThrowing { reply -> Int64? in
@@ -186,7 +186,7 @@ public final class RedisConnection: Sendable {
         return asked
     }
 
-    /// Sends a command if the server is the one that is meant, else fails with `serverChanged`. To be called on the event loop.
+    /// Sends a command if the server is the intended one, otherwise fails with `serverChanged`. Call it on the event loop.
     func submit(
         _ command: RedisCommand,
         to server: RedisServerIdentity?,
@@ -207,18 +207,18 @@ public final class RedisConnection: Sendable {
         }
     }
 
-    /// Whether commands are taken. To be asked on the event loop.
+    /// True while commands are accepted. Read it on the event loop.
     public var isOpen: Bool { self.handler.value.isOpen }
 
-    /// Why it was closed; nil: it is open. To be asked on the event loop.
+    /// The reason for closing; nil while the connection is open. Read it on the event loop.
     var closeReason: RedisError? { self.handler.value.closeReason }
 
-    /// Commands that wait for their answers. To be asked on the event loop.
+    /// The number of commands that await their replies. Read it on the event loop.
     public var pendingCount: Int { self.handler.value.pendingCount }
 
-    /// Ends the connection at once; whoever waits for an answer is told `disconnected`.
+    /// Closes the connection at once; commands that await a reply fail with `disconnected`.
     ///
-    /// - Returns: completes when it is gone.
+    /// - Returns: a future that completes when the connection is gone.
     @discardableResult
     public func close() -> EventLoopFuture<Void> {
         self.close(RedisError(.disconnected, "the connection was closed by its owner"))
@@ -230,7 +230,7 @@ public final class RedisConnection: Sendable {
         return self.closeFuture
     }
 
-    /// Logs in, gives the connection its name and asks whether the server is ready; all in one write.
+    /// Logs in, names the connection and checks that the server is ready, all in one write.
     private func greet(_ configuration: RedisConfiguration) -> EventLoopFuture<RedisConnection> {
         let timeout = TimeAmount(configuration.connectTimeout)
         var steps: [EventLoopFuture<Void>] = []
@@ -241,20 +241,20 @@ public final class RedisConnection: Sendable {
         let name = RedisCommand("CLIENT", "SETNAME", .text(configuration.clientName))
         steps.append(self.tolerant(self.send(name, timeout: timeout)))
         steps.append(self.tolerant(self.send(RedisCommand("PING"), timeout: timeout)))
-        // Fails with the first one that fails: a wrong password is told as such.
+        // The first failure is the result, so that a wrong password is reported as one.
         return EventLoopFuture.andAllSucceed(steps, on: self.eventLoop)
             .map { self }
             .flatMapError { error in
                 let error = RedisError(error)
-                // Whatever the greeting met, no command of a caller was sent.
+                // No command of a caller was sent before the greeting failed.
                 let isNews = error.isCredentials || error.isRetryable || error.code == .tls
                 let told = isNews ? error : RedisError(.notConnected, error.message)
                 return self.close().flatMapThrowing { throw told }
             }
     }
 
-    /// A server that answers is alive. Only what says "not now" or "not you" keeps the connection from being used: a user
-    /// without the right to `PING`, or a full disk (which answers `MISCONF` to it), do not.
+    /// Accepts any reply that shows a live server. Only errors that say "not now" or "not you" make the connection
+    /// unusable: a missing permission for `PING` or a full disk (which answers `MISCONF`) do not.
     private func tolerant(_ reply: EventLoopFuture<RESPReply>) -> EventLoopFuture<Void> {
         reply.map { _ in }.flatMapErrorThrowing { error in
             let error = RedisError(error)

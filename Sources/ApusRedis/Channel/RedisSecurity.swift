@@ -1,7 +1,7 @@
 internal import ApusTLS
 internal import NIOCore
 
-/// How connections are protected: not at all, or with TLS. Made once per client: the trusted certificates are read here.
+/// Protects connections with TLS, or not at all. Created once per client, because it reads the trusted certificates.
 struct RedisSecurity: Sendable {
     private let context: TLSContext?
     private let serverName: String?
@@ -25,7 +25,7 @@ struct RedisSecurity: Sendable {
         }
     }
 
-    /// Puts TLS in front, when it is asked for. The certificate must be valid for `host`, unless another name is set.
+    /// Adds the TLS handler in front, when TLS is configured. The certificate must be valid for `host`, unless another name is configured.
     func addHandler(to channel: any Channel, host: String?) throws {
         guard let context = self.context else { return }
         let name = self.serverName ?? host ?? ""
@@ -35,14 +35,14 @@ struct RedisSecurity: Sendable {
 }
 
 extension RedisError {
-    /// What an error of the channel means for a command that was sent, or that waits for the handshake.
+    /// Converts an error of the channel into its meaning for a command that was sent, or that waits for the handshake.
     init(_ error: any Error) {
         switch error {
         case let error as RedisError:
             self = error
         case let error as TLSError:
             switch error.code {
-            // The network's doing, not the certificates'.
+            // The network is the cause, not the certificates.
             case .closedDuringHandshake, .handshakeTimedOut: self.init(.notConnected, "\(error)")
             // Only an established connection ends like this.
             case .closedWithoutCloseNotify, .closed: self.init(.disconnected, "\(error)")

@@ -1,16 +1,16 @@
-/// Which server answers: another one after every start of its process and after every failover. Then the last writes may be undone.
+/// Identifies a server process. The identity changes with every restart and every failover, after which the last writes may be lost.
 ///
-/// Not the replication id: it also changes while a server goes on, so that two connections would name the same one differently.
+/// It is not the replication id, which also changes while a server runs on, so that two connections would name the same server differently.
 public struct RedisServerIdentity: Hashable, Sendable, CustomStringConvertible {
-    /// `run_id` of `INFO server`; empty where the user may not ask.
+    /// The `run_id` of `INFO server`; empty where the user may not read it.
     public let description: String
 
-    /// Nothing is known: such a server never looks changed.
+    /// An unknown identity: such a server never appears to have changed.
     static let unknown = RedisServerIdentity(description: "")
 
     private init(description: String) { self.description = description }
 
-    /// Reads the text of `INFO server`; nil when no run id is in it.
+    /// Parses the text of `INFO server`; nil when it holds no run id.
     init?(info: String) {
         let name = "run_id:"
         guard let line = info.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(name) }),

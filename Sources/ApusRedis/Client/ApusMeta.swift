@@ -1,6 +1,6 @@
-/// What an installation has decided once: the hash `apus:meta`, written by `apus init`, checked by every service.
+/// Holds the fixed sizes of an installation: the hash `apus:meta`, written by `apus init` and checked by every service.
 ///
-/// With another number of shards or partitions a service would look for everything in the wrong place.
+/// With another number of shards or partitions a service would compute wrong keys.
 ///
 /// | field | content |
 /// | --- | --- |
@@ -8,21 +8,21 @@
 /// | `queue_shards` | Q |
 /// | `device_partitions` | T |
 public struct ApusMeta: Sendable, Hashable {
-    /// The key.
+    /// The name of the key.
     public static let key = "apus:meta"
-    /// The version of the layout that this program knows.
+    /// The version of the layout that this program supports.
     public static let currentVersion = 1
 
     /// The version of the layout.
     public let version: Int
-    /// Q.
+    /// The number of queue shards, Q.
     public let queueShards: Int
-    /// T.
+    /// The number of device partitions, T.
     public let devicePartitions: Int
 
     private static let tag = HashTag(ofKey: Self.key)
 
-    /// What a keyspace asks for.
+    /// Creates the fields of a keyspace.
     public init(_ keyspace: Keyspace) {
         self.version = Self.currentVersion
         self.queueShards = keyspace.queueShards
@@ -35,14 +35,14 @@ public struct ApusMeta: Sendable, Hashable {
         self.devicePartitions = devicePartitions
     }
 
-    /// The keyspace that an installation has.
+    /// The keyspace of the installation.
     public var keyspace: Keyspace {
         Keyspace(queueShards: self.queueShards, devicePartitions: self.devicePartitions)
     }
 
-    /// Reads it; nil when there is none.
+    /// Reads the fields; nil when there are none.
     ///
-    /// - Throws: `layoutMismatch` when it was written by a program with another layout, or is damaged.
+    /// - Throws: `layoutMismatch` when a program with another layout wrote them, or when they are damaged.
     public static func read(from client: RedisClient) async throws(RedisError) -> ApusMeta? {
         let command = RedisCommand("HMGET", .text(Self.key), "version", "queue_shards", "device_partitions")
         let answer = try await client.send(command, on: Self.tag, options: .idempotent)
@@ -60,7 +60,7 @@ public struct ApusMeta: Sendable, Hashable {
         return ApusMeta(version: Int(version), queueShards: Int(shards), devicePartitions: Int(partitions))
     }
 
-    /// Writes it, unless there is one already; then it must be the same. Two at once end with one of them refused.
+    /// Writes the fields unless they exist already; then they must be equal. Of two concurrent callers with different sizes one is refused.
     ///
     /// - Throws: `layoutMismatch` when the installation has other sizes.
     public static func create(_ keyspace: Keyspace, on client: RedisClient) async throws(RedisError) {
@@ -68,7 +68,7 @@ public struct ApusMeta: Sendable, Hashable {
         func field(_ name: String, _ value: Int) -> RedisCommand {
             RedisCommand("HSETNX", .text(Self.key), .text(name), .integer(value))
         }
-        // In one transaction, so that the fields are all of one writer. Harmless to repeat.
+        // One transaction, so that all fields are from the same writer. It may be repeated.
         let fields = [
             field("version", meta.version),
             field("queue_shards", meta.queueShards),
@@ -78,23 +78,24 @@ public struct ApusMeta: Sendable, Hashable {
         try await Self.check(keyspace, on: client)
     }
 
-    /// Compares it with what this program is set up for.
+    /// Compares the fields with the sizes that this program is configured for.
     ///
-    /// - Throws: `notInitialized` or `layoutMismatch`, with what to do about it.
+    /// - Throws: `notInitialized` or `layoutMismatch`, with the remedy.
     public static func check(_ keyspace: Keyspace, on client: RedisClient) async throws(RedisError) {
         guard let found = try await Self.read(from: client) else {
             throw RedisError(.notInitialized, "\(Self.key) is missing: run apus init")
         }
         let wanted = ApusMeta(keyspace)
         guard found == wanted else {
-            let text = "\(Self.key) says \(found); this program is set up for \(wanted): the sizes cannot be changed"
+            let text =
+                "\(Self.key) says \(found); this program is configured for \(wanted): the sizes cannot be changed"
             throw RedisError(.layoutMismatch, text)
         }
     }
 }
 
 extension ApusMeta: CustomStringConvertible {
-    /// For error texts.
+    /// The sizes for error texts.
     public var description: String {
         "\(self.queueShards) queue shards and \(self.devicePartitions) device partitions"
     }

@@ -1,61 +1,62 @@
-/// The server-side logic: one Redis function library, assembled from the Lua sources of its owners.
+/// Assembles the server-side logic, one Redis function library, from the Lua sources of its owners.
 ///
-/// The name carries the major version (`apus1`), so that a new major is loaded beside the old one and services roll; the
-/// minor is what a generated function `<name>_version` answers. An operator's command loads it; services only check.
+/// The name carries the major version (`apus1`), so that a new major version is loaded beside the old one and services
+/// can be upgraded one by one; a generated function `<name>_version` returns the minor version. An operator's command
+/// loads the library; services only check it.
 ///
-/// A source that registers a function stands in a block of its own: its locals are nobody else's, and a library of many
-/// files stays below Lua's 200 locals of one chunk. A source that registers nothing is shared: its locals are seen by all
-/// sources after it.
+/// A source that registers a function stands in a block of its own: its locals are invisible to others, and a library
+/// of many files stays below Lua's limit of 200 locals per chunk. A source that registers nothing is shared: all later
+/// sources see its locals.
 public struct FunctionLibrary: Sendable {
-    /// A version: programs ask for the same major and at least their minor.
+    /// A version: programs require the same major version and at least their minor version.
     public struct Version: Sendable, Hashable, Comparable, CustomStringConvertible {
-        /// Incompatible changes.
+        /// Counts incompatible changes.
         public let major: Int
-        /// Additions.
+        /// Counts additions.
         public let minor: Int
 
-        /// A version.
+        /// Creates a version.
         public init(major: Int, minor: Int) {
             precondition(major >= 0 && minor >= 0)
             self.major = major
             self.minor = minor
         }
 
-        /// Older.
+        /// Orders older versions before newer ones.
         public static func < (one: Version, other: Version) -> Bool {
             (one.major, one.minor) < (other.major, other.minor)
         }
 
-        /// "1.4".
+        /// The version as "1.4".
         public var description: String { "\(self.major).\(self.minor)" }
     }
 
-    /// What loading did on one server.
+    /// The result of loading on one server.
     public enum Loading: Sendable, Hashable {
-        /// It was loaded; it replaced that version, if there was one.
+        /// The library was loaded; it replaced the given version, if there was one.
         case loaded(replacing: Version?)
-        /// The server has a newer minor: it stays, since running services may need it.
+        /// The server keeps its newer minor version, since running services may need it.
         case keptNewer(Version)
     }
 
-    /// Its name on the server, such as "apus1".
+    /// The library's name on the server, such as "apus1".
     public let name: String
-    /// Its version.
+    /// The library's version.
     public let version: Version
-    /// The whole text.
+    /// The whole Lua text.
     public let text: [UInt8]
 
-    /// The function that answers the version.
+    /// The name of the function that returns the version.
     public var versionFunction: String { "\(self.name)_version" }
 
     /// Assembles a library.
     ///
     /// - Parameters:
     ///   - name: letters, digits and `_`, ending in the major version.
-    ///   - version: of all sources together.
-    ///   - sources: Lua texts, in this order.
-    /// - Throws: `tooLarge` beyond `RedisLimits.functionLibraryBytesMax`, `configuration` when a source has a head of its
-    ///   own (`#!`).
+    ///   - version: the version of all sources together.
+    ///   - sources: the Lua texts, in order.
+    /// - Throws: `tooLarge` beyond `RedisLimits.functionLibraryBytesMax`, `configuration` when a source has a header
+    ///   line (`#!`) of its own.
     public init(name: String, version: Version, sources: [[UInt8]]) throws(RedisError) {
         precondition(name.hasSuffix(String(version.major)), "the name carries the major version")
         precondition(name.utf8.allSatisfy { $0 == 0x5f || Self.isAlphanumeric($0) }, "not a name of a library")
@@ -64,7 +65,7 @@ public struct FunctionLibrary: Sendable {
         var text = Array("#!lua name=\(name)\n\(Self.head)".utf8)
         for source in sources {
             guard !source.starts(with: "#!".utf8) else {
-                throw RedisError(.configuration, "a source of the function library has a head of its own")
+                throw RedisError(.configuration, "a source of the function library has a header line (#!) of its own")
             }
             let registers = source.contains(text: "register_function")
             // Lua reports errors by line: the block opens and closes on lines that the source does not use.
@@ -79,10 +80,10 @@ public struct FunctionLibrary: Sendable {
         self.text = text
     }
 
-    /// Loads it on every server that takes writes, unless that has a newer minor.
+    /// Loads the library on every server that accepts writes, unless the server has a newer minor version.
     ///
-    /// - Returns: what happened, server by server.
-    /// - Throws: the server's error, with Lua's words when the text does not compile.
+    /// - Returns: the result for each server.
+    /// - Throws: the server's error, with Lua's message when the text does not compile.
     @discardableResult
     public func load(on client: RedisClient) async throws(RedisError) -> [Loading] {
         var results: [Loading] = []
@@ -99,9 +100,9 @@ public struct FunctionLibrary: Sendable {
         return results
     }
 
-    /// Asks every server for its version: what services do when they start.
+    /// Checks the version on every server, as services do when they start.
     ///
-    /// - Throws: `functionsMissing` or `functionsOutdated`, with what to do about it.
+    /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy.
     public func check(on client: RedisClient) async throws(RedisError) {
         for endpoint in client.topology.endpoints {
             guard let found = try await self.loadedVersion(on: client, at: endpoint) else {
@@ -114,7 +115,7 @@ public struct FunctionLibrary: Sendable {
         }
     }
 
-    /// The version that a server has; nil when the library is not loaded.
+    /// Returns the version on a server; nil when the library is not loaded.
     private func loadedVersion(
         on client: RedisClient,
         at endpoint: RedisEndpoint,

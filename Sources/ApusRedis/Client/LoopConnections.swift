@@ -1,7 +1,7 @@
 internal import Logging
 internal import NIOCore
 
-/// The connections of one event loop, one per server, and the commands that take them. Confined to the loop.
+/// Holds the connections of one event loop, one per server, and routes commands to them. Confined to the loop.
 final class LoopConnections {
     private let configuration: RedisConfiguration
     private let security: RedisSecurity
@@ -25,10 +25,10 @@ final class LoopConnections {
         self.logger = logger
     }
 
-    /// The connection, if it is there right now.
+    /// Returns the open connection to a server; nil when there is none right now.
     func live(_ endpoint: RedisEndpoint) -> RedisConnection? { self.connections[endpoint]?.live }
 
-    /// The connection, as soon as it is there.
+    /// Returns a connection to a server as soon as there is one.
     func connection(to endpoint: RedisEndpoint, notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
         guard !self.isClosed else {
             return self.eventLoop.makeFailedFuture(RedisError(.closed, "the client is closed"))
@@ -36,7 +36,7 @@ final class LoopConnections {
         return self.reconnecting(endpoint).connection(notAfter: deadline)
     }
 
-    /// Sends a command, and again as long as that is right and patience lasts.
+    /// Sends a command, and repeats it while that is safe and its deadline has not passed.
     func perform(_ request: Request, attempt: Int, topology: any RedisTopology) -> EventLoopFuture<RESPReply> {
         let endpoint =
             switch request.target {
@@ -55,12 +55,13 @@ final class LoopConnections {
         }.nonisolated()
     }
 
-    /// Replaces the connection to a server if it is older than that.
+    /// Replaces the connection to a server if it is older than the given age.
     func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
-        self.connections[endpoint]?.renounce(olderThan: age, because: RedisError(.disconnected, "reads had no answer"))
+        let error = RedisError(.disconnected, "the server did not answer reads")
+        self.connections[endpoint]?.renounce(olderThan: age, because: error)
     }
 
-    /// Closes all of them for good.
+    /// Closes all connections for good.
     func close() -> EventLoopFuture<Void> {
         self.isClosed = true
         let closing = self.connections.values.map { $0.close() }
@@ -94,7 +95,7 @@ final class LoopConnections {
             mayWait: request.mayWait,
         )
         reply.assumeIsolated().whenFailure { error in
-            // A demoted server, or one that has lost its master: the address may lead elsewhere by now.
+            // The server was demoted or has lost its master: the address may lead to another one by now.
             let error = RedisError(error)
             guard error.code == .readOnly || error.code == .masterDown else { return }
             self.connections[endpoint]?.renounce(connection, because: error)
@@ -130,10 +131,10 @@ final class LoopConnections {
     }
 }
 
-/// `MOVED 3999 127.0.0.1:6381`: where the server says a slot is.
+/// Parses a redirection such as `MOVED 3999 127.0.0.1:6381`, which names the server of a slot.
 package enum RedisRedirection {
-    /// The slot and the server; nil when the text is something else. An empty host means "the same host", which a
-    /// topology cannot use: nil as well.
+    /// Returns the slot and the server; nil for any other text, and for an empty host, which means "the same host" and
+    /// which a topology cannot use.
     package static func parse(_ text: String) -> (slot: Int, endpoint: RedisEndpoint)? {
         let words = text.split(separator: " ")
         guard words.count == 3, let slot = Int(words[1]), (0..<HashTag.slotCount).contains(slot),

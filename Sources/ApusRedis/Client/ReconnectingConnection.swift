@@ -1,16 +1,16 @@
 internal import Logging
 internal import NIOCore
 
-/// A connection that is made when somebody needs it, and made again after it was lost. Confined to one event loop.
+/// Manages a connection that is opened on first use and reopened after a loss. Confined to one event loop.
 final class ReconnectingConnection {
     private enum State {
-        /// Nobody needs it yet. Can become `waiting`, `connecting` or `closed`.
+        /// No connection was needed yet. Can become `waiting`, `connecting` or `closed`.
         case idle
-        /// The next attempt is due at that time. Can become `connecting` or `closed`.
+        /// The next attempt is due at the given time. Can become `connecting` or `closed`.
         case waiting(until: NIODeadline, Scheduled<Void>, EventLoopPromise<RedisConnection>)
-        /// An attempt runs. Can become `open`, `idle` or `closed`.
+        /// An attempt is under way. Can become `open`, `idle` or `closed`.
         case connecting(EventLoopPromise<RedisConnection>)
-        /// It is there. Can become `idle` or `closed`.
+        /// The connection is open. Can become `idle` or `closed`.
         case open(RedisConnection, since: NIODeadline)
         /// The owner has closed it.
         case closed
@@ -25,14 +25,14 @@ final class ReconnectingConnection {
     private var state: State = .idle
     private var waiters = 0
     private var failures = 0
-    /// When the next attempt may be made: told at each failure, so that callers without patience find it due some time, too.
+    /// The earliest time of the next attempt, set at each failure, so that callers without patience also find it due eventually.
     private var notBefore = NIODeadline.uptimeNanoseconds(0)
     private var lastError = RedisError(.notConnected, "no attempt yet")
-    /// The reason that was logged last: an outage is one line, not one for each attempt.
+    /// The reason that was logged last: an outage writes one line, not one for each attempt.
     private var loggedCode: RedisError.Code?
-    /// When the trouble began: for one line when it is over, instead of one for each attempt.
+    /// The beginning of the outage: its end writes one line too.
     private var lostAt: NIODeadline?
-    /// Whether one was there and was lost, for whoever counts.
+    /// True when a connection existed and was lost, for the observer's count of reconnections.
     private var wasLost = false
 
     init(
@@ -51,21 +51,20 @@ final class ReconnectingConnection {
         self.logger = logger
     }
 
-    /// The connection, if it is there right now.
+    /// The open connection; nil when there is none right now.
     var live: RedisConnection? {
         guard case .open(let connection, _) = self.state, connection.isOpen else { return nil }
         return connection
     }
 
-    /// The connection, as soon as it is there.
+    /// Returns a connection as soon as there is one.
     ///
-    /// Fails with the reason of the last failure when the next attempt is not due before `deadline`, and when the next
-    /// attempt fails.
+    /// Fails with the reason of the last failure when the next attempt is not due before `deadline`, and when that attempt fails.
     func connection(notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
         self.eventLoop.assertInEventLoop()
         if case .open(let connection, let since) = self.state {
             if connection.isOpen { return self.eventLoop.makeSucceededFuture(connection) }
-            // It is closing; its future will say so later in this turn, but the next one need not wait for that.
+            // The connection is closing; its future completes later in this turn, but the next connection need not wait for that.
             self.lost(connection, since: since)
         }
         switch self.state {
@@ -92,7 +91,7 @@ final class ReconnectingConnection {
         }
     }
 
-    /// Closes it for good.
+    /// Closes the connection for good.
     func close() -> EventLoopFuture<Void> {
         let closed = RedisError(.closed, "the client is closed")
         switch self.state {
@@ -113,14 +112,14 @@ final class ReconnectingConnection {
         return self.eventLoop.makeSucceededVoidFuture()
     }
 
-    /// Gives the connection up: the server said that it is no longer the right one.
+    /// Discards the connection after the server said that it is no longer the right one.
     func renounce(_ connection: RedisConnection, because error: RedisError) {
         guard case .open(let current, let since) = self.state, current === connection else { return }
         connection.close(error)
         self.lost(connection, since: since)
     }
 
-    /// Gives the connection up if it is older than that.
+    /// Discards the connection if it is older than the given age.
     func renounce(olderThan age: TimeAmount, because error: RedisError) {
         guard case .open(let current, let since) = self.state, self.eventLoop.now - since >= age else { return }
         self.renounce(current, because: error)
@@ -128,7 +127,7 @@ final class ReconnectingConnection {
 
     private func join(_ promise: EventLoopPromise<RedisConnection>) -> EventLoopFuture<RedisConnection> {
         guard self.waiters < RedisLimits.connectionWaitersMax else {
-            let text = "\(RedisLimits.connectionWaitersMax) callers wait for a connection"
+            let text = "\(RedisLimits.connectionWaitersMax) callers already wait for a connection"
             return self.eventLoop.makeFailedFuture(RedisError(.full, text))
         }
         self.waiters += 1
@@ -153,7 +152,7 @@ final class ReconnectingConnection {
 
     private func connected(_ connection: RedisConnection, _ promise: EventLoopPromise<RedisConnection>) {
         guard case .connecting = self.state else {
-            // The owner closed while it was made.
+            // The owner closed this object while the connection was made.
             connection.close().assumeIsolated().whenComplete { _ in
                 promise.fail(RedisError(.closed, "the client is closed"))
             }

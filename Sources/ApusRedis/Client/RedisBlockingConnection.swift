@@ -2,14 +2,14 @@ internal import Logging
 internal import NIOCore
 internal import Synchronization
 
-/// A connection for reads that block, such as `XREADGROUP … BLOCK`: while one waits, nothing else would be answered.
+/// Represents a connection for blocking reads such as `XREADGROUP … BLOCK`, during which the connection serves no other command.
 ///
-/// One command at a time, by one caller. It is made at the first read and made again after a loss: then a read waits for
-/// the next attempt, so that a loop of reads never turns hot.
+/// It takes one command at a time, from one caller. It connects at the first read and reconnects after a loss: a read
+/// then waits for the next attempt, so that a loop of reads never spins.
 public final class RedisBlockingConnection: Sendable {
     private let client: RedisClient
     private let endpoint: RedisEndpoint
-    /// The server's number of the connection whose read may be blocked right now.
+    /// The server's id of the connection whose read may be blocked right now.
     private let blocked = Mutex<Int64?>(nil)
     private let eventLoop: any EventLoop
     private let requestTimeout: Duration
@@ -42,12 +42,12 @@ public final class RedisBlockingConnection: Sendable {
     /// Sends a command that may block.
     ///
     /// - Parameters:
-    ///   - command: what; with a `BLOCK` of its own, 1-2 s: so a shutdown and a dead server are noticed.
-    ///   - blocking: how long it may block; the configuration's `requestTimeout` comes on top.
-    ///   - server: the only server that it is meant for; nil: any.
-    /// - Returns: the answer; null when nothing came.
-    /// - Throws: as `RedisConnection.send`, and `serverChanged`. `disconnected` and `timedOut` mean that entries may have been delivered to a
-    ///   reader that never saw them: they lie in the group's pending list.
+    ///   - command: the command, with a `BLOCK` of 1-2 s of its own, so that a shutdown and a dead server are noticed.
+    ///   - blocking: the command's blocking time; the configuration's `requestTimeout` is added to it.
+    ///   - server: the only server that may execute the command; nil for any.
+    /// - Returns: the reply; null when nothing arrived.
+    /// - Throws: as `RedisConnection.send`, and `serverChanged`. After `disconnected` and `timedOut` entries may have
+    ///   been delivered to a reader that never saw them: they are in the group's pending list.
     public func send(
         _ command: RedisCommand,
         blocking: Duration,
@@ -84,22 +84,22 @@ public final class RedisBlockingConnection: Sendable {
         }
     }
 
-    /// Ends the read that is blocked now, as if its time had run out; nothing happens when the server sees none.
+    /// Ends the blocked read as if its time had run out; does nothing when the server knows of none.
     ///
-    /// The server may learn of the read later than of this: who must be sure asks again until the read has ended. Where the user
-    /// may not `CLIENT UNBLOCK`, the read ends when its time runs out.
+    /// The server may receive this before the read: callers that must be sure repeat it until the read has ended.
+    /// Without the permission for `CLIENT UNBLOCK` the read ends when its time runs out.
     public func interrupt() async {
         guard let clientID = self.blocked.withLock({ $0 }) else { return }
         let command = RedisCommand("CLIENT", "UNBLOCK", .integer(clientID))
         _ = try? await self.client.send(command, to: self.endpoint, options: .init(patience: .zero))
     }
 
-    /// Replaces the connection: a read that waits fails with `disconnected`, the next one connects anew.
+    /// Replaces the connection: a waiting read fails with `disconnected`, and the next one connects again.
     public func reconnect() async {
-        await self.renounce(RedisError(.disconnected, "reads had no answer"))
+        await self.renounce(RedisError(.disconnected, "the server did not answer reads"))
     }
 
-    /// Closes it; a read that waits fails with `disconnected`.
+    /// Closes the connection; a waiting read fails with `disconnected`.
     public func close() async {
         _ = try? await self.eventLoop.flatSubmit { self.connection.value.close() }.get()
     }

@@ -1,26 +1,28 @@
 public import Logging
 public import NIOCore
 
-/// The way to Redis: callers address a hash tag, the client finds the server and the connection.
+/// Executes commands on Redis: callers address a hash tag, and the client finds the server and the connection.
 ///
-/// One connection per server and event loop carries everything, pipelined. What blocks has connections of its own
-/// (`blockingConnection`). A command that was certainly not executed is repeated by the client itself until `patience`
-/// ends; one whose outcome nobody knows only when the caller says that it is idempotent.
+/// One connection per server and event loop carries everything, pipelined. Blocking commands have connections of their
+/// own (`blockingConnection`). The client repeats a command that was certainly not executed until `patience` ends; a
+/// command with an unknown outcome is repeated only when the caller declares it idempotent.
 public final class RedisClient: Sendable {
-    /// What the caller knows about a command.
+    /// The caller's requirements for a command.
     public struct Options: Sendable, Hashable {
-        /// Executing it twice is the same as once.
+        /// True when executing the command twice has the same effect as once.
         public var isIdempotent: Bool
-        /// How long to go on; nil: the configuration's. Zero: one try, at most the first connection is waited for.
+        /// The time during which the client repeats the command; nil for the configuration's. Zero allows one attempt,
+        /// which waits only for the first connection.
         public var patience: Duration?
-        /// How long one answer may take; nil: the configuration's `requestTimeout`.
+        /// The time limit for one reply; nil for the configuration's `requestTimeout`.
         public var timeout: Duration?
-        /// The only server that it is meant for; nil: whichever holds the slot. Another fails with `serverChanged`.
+        /// The only server that may execute the command; nil for whichever holds the slot. On another server the
+        /// command fails with `serverChanged`.
         public var server: RedisServerIdentity?
-        /// It may leave a few milliseconds later, with the next one that goes the same way: nobody is in a hurry for its answer.
+        /// True when the command may be sent a few milliseconds later, together with the next one to the same server.
         public var mayWait: Bool
 
-        /// Options.
+        /// Creates options.
         public init(
             isIdempotent: Bool = false,
             patience: Duration? = nil,
@@ -35,17 +37,17 @@ public final class RedisClient: Sendable {
             self.mayWait = mayWait
         }
 
-        /// Executed at most once.
+        /// The command is executed at most once.
         public static let once = Options()
-        /// May be executed again.
+        /// The command may be executed more than once.
         public static let idempotent = Options(isIdempotent: true)
     }
 
-    /// How it was set up.
+    /// The client's configuration.
     public let configuration: RedisConfiguration
-    /// Where which slot is.
+    /// The assignment of slots to servers.
     public let topology: any RedisTopology
-    /// The loops that its connections live on.
+    /// The event loops of its connections.
     public let eventLoopGroup: any EventLoopGroup
 
     private let loops: [ObjectIdentifier: NIOLoopBoundBox<LoopConnections>]
@@ -53,14 +55,14 @@ public final class RedisClient: Sendable {
     private let observer: (any RedisObserver)?
     private let logger: Logger
 
-    /// A client; it connects when it is first used.
+    /// Creates a client, which connects when it is first used.
     ///
     /// - Parameters:
-    ///   - configuration: address, log-in, patience.
-    ///   - topology: nil: the one server of the configuration's address.
-    ///   - eventLoopGroup: where its connections live. Not shut down by the client.
-    ///   - logger: one line when a server is lost and one when it is back.
-    ///   - observer: who counts; nil: nobody.
+    ///   - configuration: the address, the log-in and the time limits.
+    ///   - topology: the topology; nil for the one server of the configuration's address.
+    ///   - eventLoopGroup: the event loops of its connections, which the client does not shut down.
+    ///   - logger: writes one line when a server is lost and one when it is back.
+    ///   - observer: receives the events that metrics count; nil for none.
     /// - Throws: `tls` when the trusted certificates cannot be read.
     public init(
         configuration: RedisConfiguration,
@@ -92,8 +94,8 @@ public final class RedisClient: Sendable {
 
     /// Sends a command to the server of a tag.
     ///
-    /// - Returns: the answer, which is no error.
-    /// - Throws: what the server answered, or why there is no answer.
+    /// - Returns: the reply, which is not an error.
+    /// - Throws: the server's error, or the reason for a missing reply.
     public func send(
         _ command: RedisCommand,
         on tag: HashTag,
@@ -106,8 +108,8 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// Calls a function of ours. Repeated when the outcome is unknown, unless the options say otherwise: every function
-    /// of Apus is idempotent.
+    /// Calls a function of ours. The call is repeated when its outcome is unknown, unless the options say otherwise:
+    /// every function of Apus is idempotent.
     public func call(
         _ function: String,
         on tag: HashTag,
@@ -120,7 +122,7 @@ public final class RedisClient: Sendable {
         return try await self.send(command, on: tag, options: options)
     }
 
-    /// Sends a command over that event loop's connection; the future completes on it. The loop is one of the group's.
+    /// Sends a command over the connection of an event loop of the group; the future completes on that loop.
     public func send(
         _ command: RedisCommand,
         on tag: HashTag,
@@ -130,9 +132,9 @@ public final class RedisClient: Sendable {
         self.perform(command, for: .tag(tag), options, on: eventLoop)
     }
 
-    /// Sends commands as one transaction to the server of a tag; all keys carry it. Executed at most once.
+    /// Sends commands as one transaction to the server of a tag, which all keys must carry. It is executed at most once.
     ///
-    /// - Returns: the array of answers, of which one may be an error node.
+    /// - Returns: the array of replies, one of which may be an error node.
     public func transaction(_ commands: [RedisCommand], on tag: HashTag) async throws(RedisError) -> RESPReply {
         do {
             return try await self.connection(for: tag, on: self.anyEventLoop).flatMap { $0.sendTransaction(commands) }
@@ -142,7 +144,7 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// Sends a command to one server, whatever slots it holds: for what concerns a server as a whole.
+    /// Sends a command to one server, whatever slots it holds: for commands that concern a server as a whole.
     public func send(
         _ command: RedisCommand,
         to endpoint: RedisEndpoint,
@@ -155,19 +157,19 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// The connection that commands of a tag take on that event loop, as soon as it is there. For callers that live on the
-    /// loop and send much: they see its `isOpen` and decide about repeating themselves.
+    /// Returns the connection for commands of a tag on an event loop, as soon as there is one. For callers on that loop
+    /// that send much: they check its `isOpen` and decide about repetition themselves.
     public func connection(for tag: HashTag, on eventLoop: any EventLoop) -> EventLoopFuture<RedisConnection> {
         let endpoint = self.topology.endpoint(forSlot: tag.slot)
         return self.onLoop(eventLoop) { $0.connection(to: endpoint, notAfter: .distantFuture) }
     }
 
-    /// The same, if it is there right now. To be asked on the event loop.
+    /// Returns the same connection if it is open right now. Call it on the event loop.
     public func liveConnection(for tag: HashTag, on eventLoop: any EventLoop) -> RedisConnection? {
         self.box(of: eventLoop).value.live(self.topology.endpoint(forSlot: tag.slot))
     }
 
-    /// Which server holds a tag right now.
+    /// Returns the identity of the server that holds a tag right now.
     public func serverIdentity(for tag: HashTag) async throws(RedisError) -> RedisServerIdentity {
         do {
             return try await self.connection(for: tag, on: self.anyEventLoop).flatMap { $0.identity() }.get()
@@ -176,9 +178,9 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// A connection of its own for reads that block. The caller closes it.
+    /// Creates a connection of its own for blocking reads. The caller closes it.
     ///
-    /// - Parameter eventLoop: where it lives, one of the client's; nil: on any of them.
+    /// - Parameter eventLoop: the connection's event loop, one of the client's; nil for any of them.
     public func blockingConnection(for tag: HashTag, on eventLoop: (any EventLoop)? = nil) -> RedisBlockingConnection {
         RedisBlockingConnection(
             client: self,
@@ -191,7 +193,8 @@ public final class RedisClient: Sendable {
         )
     }
 
-    /// Replaces the connections to the server of a tag that are older than that; what waits on them for an answer fails with `disconnected`.
+    /// Replaces the connections to the server of a tag that are older than the given age; commands that wait on them
+    /// fail with `disconnected`.
     package func reconnect(for tag: HashTag, olderThan age: Duration) async {
         let endpoint = self.topology.endpoint(forSlot: tag.slot)
         for eventLoop in self.eventLoopGroup.makeIterator() {
@@ -202,8 +205,8 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// Closes all connections; commands that wait for an answer fail with `disconnected`, later ones with `closed`.
-    /// Blocking connections are their owners'.
+    /// Closes all connections; commands that await a reply fail with `disconnected`, later ones with `closed`. Blocking
+    /// connections belong to their creators, who close them.
     public func close() async {
         for eventLoop in self.eventLoopGroup.makeIterator() {
             _ = try? await self.onLoop(eventLoop) { $0.close() }.get()
@@ -248,13 +251,13 @@ public final class RedisClient: Sendable {
     }
 }
 
-/// One command on its way, with all that deciding about it needs.
+/// A command under way, with everything that retry decisions need.
 struct Request: Sendable {
-    /// Who is to get it.
+    /// The recipients of commands.
     enum Target: Sendable {
-        /// Whoever holds the slot of that tag.
+        /// The server that holds the slot of the tag.
         case tag(HashTag)
-        /// That server.
+        /// The given server.
         case server(RedisEndpoint)
     }
 
@@ -264,6 +267,6 @@ struct Request: Sendable {
     let timeout: TimeAmount?
     let server: RedisServerIdentity?
     let mayWait: Bool
-    /// When patience ends.
+    /// The time at which the client stops repeating the command.
     let deadline: NIODeadline
 }

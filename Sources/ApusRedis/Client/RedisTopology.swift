@@ -1,31 +1,31 @@
-/// Which server holds which slot. Callers address hash tags and never see it.
+/// Maps slots to servers. Callers address hash tags and never see it.
 public protocol RedisTopology: Sendable {
-    /// The servers that take writes: where functions are loaded.
+    /// The servers that accept writes, on which functions are loaded.
     var endpoints: [RedisEndpoint] { get }
 
-    /// The server that holds the slot.
+    /// Returns the server that holds the slot.
     func endpoint(forSlot slot: Int) -> RedisEndpoint
 
-    /// A server answered `MOVED`.
+    /// Handles the reply `MOVED` of a server.
     ///
-    /// - Returns: whether the slot is known to be elsewhere now, so that the command goes there at once; else it is
-    ///   repeated after a pause.
+    /// - Returns: true when the slot is known to be elsewhere now, so that the command is sent there at once; otherwise
+    ///   it is repeated after a pause.
     func moved(slot: Int, to endpoint: RedisEndpoint) -> Bool
 }
 
-/// One server holds everything: a plain one, or a cluster of one node.
+/// Maps every slot to one server: a standalone server, or a cluster of one node.
 public struct SingleServerTopology: RedisTopology {
     private let endpoint: RedisEndpoint
 
-    /// The server.
+    /// Creates the topology of the given server.
     public init(_ endpoint: RedisEndpoint) { self.endpoint = endpoint }
 
-    /// The server.
+    /// The one server.
     public var endpoints: [RedisEndpoint] { [self.endpoint] }
 
-    /// The server.
+    /// Returns the one server.
     public func endpoint(forSlot slot: Int) -> RedisEndpoint { self.endpoint }
 
-    /// There is nowhere else to go: the server is being moved or restarted, which passes.
+    /// Returns false, as there is no other server: the server is being moved or restarted, which passes.
     public func moved(slot: Int, to endpoint: RedisEndpoint) -> Bool { false }
 }

@@ -1,22 +1,22 @@
-/// What the client does by itself after a command failed. Pure: the random number comes in.
+/// Decides what the client does after a command has failed. Pure: the random number is an argument.
 package enum RetryDecision: Hashable {
-    /// Send it again after that wait.
+    /// Send the command again after the given wait.
     case resend(after: Duration)
-    /// Tell the caller.
+    /// Return the error to the caller.
     case fail
 
-    /// The wait after a refusal is drawn from 20 ms first: a slot in migration needs about that long.
+    /// The shortest first wait after a refusal, which is 20 to 40 ms: a slot migration takes about that long.
     package static let base: Duration = .milliseconds(20)
-    /// The longest wait between two tries.
+    /// The upper bound of every wait.
     package static let cap: Duration = .milliseconds(500)
 
-    /// Decides.
+    /// Decides what to do next.
     ///
     /// - Parameters:
-    ///   - error: why the command failed.
-    ///   - attempt: how many tries there were, from 1.
-    ///   - idempotent: whether executing it twice is the same as once.
-    ///   - left: how much patience is left.
+    ///   - error: the reason of the failure.
+    ///   - attempt: the number of attempts so far, from 1.
+    ///   - idempotent: true when executing the command twice has the same effect as once.
+    ///   - left: the time left for repetitions.
     ///   - draw: a random number in 0..<1.
     package init(error: RedisError, attempt: Int, idempotent: Bool, left: Duration, draw: Double) {
         precondition(attempt >= 1 && draw >= 0 && draw < 1)
@@ -25,7 +25,7 @@ package enum RetryDecision: Hashable {
             return
         }
         let ceiling = min(Self.cap, Self.base * (1 << min(attempt, 10)))
-        // Half fixed, half drawn: never at once, so that a server in trouble is not hammered.
+        // Half of the wait is fixed, half is random: the command is never repeated at once, so that a server in trouble is not overloaded.
         let wait = ceiling * (0.5 + draw / 2)
         self = wait < left ? .resend(after: wait) : .fail
     }

@@ -1,17 +1,18 @@
-/// How long to wait before the next attempt to connect: exponential, with full jitter.
+/// Computes the backoff before the next attempt to connect: exponential, with full jitter.
 ///
-/// Pure: the random number comes in.
+/// Pure: the random number is an argument.
 public struct ReconnectPolicy: Sendable, Hashable {
-    /// The wait that the first attempt after a loss is drawn from: a whole fleet loses its server in the same moment.
+    /// The upper bound of the wait before the first attempt after a loss. It is drawn at random, because a whole fleet
+    /// loses its server at the same moment.
     public var base: Duration
     /// The longest wait.
     public var cap: Duration
-    /// The shortest wait after credentials were refused: hammering locks accounts and fills the server's log.
+    /// The shortest wait after refused credentials: frequent attempts lock accounts and fill the server's log.
     public var credentialsWait: Duration
-    /// A connection that lived shorter than this counts as another failure.
+    /// The minimum lifetime of a connection that ends a series of failures; a shorter one counts as another failure.
     public var stableAfter: Duration
 
-    /// A policy. `base` must be positive and not above `cap`.
+    /// Creates a policy. `base` must be positive and not above `cap`.
     public init(
         base: Duration = .milliseconds(50),
         cap: Duration = .seconds(1),
@@ -25,16 +26,16 @@ public struct ReconnectPolicy: Sendable, Hashable {
         self.stableAfter = stableAfter
     }
 
-    /// The wait.
+    /// Returns the wait before the next attempt.
     ///
     /// - Parameters:
-    ///   - failures: attempts that failed in a row, and connections that did not live long; 0: the first attempt of all.
-    ///   - credentialsRefused: whether the last one failed for that.
+    ///   - failures: the number of consecutive failed attempts and short-lived connections; 0 for the very first attempt.
+    ///   - credentialsRefused: true when the last attempt failed for refused credentials.
     ///   - draw: a random number in 0..<1.
     public func wait(failures: Int, credentialsRefused: Bool, draw: Double) -> Duration {
         precondition(failures >= 0 && draw >= 0 && draw < 1)
         guard failures > 0 else { return .zero }
-        // No need to shift further: 2^20 times any base is above any cap in use.
+        // A larger exponent is not needed: 2^20 times any base is above any cap in use.
         let ceiling = min(self.cap, self.base * (1 << min(failures - 1, 20)))
         let wait = ceiling * draw
         return credentialsRefused ? max(wait, self.credentialsWait) : wait

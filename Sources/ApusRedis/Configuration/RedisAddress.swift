@@ -1,4 +1,4 @@
-/// What an address text says, taken apart.
+/// Parses the text of a Redis address.
 struct RedisAddress {
     static let defaultPort = 6_379
 
@@ -18,7 +18,7 @@ struct RedisAddress {
             query = rest[rest.index(after: mark)...]
             rest = rest[..<mark]
         }
-        // A password may hold an unencoded "@"; a host never does. A path may: only what precedes its "/" counts.
+        // A password may hold an unencoded "@", a host never does. A path may: only the text before its "/" counts.
         let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
         var (username, password): (String?, String?) = (nil, nil)
         if let at = rest[..<authorityEnd].lastIndex(of: "@") {
@@ -71,7 +71,7 @@ struct RedisAddress {
             guard let close = text.firstIndex(of: "]") else { throw Self.wrong("'[' without ']'") }
             host = text[text.index(after: text.startIndex)..<close]
             let after = text[text.index(after: close)...]
-            guard after.isEmpty || after.hasPrefix(":") else { throw Self.wrong("text behind ']'") }
+            guard after.isEmpty || after.hasPrefix(":") else { throw Self.wrong("unexpected text after ']'") }
             port = after.isEmpty ? nil : after.dropFirst()
         } else if let colon = text.firstIndex(of: ":") {
             host = text[..<colon]

@@ -1,9 +1,9 @@
 internal import ApusCore
 internal import NIOCore
 
-/// How to reach Redis, and how patient to be.
+/// Describes the connection to Redis and its time limits.
 ///
-/// The address says most of it:
+/// The address holds most of it:
 /// - `redis://[user[:password]@]host[:port]`
 /// - `rediss://…`, the same over TLS; `?ca=<file>` names the trusted certificates (else the system's),
 ///   `?server_name=<name>` what the certificate must be valid for (else the host)
@@ -11,44 +11,44 @@ internal import NIOCore
 ///
 /// User, password and path may be percent-encoded. There is no database number: a cluster has only one.
 public struct RedisConfiguration: Sendable, CustomStringConvertible {
-    /// How TLS is done.
+    /// Configures TLS.
     public struct TLS: Sendable, Hashable {
-        /// A PEM file with the certificates to trust; nil: the system's.
+        /// The path of a PEM file with the trusted certificates; nil for the system's.
         public var certificateAuthorityFile: String?
-        /// What the server's certificate must be valid for; nil: the host of the address.
+        /// The name that the server's certificate must be valid for; nil for the host of the address.
         public var serverName: String?
 
-        /// TLS with those settings.
+        /// Creates a TLS configuration.
         public init(certificateAuthorityFile: String? = nil, serverName: String? = nil) {
             self.certificateAuthorityFile = certificateAuthorityFile
             self.serverName = serverName
         }
     }
 
-    /// Where the server listens.
+    /// The server's address.
     public var endpoint: RedisEndpoint
-    /// Who logs in; nil: "default".
+    /// The user who logs in; nil for "default".
     public var username: String?
-    /// The password; nil: no log-in.
+    /// The password; nil for no log-in.
     public var password: String?
-    /// Nil: no TLS.
+    /// The TLS configuration; nil for connections without TLS.
     public var tls: TLS?
-    /// What `CLIENT LIST` shows: 1 to 128 printable characters without spaces.
+    /// The connection's name in `CLIENT LIST`: 1 to 128 printable characters without spaces.
     public var clientName: String
-    /// How long a connection may take until it is ready.
+    /// The longest time until a connection is ready.
     public var connectTimeout: Duration = .seconds(2)
-    /// How long an answer may take. Redis answers in microseconds; this is for a server that hangs.
+    /// The longest time for a reply. Redis answers in microseconds; this limit detects a server that hangs.
     public var requestTimeout: Duration = .seconds(5)
-    /// How long the client goes on by itself, when a command was certainly not executed or may be repeated.
+    /// The time during which the client repeats a command that was certainly not executed or is idempotent.
     public var patience: Duration = .seconds(5)
-    /// Silence after which an idle connection is asked whether it lives.
+    /// The time of silence after which an idle connection is checked with `PING`.
     public var keepAlive: Duration = .seconds(10)
-    /// Commands of one connection that wait for their answers; more are refused with `full`.
+    /// The maximum number of commands of one connection that await their replies; further ones are refused with `full`.
     public var pendingCommandsMax = RedisLimits.pendingCommandsMax
-    /// How long to wait between attempts to connect.
+    /// The waits between attempts to connect.
     public var reconnect = ReconnectPolicy()
 
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// - Throws: `configuration`, with the reason; the password is not repeated.
     public init(url: String, clientName: String = "apus") throws(RedisError) {
@@ -61,7 +61,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         try Self.checkName(clientName)
     }
 
-    /// Without the password.
+    /// The address without the password.
     public var description: String {
         let scheme =
             switch (self.endpoint, self.tls) {
@@ -72,7 +72,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         return "\(scheme)://\(self.username.map { "\($0)@" } ?? "")\(self.endpoint)"
     }
 
-    /// Redis refuses spaces and line ends in a name.
+    /// Throws for a name with spaces or line ends, which Redis refuses.
     private static func checkName(_ name: String) throws(RedisError) {
         guard (1...RedisLimits.clientNameBytesMax).contains(name.utf8.count),
             name.utf8.allSatisfy({ (0x21...0x7e).contains($0) })

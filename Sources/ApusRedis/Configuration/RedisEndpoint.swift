@@ -1,8 +1,8 @@
-/// Where a server listens.
+/// The address of a server.
 public enum RedisEndpoint: Sendable, Hashable, CustomStringConvertible {
     /// A name or address, and a port.
     case host(String, port: Int)
-    /// A socket in the file system.
+    /// The path of a Unix socket.
     case unixSocket(path: String)
 
     /// The name or address; nil for a unix socket.
@@ -13,7 +13,7 @@ public enum RedisEndpoint: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// For logs.
+    /// The address for logs.
     public var description: String {
         switch self {
         case .host(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"

@@ -1,37 +1,38 @@
 internal import NIOCore
 
-/// Who is told what becomes of commands and connections, for metrics. Called on event loops: it must be quick and never wait.
+/// Receives the results of commands and the state of connections, for metrics. Called on event loops: implementations
+/// must be quick and never wait.
 public protocol RedisObserver: Sendable {
-    /// A command that was sent has ended.
+    /// Called when a command that was sent has ended.
     ///
     /// - Parameters:
-    ///   - name: the first word in small letters: `fcall`, `xadd`.
-    ///   - ending: how.
-    ///   - nanoseconds: from sending to the end; nil for a read that may block, whose time says nothing about Redis.
+    ///   - name: the command's first word in lower case: `fcall`, `xadd`.
+    ///   - ending: the result.
+    ///   - nanoseconds: the time from sending to the end; nil for a read that may block, whose time says nothing about Redis.
     func commandEnded(_ name: String, _ ending: RedisCommandEnding, nanoseconds: Int64?)
 
-    /// A connection was made, logged in, and answers.
+    /// Called when a connection was made, is logged in, and answers.
     ///
-    /// - Parameter isAgain: there was one before, which was lost.
+    /// - Parameter isAgain: true when it replaces a connection that was lost.
     func connectionMade(isAgain: Bool)
 
-    /// A connection that was made is gone: lost, or closed by its owner.
+    /// Called when an established connection is gone: lost, or closed by its owner.
     func connectionEnded()
 }
 
-/// How a command that was sent has ended.
+/// The results of a command that was sent.
 public enum RedisCommandEnding: Sendable, Hashable {
-    /// Answered.
+    /// The server answered.
     case answered
-    /// Answered with an error.
+    /// The server answered with an error.
     case refused
-    /// Not answered in time.
+    /// The reply did not arrive in time.
     case timedOut
-    /// The connection ended first.
+    /// The connection ended before the reply.
     case disconnected
 }
 
 extension RedisCommandEnding {
-    /// The end of a command whose connection ended for that reason.
+    /// Returns the result of a command whose connection ended for the given reason.
     init(closedBecause error: RedisError) { self = error.code == .timedOut ? .timedOut : .disconnected }
 }

@@ -1,7 +1,7 @@
 internal import CHiredis
 
 extension RESPEncoder {
-    /// What hiredis' own formatter makes of a command: the oracle of the tests.
+    /// Formats a command with hiredis' own formatter: the oracle of the tests.
     package static func encodedByHiredis(_ arguments: [[UInt8]]) -> [UInt8] {
         let bytes = arguments.flatMap(\.self)
         var starts: [Int] = []
@@ -31,7 +31,7 @@ extension RESPEncoder {
 }
 
 extension RESPParser {
-    /// The version of hiredis that was compiled against.
+    /// The version of hiredis that this program was compiled against.
     package static var hiredisVersion: (major: Int, minor: Int) {
         (Int(CHiredis_majorVersion()), Int(CHiredis_minorVersion()))
     }

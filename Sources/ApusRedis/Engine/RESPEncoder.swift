@@ -1,16 +1,16 @@
 public import NIOCore
 
-/// Writes one command as bytes: `*<arguments>\r\n`, then `$<length>\r\n<bytes>\r\n` for each.
+/// Encodes one command as bytes: `*<arguments>\r\n`, then `$<length>\r\n<bytes>\r\n` for each argument.
 ///
-/// Binary safe; everything goes straight into one buffer. The number of arguments is promised first.
+/// It is binary safe and writes into a single buffer. The number of arguments is declared first.
 ///
 /// Source: https://redis.io/docs/latest/develop/reference/protocol-spec/
 public struct RESPEncoder: Sendable {
-    /// What was written.
+    /// The bytes written so far.
     public private(set) var buffer: ByteBuffer
     private var missing: Int
 
-    /// Starts a command of that many arguments, its name counted.
+    /// Starts a command with the given number of arguments, which includes its name.
     public init(argumentCount: Int, reservingBytes: Int = 0) {
         precondition(argumentCount > 0, "a command has a name")
         self.buffer = ByteBufferAllocator().buffer(capacity: 16 + reservingBytes + argumentCount * 8)
@@ -18,26 +18,26 @@ public struct RESPEncoder: Sendable {
         self.buffer.writeArrayHead(argumentCount)
     }
 
-    /// Whether as many arguments were written as promised.
+    /// True when as many arguments were written as declared.
     public var isComplete: Bool { self.missing == 0 }
 
-    /// The next argument.
+    /// Appends an argument.
     public mutating func append(_ bytes: Span<UInt8>) {
-        precondition(self.missing > 0, "more arguments than promised")
+        precondition(self.missing > 0, "more arguments than declared")
         self.missing -= 1
         self.buffer.writeArgument(bytes)
     }
 
-    /// The next argument.
+    /// Appends an argument.
     public mutating func append(_ bytes: [UInt8]) { self.append(bytes.span) }
 
-    /// The next argument.
+    /// Appends an argument.
     public mutating func append(_ text: String) { self.append(text.utf8.span) }
 
-    /// The next argument.
+    /// Appends an argument.
     public mutating func append(_ bytes: ByteBuffer) { self.append(bytes.readableBytesUInt8Span) }
 
-    /// The next argument: a number, in decimal digits.
+    /// Appends a number as an argument, in decimal digits.
     public mutating func append(_ number: Int64) {
         unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: RESPNumber.digitsMax + 1) { digits in
             var start = unsafe RESPNumber.write(number.magnitude, before: digits.count, of: digits)
@@ -49,7 +49,7 @@ public struct RESPEncoder: Sendable {
         }
     }
 
-    /// The next argument.
+    /// Appends an argument.
     public mutating func append(_ argument: RedisArgument) {
         switch argument {
         case .text(let text): self.append(text)
@@ -61,14 +61,14 @@ public struct RESPEncoder: Sendable {
 }
 
 extension ByteBuffer {
-    /// `*<number>\r\n`.
+    /// Writes `*<number>\r\n`.
     fileprivate mutating func writeArrayHead(_ count: Int) {
         unsafe self.writeWithUnsafeMutableBytes(minimumWritableBytes: RESPNumber.digitsMax + 3) { bytes in
             unsafe RESPNumber.writeLine(0x2a, count, to: bytes)
         }
     }
 
-    /// `$<length>\r\n<bytes>\r\n`, in one go.
+    /// Writes `$<length>\r\n<bytes>\r\n` in one step.
     fileprivate mutating func writeArgument(_ argument: Span<UInt8>) {
         unsafe self.writeWithUnsafeMutableBytes(minimumWritableBytes: RESPNumber.digitsMax + 5 + argument.count) {
             bytes in
@@ -84,12 +84,12 @@ extension ByteBuffer {
     }
 }
 
-/// Decimal digits.
+/// Writes decimal digits.
 private enum RESPNumber {
-    /// Of the largest number.
+    /// The number of digits of the largest number.
     static let digitsMax = 20
 
-    /// Writes a number's digits so that they end before that place; where they begin.
+    /// Writes a number's digits so that they end before `end`; returns the index at which they begin.
     @unsafe @inline(__always)
     static func write(_ number: UInt64, before end: Int, of bytes: UnsafeMutableBufferPointer<UInt8>) -> Int {
         var (start, rest) = (end, number)
@@ -101,7 +101,7 @@ private enum RESPNumber {
         return start
     }
 
-    /// Writes a type byte, a number and the end of the line; how many bytes that took.
+    /// Writes a type byte, a number and the line's end; returns the number of bytes written.
     @unsafe @inline(__always)
     static func writeLine(_ type: UInt8, _ number: Int, to bytes: UnsafeMutableRawBufferPointer) -> Int {
         var (digits, unit) = (1, 1)

@@ -1,16 +1,16 @@
 /// A view of one node of a reply.
 public struct RESPNode: Sendable {
-    /// The reply it is in.
+    /// The reply that holds the node.
     public let reply: RESPReply
-    /// Its row there.
+    /// The node's row in the reply's table.
     public let index: Int
 
     private var record: RESPReply.Record { self.reply.records[self.index] }
 
-    /// What it is.
+    /// The node's kind.
     public var kind: RESPReply.Kind { self.record.kind }
 
-    /// Array: its elements; bytes: how many; else 0.
+    /// The number of elements of an array, or of bytes of a text; otherwise 0.
     public var count: Int {
         switch self.record.kind {
         case .integer, .null: 0
@@ -18,16 +18,17 @@ public struct RESPNode: Sendable {
         }
     }
 
-    /// Nothing.
+    /// True for a null.
     public var isNull: Bool { self.record.kind == .null }
 
-    /// The elements of an array; none for anything else.
+    /// The elements of an array; empty for anything else.
     public var children: Children { Children(parent: self) }
 
-    /// An element of an array. Walks over the ones before it: to read all of them use `elements`.
+    /// Returns an element of an array. It walks over the elements before it: to read all of them use `elements`.
     ///
-    /// When this is no array or has fewer elements, the connection is closed as by ``RESPReply/unexpected(_:)``, and what is read is
-    /// null: the caller's check of the words that it expects fails then. Where null would pass for an answer, use ``at(_:)``.
+    /// When this is not an array or has fewer elements, the connection is closed as by ``RESPReply/unexpected(_:)`` and
+    /// the result is null, so that the caller's check of the expected values fails. Where null is a valid value, use
+    /// ``at(_:)``.
     public subscript(position: Int) -> RESPNode {
         do throws(RedisError) {
             return try self.at(position)
@@ -36,9 +37,9 @@ public struct RESPNode: Sendable {
         }
     }
 
-    /// An element of an array.
+    /// Returns an element of an array.
     ///
-    /// - Throws: `unexpectedReply` when this is no array or has fewer elements; see ``RESPReply/unexpected(_:)``.
+    /// - Throws: `unexpectedReply` when this is not an array or has fewer elements; see ``RESPReply/unexpected(_:)``.
     public func at(_ position: Int) throws(RedisError) -> RESPNode {
         guard let element = self.element(position) else {
             throw self.reply.unexpected("an array of more than \(position)")
@@ -46,7 +47,7 @@ public struct RESPNode: Sendable {
         return element
     }
 
-    /// The element, or nil when this is no array or has fewer.
+    /// Returns an element; nil when this is not an array or has fewer elements.
     public func element(_ position: Int) -> RESPNode? {
         guard self.kind == .array, position >= 0, position < self.count else { return nil }
         var child = self.index + 1
@@ -54,7 +55,7 @@ public struct RESPNode: Sendable {
         return RESPNode(reply: self.reply, index: child)
     }
 
-    /// The elements of an array; none for null.
+    /// Returns the elements of an array; none for null.
     ///
     /// - Throws: `unexpectedReply` for anything else.
     public func elements() throws(RedisError) -> Children {
@@ -62,7 +63,7 @@ public struct RESPNode: Sendable {
         return self.children
     }
 
-    /// The text of a bulk or status; empty for null.
+    /// Returns the text of a bulk or status; empty for null.
     ///
     /// - Throws: `unexpectedReply` for anything else and for bytes that are not UTF-8.
     public func text() throws(RedisError) -> String {
@@ -73,7 +74,7 @@ public struct RESPNode: Sendable {
         return text
     }
 
-    /// The number, also one in decimal digits within a bulk or status; 0 for null and for an empty bulk.
+    /// Returns a number, which may also stand in decimal digits within a bulk or status; 0 for null and for an empty bulk.
     ///
     /// - Throws: `unexpectedReply` for anything else.
     public func number() throws(RedisError) -> Int64 {
@@ -84,7 +85,7 @@ public struct RESPNode: Sendable {
         return number
     }
 
-    /// A copy of the bytes of a bulk or status; none for null.
+    /// Returns a copy of the bytes of a bulk or status; empty for null.
     ///
     /// - Throws: `unexpectedReply` for anything else.
     public func blob() throws(RedisError) -> [UInt8] {
@@ -95,7 +96,7 @@ public struct RESPNode: Sendable {
         return bytes
     }
 
-    /// Lends the bytes of a bulk, status or error; none for anything else. Allocates nothing.
+    /// Lends the bytes of a bulk, status or error; none for anything else. It allocates nothing.
     public func withBytes<Result, Failure: Error>(
         _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -108,10 +109,10 @@ public struct RESPNode: Sendable {
         return Array(self.reply.bytes[self.reply.byteRange(at: self.index)])
     }
 
-    /// A bulk or status as text; nil for anything else and for bytes that are not UTF-8.
+    /// The text of a bulk or status; nil for anything else and for bytes that are not UTF-8.
     public var string: String? { self.bytes.flatMap { String(validating: $0, as: UTF8.self) } }
 
-    /// A number, also one in decimal digits within a bulk or status (as hash fields hold it); else nil.
+    /// The number, which may also stand in decimal digits within a bulk or status (as in hash fields); otherwise nil.
     public var integer: Int64? {
         switch self.kind {
         case .integer: self.record.value
@@ -126,7 +127,7 @@ public struct RESPNode: Sendable {
         return String(decoding: self.reply.bytes[self.reply.byteRange(at: self.index)], as: UTF8.self)
     }
 
-    /// The strict decimal form: an optional minus, digits, nothing else, within Int64.
+    /// Parses the strict decimal form: an optional minus, digits, nothing else, within Int64.
     private static func decimal(_ digits: Span<UInt8>) -> Int64? {
         let negative = digits.count > 0 && digits[0] == 0x2d
         guard digits.count > (negative ? 1 : 0) else { return nil }
@@ -144,14 +145,14 @@ public struct RESPNode: Sendable {
 }
 
 extension RESPNode {
-    /// The elements of an array, one after the other.
+    /// The sequence of an array's elements.
     public struct Children: Sequence, Sendable {
         fileprivate let parent: RESPNode
 
-        /// How many there are.
+        /// The number of elements.
         public var underestimatedCount: Int { self.parent.kind == .array ? self.parent.count : 0 }
 
-        /// Starts at the first.
+        /// Creates an iterator that starts at the first element.
         public func makeIterator() -> Iterator {
             let end = self.parent.kind == .array ? self.parent.reply.end(at: self.parent.index) : 0
             return Iterator(reply: self.parent.reply, position: self.parent.index + 1, end: end)
@@ -164,7 +165,7 @@ extension RESPNode {
         fileprivate var position: Int
         fileprivate let end: Int
 
-        /// The next element.
+        /// Returns the next element.
         public mutating func next() -> RESPNode? {
             guard self.position < self.end else { return nil }
             let node = RESPNode(reply: self.reply, index: self.position)
@@ -175,7 +176,7 @@ extension RESPNode {
 }
 
 extension RESPNode: CustomStringConvertible {
-    /// For a failed test's message: bytes are shown as text, shortened.
+    /// The node for a failed test's message: bytes are shown as text, shortened.
     public var description: String {
         switch self.kind {
         case .bulk, .status:

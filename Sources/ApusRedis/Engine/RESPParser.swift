@@ -1,9 +1,9 @@
 internal import CHiredis
 
-/// Reads replies out of bytes: hiredis' reader with limits of our own.
+/// Parses replies from bytes: hiredis' reader with limits of our own.
 ///
-/// Pure: bytes in, replies out. After an error it is dead, and so is the connection: what follows cannot be aligned with
-/// the commands any more. Replies that were complete before the error can still be taken.
+/// Pure: bytes in, replies out. After an error the parser and its connection are unusable: later bytes cannot be
+/// matched with commands any more. Replies that were complete before the error can still be read.
 @safe public struct RESPParser: ~Copyable {
     private let sink: ReplySink
     private let reader: UnsafeMutablePointer<redisReader>
@@ -11,7 +11,7 @@ internal import CHiredis
     private var taken = 0
     private var failure: RedisError?
 
-    /// A parser without any bytes.
+    /// Creates a parser without any bytes.
     public init() {
         let sink = ReplySink()
         let table = unsafe CHiredis_Sink(
@@ -28,12 +28,12 @@ internal import CHiredis
 
     deinit { unsafe CHiredis_readerFree(self.reader) }
 
-    /// Bytes that arrived and belong to a reply that is not complete.
+    /// The number of received bytes that belong to an incomplete reply.
     public var unreadCount: Int { unsafe CHiredis_readerUnreadCount(self.reader) }
 
-    /// Takes in bytes. Complete replies are then to be had from `nextReply`, also when this throws.
+    /// Parses bytes. Complete replies are then available from `nextReply`, also when this throws.
     ///
-    /// - Throws: `protocolViolation`, when the bytes are no RESP2 or go beyond a limit; from then on at every call.
+    /// - Throws: `protocolViolation`, when the bytes are not RESP2 or exceed a limit; every later call throws as well.
     public mutating func receive(_ bytes: Span<UInt8>) throws(RedisError) {
         if let failure = self.failure { throw failure }
         var start = 0
@@ -49,7 +49,7 @@ internal import CHiredis
         }
     }
 
-    /// The next complete reply, in the order of arrival.
+    /// Returns the next complete reply, in the order of arrival.
     public mutating func nextReply() -> RESPReply? {
         guard self.taken < self.ready.count else {
             self.ready.removeAll(keepingCapacity: self.ready.count <= 1_024)
@@ -80,7 +80,7 @@ internal import CHiredis
         }
         let unread = self.unreadCount
         guard unread > RedisLimits.lineBytesMax else { return }
-        // hiredis stops in front of a line it cannot finish, so the unread bytes begin with one.
+        // hiredis stops before a line that it cannot finish, so the unread bytes begin with one.
         guard unsafe CHiredis_readerHasLine(self.reader, RedisLimits.lineBytesMax + 2) != 0 else {
             throw RedisError(.protocolViolation, "a line of more than \(RedisLimits.lineBytesMax) bytes")
         }
@@ -93,18 +93,18 @@ internal import CHiredis
     }
 }
 
-/// Receives hiredis' callbacks and writes them into a table.
+/// Receives hiredis' callbacks and writes the values into a table.
 ///
 /// A separate object, so that the C library never holds a pointer to the parser that owns it.
 private final class ReplySink {
     private var bytes: [UInt8] = []
     private var records: [RESPReply.Record] = []
     private var elements = 0
-    /// Why a callback said no: hiredis itself only knows "out of memory".
+    /// The reason why a callback refused a value: hiredis itself only knows "out of memory".
     private(set) var refusal: String?
 
     static func from(_ context: UnsafeMutableRawPointer?) -> ReplySink {
-        guard let context = unsafe context else { preconditionFailure("hiredis lost its sink") }
+        guard let context = unsafe context else { preconditionFailure("hiredis passed no sink to its callback") }
         return unsafe Unmanaged<ReplySink>.fromOpaque(context).takeUnretainedValue()
     }
 
@@ -150,7 +150,7 @@ private final class ReplySink {
         return 0
     }
 
-    /// The table as a reply; the working memory stays for the next one.
+    /// Returns the table as a reply; the working memory is kept for the next one.
     func takeReply() -> RESPReply {
         self.closeArrays()
         let reply = RESPReply(bytes: Self.exactCopy(self.bytes), records: Self.exactCopy(self.records))
@@ -161,7 +161,7 @@ private final class ReplySink {
         return reply
     }
 
-    /// Writes into every row where its node ends: from the back, so that children are known before their parent.
+    /// Writes into every row the end of its node: from the back, so that children are known before their parent.
     private func closeArrays() {
         for index in self.records.indices.reversed() {
             var end = index + 1

@@ -1,66 +1,66 @@
-/// One complete answer of Redis, as a flat table.
+/// Holds one complete reply of Redis as a flat table.
 ///
 /// All bytes lie in one buffer and all nodes in one array, parents before children. Whatever its size, a reply costs
 /// three allocations; a thousand records are read by index without creating a thousand objects.
 public final class RESPReply: Sendable {
-    /// What a node is.
+    /// The kinds of nodes.
     public enum Kind: UInt8, Sendable, Hashable {
         /// Binary-safe bytes.
         case bulk
         /// A short text such as "OK".
         case status
-        /// An error; a reply whose root is one never leaves the client, it is thrown. It may stand inside an array.
+        /// An error; a reply whose root is one never leaves the client but is thrown. It may stand inside an array.
         case error
         /// A number.
         case integer
         /// A list of nodes.
         case array
-        /// Nothing: a missing value.
+        /// Null: a missing value.
         case null
     }
 
     /// One row of the table.
     struct Record: Hashable {
-        /// What it is.
+        /// The node's kind.
         var kind: Kind
-        /// Integer: the number. Bytes: where they begin.
+        /// The number of an integer, or the offset of a text's bytes.
         var value: Int64
-        /// Bytes: how many. Array: its elements.
+        /// The number of a text's bytes, or of an array's elements.
         var count: UInt32
-        /// The row after the last one that belongs to this node.
+        /// The index of the row after the last one that belongs to this node.
         var end: UInt32
     }
 
     let bytes: [UInt8]
     let records: [Record]
-    /// Which command it answers, and what replaces the connection that brought it. Set once, before anybody else has the reply.
+    /// The command that the reply answers and the connection that delivered it. Set once, before the reply is passed on.
     nonisolated(unsafe) private var origin: Origin?
 
-    /// Where a reply comes from.
+    /// The origin of a reply.
     struct Origin: Sendable {
-        /// The command's name; of a call, the function's.
+        /// The command's name, or the function's name for a call.
         let command: String
-        /// Ends the connection that brought the reply, from any thread.
+        /// The connection that delivered the reply; it can be closed from any thread.
         let connection: any ReplyConnection
     }
 
     init(bytes: [UInt8], records: [Record]) {
-        precondition(!records.isEmpty, "a reply has a root")
+        precondition(!records.isEmpty, "a reply needs a root")
         self.bytes = bytes
         self.records = records
     }
 
-    /// A reply that says nothing.
+    /// A null reply.
     static let null = RESPReply(bytes: [], records: [Record(kind: .null, value: 0, count: 0, end: 1)])
 
-    /// To be called once, by who received it, before anybody else has it.
+    /// Records the origin. The receiver calls it once, before it passes the reply on.
     func received(from origin: Origin) { unsafe self.origin = origin }
 
-    /// The error of a reply that has another shape than its command's documentation says. Replies are foreign data: one that does not
-    /// fit says that this connection's replies and commands are out of step, or that the server is another kind of server. So the
-    /// connection is closed, and another one made.
+    /// Returns the error for a reply whose shape differs from its command's documentation, and replaces the connection.
+    /// Replies are foreign data: one that does not fit shows that replies and commands of this connection are out of
+    /// step, or that the server is of another kind.
     ///
-    /// - Parameter expected: what the reply should have been, such as "an array".
+    /// - Parameter expected: the expected shape, such as "an array".
     public func unexpected(_ expected: String) -> RedisError {
         let origin = unsafe self.origin
         let command = origin?.command ?? "a command"
@@ -72,7 +72,7 @@ public final class RESPReply: Sendable {
         return error
     }
 
-    /// What it looks like, without what it says: that may be secret.
+    /// The reply's shape without its content, which may be secret.
     private var shape: String {
         switch self.root.kind {
         case .bulk: "\(self.root.count) bytes"
@@ -84,21 +84,21 @@ public final class RESPReply: Sendable {
         }
     }
 
-    /// The top of it.
+    /// The root node.
     public var root: RESPNode { RESPNode(reply: self, index: 0) }
 
-    /// Rows in the table: the root, its elements, theirs, and so on.
+    /// The number of rows in the table: the root, its elements, theirs, and so on.
     public var nodeCount: Int { self.records.count }
 }
 
 extension RESPReply {
-    /// What the node of that row is. Rows are counted in the order of reading, the root is 0.
+    /// Returns the kind of a row's node. Rows are numbered in the order of reading; the root is 0.
     public func kind(at index: Int) -> Kind { self.records[index].kind }
 
-    /// The row after the node of that row and all that it holds: where its next sibling is.
+    /// Returns the row after a node and everything that it contains, which is the row of its next sibling.
     public func end(at index: Int) -> Int { Int(self.records[index].end) }
 
-    /// Lends the bytes of the node of that row; none for numbers, arrays and null. Allocates nothing.
+    /// Lends the bytes of a row's node; none for numbers, arrays and null. It allocates nothing.
     public func withBytes<Result, Failure: Error>(
         at index: Int,
         _ body: (Span<UInt8>) throws(Failure) -> Result,
@@ -110,7 +110,7 @@ extension RESPReply {
 }
 
 extension RESPReply {
-    /// Where the bytes of the node of that row lie; empty for numbers, arrays and null.
+    /// Returns the range of a row's bytes; empty for numbers, arrays and null.
     func byteRange(at index: Int) -> Range<Int> {
         let record = self.records[index]
         switch record.kind {
@@ -124,12 +124,12 @@ extension RESPReply {
 }
 
 extension RESPReply: CustomStringConvertible {
-    /// For a failed test's message: bytes are shown as text, shortened.
+    /// The reply for a failed test's message: bytes are shown as text, shortened.
     public var description: String { self.root.description }
 }
 
-/// A connection as its replies know it.
+/// Lets a reply close the connection that delivered it.
 protocol ReplyConnection: AnyObject, Sendable {
-    /// Ends the connection; who waits for an answer is told `disconnected`. From any thread.
+    /// Closes the connection, from any thread; commands that await a reply fail with `disconnected`.
     func close(because error: RedisError)
 }

@@ -2,11 +2,11 @@ public import NIOCore
 
 /// One argument of a command.
 public enum RedisArgument: Sendable, Hashable {
-    /// Text, as UTF-8.
+    /// Text, encoded as UTF-8.
     case text(String)
     /// Bytes.
     case bytes([UInt8])
-    /// Bytes, without a copy before the one into the command.
+    /// A buffer, which is copied only once, into the command.
     case buffer(ByteBuffer)
     /// A number, in decimal digits.
     case integer(Int64)
@@ -14,7 +14,7 @@ public enum RedisArgument: Sendable, Hashable {
     /// A number.
     public static func integer(_ number: Int) -> RedisArgument { .integer(Int64(number)) }
 
-    /// Bytes that it takes, at most: for reserving.
+    /// The maximum bytes of the encoded argument, for reserving memory.
     var byteCountMax: Int {
         switch self {
         case .text(let text): text.utf8.count
@@ -29,27 +29,27 @@ extension RedisArgument: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral
     /// Text.
     public init(stringLiteral text: String) { self = .text(text) }
 
-    /// A number.
+    /// Creates a number.
     public init(integerLiteral number: Int64) { self = .integer(number) }
 }
 
-/// One command, encoded when it is made: whatever its arguments, one buffer.
+/// Represents one command, encoded at creation into one buffer, whatever its arguments.
 public struct RedisCommand: Sendable {
-    /// The bytes that go to the server.
+    /// The bytes that are sent to the server.
     public let encoded: ByteBuffer
-    /// Its name in small letters, as metrics tell it.
+    /// The command's name in lower case, as metrics show it.
     let label: String
-    /// The function that it calls; nil: it is no call.
+    /// The function that the command calls; nil when it is not a call.
     let function: String?
-    /// Bytes that it takes on the wire.
+    /// The command's bytes on the wire.
     public var byteCount: Int { self.encoded.readableBytes }
 
-    /// A command of a name and arguments: `RedisCommand("XADD", .text(key), "*", "m", .bytes(message))`.
+    /// Creates a command from a name and arguments: `RedisCommand("XADD", .text(key), "*", "m", .bytes(message))`.
     public init(_ name: String, _ arguments: RedisArgument...) {
         self.init(name, arguments)
     }
 
-    /// A command of a name and arguments.
+    /// Creates a command from a name and arguments.
     public init(_ name: String, _ arguments: [RedisArgument]) {
         let reserve = arguments.reduce(name.utf8.count + 8) { $0 + $1.byteCountMax + 8 }
         var encoder = RESPEncoder(argumentCount: arguments.count + 1, reservingBytes: reserve)
@@ -58,25 +58,25 @@ public struct RedisCommand: Sendable {
         self.init(encoder, label: name.lowercased())
     }
 
-    /// What that encoder wrote. Traps when arguments are missing.
+    /// Creates a command from an encoder's bytes. Traps when arguments are missing.
     ///
     /// - Parameters:
-    ///   - label: its name in small letters.
-    ///   - function: the function that it calls; nil: it is no call.
+    ///   - label: the command's name in lower case.
+    ///   - function: the function that it calls; nil when it is not a call.
     public init(_ encoder: RESPEncoder, label: String, function: String? = nil) {
-        precondition(encoder.isComplete, "fewer arguments than promised")
+        precondition(encoder.isComplete, "fewer arguments than declared")
         self.encoded = encoder.buffer
         self.label = label
         self.function = function
     }
 
-    /// The call of a function of ours.
+    /// Creates the call of a function of ours.
     ///
     /// - Parameters:
-    ///   - function: its name.
-    ///   - keys: all of one slot.
-    ///   - arguments: what it takes beside them.
-    ///   - readOnly: sent as `FCALL_RO`, which a function without the flag `no-writes` refuses.
+    ///   - function: the function's name.
+    ///   - keys: the keys, all of one slot.
+    ///   - arguments: the further arguments.
+    ///   - readOnly: when true, the call is sent as `FCALL_RO`, which a function without the flag `no-writes` refuses.
     public static func call(
         _ function: String,
         keys: [String],

@@ -1,11 +1,11 @@
 internal import ApusCore
 
-/// What can go wrong with Redis, and what that says about the command.
+/// Reports a failure of Redis or of the connection, and what it means for the command.
 ///
-/// Three classes matter to callers: the command was certainly not executed and waiting helps (`isRetryable`); nobody knows
-/// whether it was (`isOutcomeUnknown`); and the rest, which repeating does not mend.
+/// Callers distinguish three classes: the command was certainly not executed and waiting helps (`isRetryable`); its
+/// outcome is unknown (`isOutcomeUnknown`); and the rest, which repetition does not repair.
 public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// What happened.
+    /// The kinds of failures.
     public struct Code: Sendable, Hashable, CustomStringConvertible {
         private enum Kind: String {
             case moved, ask, tryAgain, clusterDown, crossSlot, readOnly, loading, masterDown, noReplicas
@@ -25,7 +25,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         public static let tryAgain = Code(kind: .tryAgain)
         /// `CLUSTERDOWN`: a slot without a server, or no majority. Not executed.
         public static let clusterDown = Code(kind: .clusterDown)
-        /// `CROSSSLOT`: keys of two slots in one command: our own mistake.
+        /// `CROSSSLOT`: one command has keys of two slots, which is a bug of ours.
         public static let crossSlot = Code(kind: .crossSlot)
         /// `READONLY`: the server is a replica now. Not executed; the connection is closed.
         public static let readOnly = Code(kind: .readOnly)
@@ -59,61 +59,61 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         public static let transactionAborted = Code(kind: .transactionAborted)
         /// `ERR Function not found`: the server does not have our function library.
         public static let functionMissing = Code(kind: .functionMissing)
-        /// Any other error that the server or a function of ours answered; its first word is in `word`.
+        /// Any other error of the server or of one of our functions; `word` holds its first word.
         public static let server = Code(kind: .server)
 
-        /// The connection ended after the command was sent: executed or not, nobody knows.
+        /// The connection ended after the command was sent: the outcome is unknown.
         public static let disconnected = Code(kind: .disconnected)
-        /// There was no connection, the command was not sent.
+        /// There was no connection; the command was not sent.
         public static let notConnected = Code(kind: .notConnected)
-        /// No answer in time; the connection was closed. Executed or not, nobody knows.
+        /// The reply did not arrive in time; the connection was closed. The outcome is unknown.
         public static let timedOut = Code(kind: .timedOut)
-        /// Our own queue is at its limit, the command was not sent.
+        /// Our own queue is at its limit; the command was not sent.
         public static let full = Code(kind: .full)
-        /// The client was closed by its owner, the command was not sent.
+        /// The client was closed by its owner; the command was not sent.
         public static let closed = Code(kind: .closed)
-        /// What came is no RESP2 or is beyond a limit; the connection was closed. Executed or not, nobody knows.
+        /// The received bytes are not RESP2 or exceed a limit; the connection was closed. The outcome is unknown.
         public static let protocolViolation = Code(kind: .protocolViolation)
-        /// The answer has another shape than the command's documentation says; the connection was closed. Executed or not, nobody knows.
+        /// The reply's shape differs from the command's documentation; the connection was closed. The outcome is unknown.
         public static let unexpectedReply = Code(kind: .unexpectedReply)
-        /// The command is beyond its limit, it was not sent.
+        /// The command exceeds its size limit and was not sent.
         public static let tooLarge = Code(kind: .tooLarge)
         /// The address or another setting is wrong.
         public static let configuration = Code(kind: .configuration)
         /// The TLS handshake failed.
         public static let tls = Code(kind: .tls)
 
-        /// Another server answers than the caller meant: restarted, or another since a failover. The command was not sent.
+        /// The server is not the intended one: it was restarted, or replaced by a failover. The command was not sent.
         public static let serverChanged = Code(kind: .serverChanged)
 
-        /// `apus:meta` is missing: `apus init` has not been run here.
+        /// `apus:meta` is missing: `apus init` has not been run on this Redis.
         public static let notInitialized = Code(kind: .notInitialized)
-        /// `apus:meta` says other sizes than the configuration.
+        /// `apus:meta` holds other sizes than the configuration.
         public static let layoutMismatch = Code(kind: .layoutMismatch)
         /// The function library is not loaded.
         public static let functionsMissing = Code(kind: .functionsMissing)
         /// The function library is older than this program needs.
         public static let functionsOutdated = Code(kind: .functionsOutdated)
 
-        /// The name, for logs and metrics: from a closed set.
+        /// The code's name for logs and metrics, from a closed set.
         public var description: String { self.kind.rawValue }
     }
 
-    /// What happened.
+    /// The kind of failure.
     public let code: Code
-    /// In words: the server's text or ours, at most `RedisLimits.errorTextBytesMax` bytes.
+    /// The server's text or ours, at most `RedisLimits.errorTextBytesMax` bytes.
     public let message: String
     /// The first word of the server's text, such as `WRONGTYPE`; empty when the error is not the server's.
     public let word: String
 
-    /// An error of our own side.
+    /// Creates an error of our own side.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message.clipped(toBytes: RedisLimits.errorTextBytesMax)
         self.word = ""
     }
 
-    /// The error that a server's text stands for.
+    /// Creates the error that a server's text stands for.
     public init(serverText text: String) {
         let word = text.prefix { $0 != " " }
         self.word = String(word).clipped(toBytes: 64)
@@ -127,7 +127,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The vocabulary of the server, in one place.
+    /// The server's error words.
     private static let codes: [String: Code] = [
         "MOVED": .moved,
         "ASK": .ask,
@@ -151,9 +151,9 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         "EXECABORT": .transactionAborted,
     ]
 
-    /// The command was certainly not executed, and the same command may well succeed a moment later.
+    /// True when the command was certainly not executed and may well succeed a moment later.
     ///
-    /// `outOfMemory` is not among them: who fills must stop, not push.
+    /// `outOfMemory` is not included: writers must stop, not repeat.
     public var isRetryable: Bool {
         switch self.code {
         case .moved, .ask, .tryAgain, .clusterDown, .readOnly, .loading, .masterDown, .noReplicas, .misconfigured,
@@ -163,7 +163,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The command was sent and its answer never came: only an idempotent one may be repeated.
+    /// True when the command was sent and its reply never came: only an idempotent one may be repeated.
     public var isOutcomeUnknown: Bool {
         switch self.code {
         case .disconnected, .timedOut, .protocolViolation, .unexpectedReply: true
@@ -171,7 +171,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// User, password or rights: trying faster does not help, an operator must act.
+    /// True for a wrong user or password or missing permissions: retries do not help, an operator must act.
     public var isCredentials: Bool {
         switch self.code {
         case .noAuthentication, .wrongPassword, .noPermission: true
@@ -179,8 +179,8 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The server or the way to it is in trouble, whatever was asked: later the same command may well succeed. Says nothing against
-    /// whoever needed it.
+    /// True when the server or the connection to it is in trouble, whatever the command: the same command may well
+    /// succeed later. The error is no evidence against the data that the command was for.
     public var isOutage: Bool {
         if self.isRetryable || self.isOutcomeUnknown || self.isCredentials || self.isGroupGone { return true }
         switch self.code {
@@ -191,16 +191,16 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The stream or its group is gone: make it again and retry.
+    /// True when the stream or its group is gone: create it again and retry.
     public var isGroupGone: Bool { self.code == .noGroup || self.code == .unblocked }
 
     /// The sentence for a log line.
     public var description: String { "redis \(self.code): \(self.message)" }
 }
 
-/// An error that may have one of Redis behind it.
+/// An error that may be caused by Redis.
 package protocol RedisFailure: Error {
-    /// What Redis or the way to it had to say; nil: it is not that.
+    /// The underlying error of Redis or of its connection; nil when there is none.
     var redis: RedisError? { get }
 }
 
@@ -210,7 +210,7 @@ extension RedisError: RedisFailure {
 }
 
 extension RESPReply {
-    /// The reply itself, or its error when the root is one.
+    /// Returns the reply, or throws its error when the root is one.
     func checked() throws(RedisError) -> RESPReply {
         if let text = self.root.errorText { throw RedisError(serverText: text) }
         return self

@@ -1,22 +1,22 @@
 package import NIOCore
 
-/// What one connection owes: the commands whose answers are awaited, in order, and when to lose patience.
+/// Tracks the commands of one connection that await replies, in order, and their deadlines.
 ///
-/// Pure: it never reads a clock and never touches a socket. Redis answers by position, so a command that is not answered
-/// in time ends the connection, and with it everything behind it.
+/// Pure: it never reads a clock and never touches a socket. Redis answers by position, so a command that is not
+/// answered in time ends the connection, and with it all commands behind it.
 package struct RedisPipeline<Context>: ~Copyable {
-    /// The bounds of one connection.
+    /// The limits of one connection.
     package struct Limits: Sendable, Hashable {
-        /// Commands that wait for their answer.
+        /// The maximum number of commands that await their reply.
         package var pendingMax: Int
-        /// Bytes that the socket has not taken.
+        /// The maximum bytes that the socket has not accepted.
         package var outboundBytesMax: Int
-        /// Silence after which an idle connection is asked whether it lives.
+        /// The time of silence after which an idle connection is checked with `PING`.
         package var keepAlive: TimeAmount
-        /// How long a `PING` may take.
+        /// The time limit of a `PING`.
         package var pingTimeout: TimeAmount
 
-        /// Bounds.
+        /// Creates limits.
         package init(pendingMax: Int, outboundBytesMax: Int, keepAlive: TimeAmount, pingTimeout: TimeAmount) {
             precondition(pendingMax > 0 && outboundBytesMax > 0 && keepAlive > .zero && pingTimeout > .zero)
             self.pendingMax = pendingMax
@@ -27,7 +27,7 @@ package struct RedisPipeline<Context>: ~Copyable {
     }
 
     private struct Pending {
-        /// Nil: our own `PING`.
+        /// The command's context; nil for our own `PING`.
         var context: Context?
         var deadline: NIODeadline
     }
@@ -35,37 +35,37 @@ package struct RedisPipeline<Context>: ~Copyable {
     private enum State {
         /// Commands may be sent. Can become `closed`.
         case open
-        /// Nothing more happens.
+        /// The connection is closed for good.
         case closed
     }
 
-    /// What to do with a command.
+    /// The actions for a submitted command.
     package enum SubmitAction {
-        /// Send it, keep nothing.
+        /// Send the command.
         case write
-        /// Tell the caller.
+        /// Return the error to the caller.
         case refuse(RedisError)
     }
 
-    /// What to do with a reply.
+    /// The actions for a reply.
     package enum ReplyAction {
-        /// It answers this command.
+        /// The reply answers this command.
         case complete(Context)
-        /// It answers our own `PING`.
+        /// The reply answers our own `PING`.
         case drop
-        /// Nobody asked: close.
+        /// The reply answers no command: close the connection.
         case violation(RedisError)
     }
 
-    /// What to do when time has passed.
+    /// The actions for a deadline.
     package enum DeadlineAction {
-        /// Come back then.
+        /// Wait until the given time.
         case wait(until: NIODeadline)
-        /// Send a `PING`, come back then.
+        /// Send a `PING`, then wait until the given time.
         case ping(until: NIODeadline)
-        /// No answer in time: close.
+        /// The reply did not arrive in time: close the connection.
         case close(RedisError)
-        /// It is closed already.
+        /// The connection is closed already.
         case stop
     }
 
@@ -74,23 +74,23 @@ package struct RedisPipeline<Context>: ~Copyable {
     private var pending: CircularBuffer<Pending> = []
     private var outboundBytes = 0
     private var heardAt: NIODeadline
-    /// When `hitDeadline` was promised to be called.
+    /// The time for which a call of `hitDeadline` is scheduled.
     private var wakeAt: NIODeadline
 
-    /// A connection that was made at `now`.
+    /// Creates the pipeline of a connection that was made at `now`.
     package init(limits: Limits, now: NIODeadline) {
         self.limits = limits
         self.heardAt = now
         self.wakeAt = now + limits.keepAlive
     }
 
-    /// Commands whose answers are awaited.
+    /// The number of commands that await their replies.
     package var pendingCount: Int { self.pending.count }
 
-    /// When `hitDeadline` is to be called.
+    /// The time at which `hitDeadline` must be called.
     package var nextDeadline: NIODeadline { self.wakeAt }
 
-    /// A caller brings a command of that many bytes. After it `nextDeadline` may be earlier.
+    /// Adds a command of the given size. `nextDeadline` may be earlier afterwards.
     package mutating func submit(_ context: Context, byteCount: Int, deadline: NIODeadline) -> SubmitAction {
         guard self.state == .open else {
             return .refuse(RedisError(.notConnected, "the connection is closed"))
@@ -110,25 +110,25 @@ package struct RedisPipeline<Context>: ~Copyable {
         return .write
     }
 
-    /// The socket took that many bytes.
+    /// Records that the socket accepted bytes.
     package mutating func written(byteCount: Int) {
         self.outboundBytes -= byteCount
         assert(self.outboundBytes >= 0)
     }
 
-    /// Something was read from the socket.
+    /// Records that bytes arrived from the socket.
     package mutating func heard(now: NIODeadline) { self.heardAt = now }
 
-    /// A complete reply was read.
+    /// Matches a complete reply with its command.
     package mutating func replyReceived() -> ReplyAction {
         guard self.state == .open, let first = self.pending.popFirst() else {
-            return .violation(RedisError(.protocolViolation, "a reply that nobody asked for"))
+            return .violation(RedisError(.protocolViolation, "a reply without a command"))
         }
         guard let context = first.context else { return .drop }
         return .complete(context)
     }
 
-    /// `nextDeadline` has come.
+    /// Handles the passing of `nextDeadline`.
     package mutating func hitDeadline(now: NIODeadline) -> DeadlineAction {
         guard self.state == .open else { return .stop }
         guard let earliest = self.pending.lazy.map(\.deadline).min() else {
@@ -143,13 +143,13 @@ package struct RedisPipeline<Context>: ~Copyable {
             return .ping(until: self.wakeAt)
         }
         guard earliest > now else {
-            return .close(RedisError(.timedOut, "no answer in time"))
+            return .close(RedisError(.timedOut, "the server did not answer in time"))
         }
         self.wakeAt = earliest
         return .wait(until: earliest)
     }
 
-    /// The connection is gone: whom to tell. Once; then there is nobody left.
+    /// Handles the end of the connection and returns the commands to fail, which only the first call does.
     package mutating func closed() -> [Context] {
         self.state = .closed
         defer { self.pending.removeAll() }
@@ -157,7 +157,7 @@ package struct RedisPipeline<Context>: ~Copyable {
     }
 }
 
-/// Statics are not allowed in generic types.
+/// Holds the command, because generic types cannot have stored static properties.
 enum RedisPipelinePing {
     static let command = RedisCommand("PING")
 }

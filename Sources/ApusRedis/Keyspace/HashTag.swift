@@ -1,36 +1,36 @@
-/// What decides in which of the 16,384 slots a key lies: the text in its braces.
+/// The hash tag of a key, the text in its braces, which determines the key's slot among 16,384.
 ///
-/// Everything that must change together has the same tag. Callers address a tag, never a server.
+/// Keys that must change together have the same tag. Callers address a tag, never a server.
 ///
 /// Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ (Key distribution model)
 public struct HashTag: Sendable, Hashable, CustomStringConvertible {
-    /// Slots of a Redis Cluster.
+    /// The number of slots of a Redis Cluster.
     public static let slotCount = 16_384
 
-    /// The text, without braces.
+    /// The text without braces.
     public let text: String
     /// The slot: CRC16 of the text, modulo 16,384.
     public let slot: Int
 
-    /// The tag of that text, which holds no braces and is not empty: else Redis would hash something else.
+    /// Creates the tag of a text, which must not be empty or hold braces: otherwise Redis would hash something else.
     public init(_ text: String) {
-        precondition(!text.isEmpty && !text.utf8.contains { $0 == 0x7b || $0 == 0x7d }, "no hash tag")
+        precondition(!text.isEmpty && !text.utf8.contains { $0 == 0x7b || $0 == 0x7d }, "not a hash tag: \(text)")
         self.text = text
         self.slot = Self.slot(ofHashed: text.utf8)
     }
 
-    /// The tag of a key: what is between its first `{` and the next `}`; without any, or with nothing between them, the
-    /// whole key.
+    /// Creates the tag of a key: the text between its first `{` and the next `}`; without braces, or with nothing
+    /// between them, the whole key.
     public init(ofKey key: String) {
         let hashed = Self.hashedPart(of: key)
         self.text = hashed
         self.slot = Self.slot(ofHashed: hashed.utf8)
     }
 
-    /// The key of that name under this tag: the tag comes first, so nothing in the name can inject another.
+    /// Returns the key of a name under this tag. The tag comes first, so no name can inject another.
     public func key(_ name: String) -> String { "{\(self.text)}\(name)" }
 
-    /// As it stands in keys, with braces.
+    /// The tag with its braces, as keys hold it.
     public var description: String { "{\(self.text)}" }
 
     private static func hashedPart(of key: String) -> String {
@@ -46,7 +46,7 @@ public struct HashTag: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, starting from 0; "123456789" gives 0x31C3.
+/// Computes CRC-16/XMODEM: polynomial 0x1021, starting from 0; "123456789" gives 0x31C3.
 enum CRC16 {
     private static let table: [UInt16] = (0..<256).map { (byte: UInt16) in
         var remainder = byte << 8

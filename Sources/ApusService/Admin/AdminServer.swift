@@ -7,7 +7,7 @@ internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// Serves the endpoints for monitoring: `/metrics`, `/healthz`, `/readyz`, `/startupz`, on a port of their own.
+/// Serves the monitoring endpoints `/metrics`, `/healthz`, `/readyz` and `/startupz` on a port of their own.
 ///
 /// Sources: the paths are Kubernetes' own (https://kubernetes.io/docs/reference/using-api/health-checks/), the formats
 /// Prometheus' (https://prometheus.io/docs/instrumenting/exposition_formats/).
@@ -55,7 +55,7 @@ struct AdminServer: Service {
         try await application.run()
     }
 
-    /// Writes the port, which may be the system's choice, to the log and to the port file.
+    /// Writes the listening port, which the system may have chosen, to the log and to the port file.
     private func announce(_ channel: any Channel) {
         let port = channel.localAddress?.port ?? 0
         self.logger.info(
@@ -70,7 +70,7 @@ struct AdminServer: Service {
         }
     }
 
-    /// Answers whether every event loop still answers.
+    /// Answers `/healthz`: 200 when every event loop responds.
     private func health() async -> Response {
         let stuck = await EventLoopHealth(eventLoopGroup: self.eventLoopGroup).stuckCount()
         let body = stuck == 0 ? "{\"status\":\"ok\"}\n" : "{\"status\":\"stuck\",\"event_loops\":\(stuck)}\n"
@@ -85,7 +85,7 @@ struct AdminServer: Service {
         )
     }
 
-    /// The status and what fails; all checks when asked.
+    /// Renders the status and the failing checks as JSON; with `isVerbose`, all checks.
     static func json(_ report: Readiness.Report, programName: String, isVerbose: Bool) -> [UInt8] {
         var text: [UInt8] = []
         let status = report.isReady ? "ready" : report.phase == .serving ? "unready" : report.phase.rawValue

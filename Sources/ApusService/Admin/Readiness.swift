@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// The result of one readiness check.
 public enum CheckResult: Sendable, Hashable {
-    /// Fine, with a detail if there is one.
+    /// The check passed, with a detail if there is one.
     case ok(String? = nil)
-    /// Not fine, and why. No secrets: `/readyz` shows it.
+    /// The check failed, for the given reason. The text must hold no secrets: `/readyz` shows it.
     case failing(String)
 
     var isOK: Bool {
@@ -17,34 +17,34 @@ public enum CheckResult: Sendable, Hashable {
     }
 }
 
-/// Decides whether the service may get work, by its phase and a list of checks.
+/// Decides whether the service may receive work, from its phase and a list of checks.
 public final class Readiness: Sendable {
-    /// The phase of the service's life.
+    /// The phases of a service's life.
     public enum Phase: String, Sendable, Hashable {
-        /// Not everything runs yet.
+        /// The service is starting: not every part runs yet.
         case starting
-        /// The checks decide.
+        /// The service runs: the checks decide whether it is ready.
         case serving
-        /// On its way to stop: never ready again.
+        /// The service is stopping and never becomes ready again.
         case draining
     }
 
     /// The answer to `/readyz`.
     public struct Report: Sendable, Hashable {
-        /// One check's part of it.
+        /// The result of one check.
         public struct Check: Sendable, Hashable {
             /// The check's name.
             public let name: String
-            /// What it found.
+            /// The result of the check.
             public let result: CheckResult
         }
 
         /// The phase of the service's life.
         public let phase: Phase
-        /// By name.
+        /// The checks, sorted by name.
         public let checks: [Check]
 
-        /// Whether the service may get work.
+        /// True when the service may receive work.
         public var isReady: Bool { self.phase == .serving && self.checks.allSatisfy(\.result.isOK) }
     }
 
@@ -53,14 +53,14 @@ public final class Readiness: Sendable {
         var checks: [(name: String, check: @Sendable () async -> CheckResult)] = []
     }
 
-    /// How long a check may take; what takes longer is failing.
+    /// The longest time that a check may take; one that takes longer fails.
     public static let checkDurationMax = Duration.seconds(2)
     private let state = Mutex(State())
 
-    /// Starting, without checks.
+    /// Creates a readiness in the phase `starting`, without checks.
     public init() {}
 
-    /// Adds a check. It runs for every question, so it should look at what is known rather than ask.
+    /// Adds a check. It runs for every request to `/readyz`, so it should look at known state rather than query anything.
     public func add(_ name: String, _ check: @escaping @Sendable () async -> CheckResult) {
         self.state.withLock { state in
             precondition(!state.checks.contains { $0.name == name }, "two checks are named \(name)")
@@ -68,17 +68,17 @@ public final class Readiness: Sendable {
         }
     }
 
-    /// The phase of the service's life.
+    /// The current phase of the service's life.
     public var phase: Phase { self.state.withLock(\.phase) }
 
-    /// Enters a phase; none follows draining.
+    /// Enters a phase. No phase follows `draining`.
     func enter(_ phase: Phase) {
         self.state.withLock { state in
             if state.phase != .draining { state.phase = phase }
         }
     }
 
-    /// Runs all checks at once.
+    /// Runs all checks concurrently and returns their results.
     public func report() async -> Report {
         let (phase, checks) = self.state.withLock { ($0.phase, $0.checks) }
         let results = await withTaskGroup(of: Report.Check.self) { group in
@@ -94,14 +94,14 @@ public final class Readiness: Sendable {
     }
 }
 
-/// Checks that the threads that drive sockets still answer.
+/// Checks that the event loops respond.
 struct EventLoopHealth: Sendable {
     let eventLoopGroup: any EventLoopGroup
 
-    /// How long an event loop may take to answer before the process counts as stuck.
+    /// The longest time that an event loop may take to respond before the process counts as stuck.
     static let answerMax = Duration.seconds(1)
 
-    /// Counts the event loops that do not answer in time.
+    /// Counts the event loops that do not respond in time.
     func stuckCount() async -> Int {
         var stuck = 0
         for loop in self.eventLoopGroup.makeIterator() {

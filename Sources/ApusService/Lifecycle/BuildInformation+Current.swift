@@ -4,10 +4,10 @@ internal import FoundationEssentials
 extension BuildInformation {
     /// The version of all programs of the package.
     public static let packageVersion = "0.1.0"
-    /// The variable in which an image carries the revision that it was built from.
+    /// The environment variable in which an image carries the revision that it was built from.
     static let revisionVariable = "APUS_REVISION"
 
-    /// The running build.
+    /// Returns the information of the running build.
     public static func current(_ service: ServiceName) -> BuildInformation {
         BuildInformation(
             service: service.programName,

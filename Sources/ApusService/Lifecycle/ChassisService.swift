@@ -5,17 +5,17 @@ internal import Logging
 public import NIOCore
 public import ServiceLifecycle
 
-/// One of the three services with everything around it, as a `Service`: for a program of its own (`ServiceChassis.run`),
-/// and for several in one process (`apus-lab demo`).
+/// Runs one of the three services with everything around it: alone in a program (`ServiceChassis.run`) or with others
+/// in one process (`apus-lab demo`).
 ///
 /// Runs until its task is asked to shut down gracefully. Then readiness goes off first, the service's own parts stop in
-/// reverse order, and the admin endpoints answer to the end.
+/// reverse order, and the admin endpoints respond until the end.
 public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service {
-    /// Makes the service's own parts. What may take long, such as waiting for Redis, belongs in their `run`: the admin
-    /// endpoints answer only when this is done.
+    /// Creates the service's own parts. Work that may take long, such as waiting for Redis, belongs in their `run`: the
+    /// admin endpoints respond only after this function has returned.
     public typealias Assemble = @Sendable (ServiceContext<Own, Metrics>) async throws -> [any Service]
 
-    /// What the service's parts get.
+    /// The context that the service's parts receive.
     public let context: ServiceContext<Own, Metrics>
     private let sink: LogSink
     private let watcher: SettingsWatcher<Own>
@@ -25,12 +25,12 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     /// Declares the metrics and prepares everything; nothing runs yet.
     ///
     /// - Parameters:
-    ///   - settings: read already, so valid.
-    ///   - metrics: the service's own families.
-    ///   - sink: where log lines go.
-    ///   - eventLoopGroup: threads that outlive the service.
-    ///   - pollInterval: time between two looks at the configuration's files.
-    ///   - assemble: makes the service's own parts.
+    ///   - settings: the settings, read and valid.
+    ///   - metrics: the service's own metric families.
+    ///   - sink: the destination of log lines.
+    ///   - eventLoopGroup: event loops that outlive the service.
+    ///   - pollInterval: the time between two checks of the configuration's files for changes.
+    ///   - assemble: creates the service's own parts.
     public init(
         _ settings: LiveSettings<Own>,
         metrics: Metrics.Type,
@@ -74,7 +74,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         self.assemble = assemble
     }
 
-    /// Asks for a look at the configuration now.
+    /// Requests a check of the configuration now.
     public func askForReload() { self.reloadAsked.yield() }
 
     /// Runs the service until it is asked to stop.
@@ -109,7 +109,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         let manager = ServiceManager(environment: environment)
         let health = EventLoopHealth(eventLoopGroup: context.eventLoopGroup)
         let watchdog = Watchdog(manager, environment: environment, health: health).map { [$0] } ?? []
-        // Stopped in reverse order: first nothing new comes in, last the endpoints go.
+        // Services stop in reverse order: first nothing new comes in, last the endpoints close.
         let marker = PhaseMarker(
             manager: manager,
             readiness: context.readiness,
@@ -128,7 +128,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         try await ServiceGroup(configuration: configuration).run()
     }
 
-    /// The exporter of spans; none without a collector.
+    /// Returns the exporter of spans, or nothing when no collector is configured.
     private func exporter(_ settings: TracingSettings) throws -> [any Service] {
         let context = self.context
         guard let recorder = context.spans, let collector = settings.endpoint.flatMap({ TraceCollector($0) }) else {
@@ -151,7 +151,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     }
 }
 
-/// Turns readiness on and off: started last and stopped first.
+/// Turns readiness on and off: it is started last and stopped first.
 private struct PhaseMarker: Service {
     let manager: ServiceManager?
     let readiness: Readiness

@@ -9,7 +9,7 @@ struct EventLoopProbe: Service {
     let registry: MetricRegistry
     let metrics: CommonMetrics
 
-    /// Time between two measurements.
+    /// The time between two measurements.
     static let interval = TimeAmount.milliseconds(100)
 
     func run() async throws {
@@ -32,7 +32,7 @@ struct EventLoopProbe: Service {
         for task in tasks { task.cancel() }
     }
 
-    /// When the next measurement is due, in nanoseconds of the monotonic clock.
+    /// Holds the time at which the next measurement is due, in nanoseconds of the monotonic clock.
     private final class Due: Sendable {
         private let nanoseconds = Atomic<UInt64>(0)
 

@@ -3,12 +3,12 @@ public import ApusMetrics
 public import NIOCore
 
 extension MetricRegistry {
-    /// How long a scrape waits for a loop; then the loop's last copy stands in.
+    /// The longest time that a scrape waits for an event loop; after that it uses the loop's last copy.
     package static let copyDurationMax = Duration.seconds(1)
 
-    /// A shard that belongs to an event loop, registered for scrapes.
+    /// Creates a metric shard that belongs to an event loop and registers it for scrapes.
     ///
-    /// Take `value` once, on the loop, and keep it there with the rest of the loop's state.
+    /// Read `value` once, on the loop, and keep it there with the rest of the loop's state.
     public func makeShard(on eventLoop: any EventLoop) -> NIOLoopBoundBox<MetricShard> {
         let box = NIOLoopBoundBox.makeBoxSendingValue(self.makeShard(), eventLoop: eventLoop)
         self.register {

@@ -2,21 +2,21 @@ internal import ApusMetrics
 internal import FoundationEssentials
 internal import Glibc
 
-/// Reads what the kernel knows of this process into the metrics. What cannot be read stays absent.
+/// Reads the kernel's figures for this process into the metrics. A figure that cannot be read stays absent.
 package struct ProcessReader: Sendable {
     let shared: SharedMetrics
     let metrics: ProcessMetrics
 
     /// The values of /proc/self/stat that metrics show.
     package struct Stat: Hashable {
-        /// Threads.
+        /// The number of threads.
         package let threads: Int64
-        /// Virtual memory in bytes.
+        /// The virtual memory in bytes.
         package let virtualBytes: Int64
-        /// Resident memory in pages.
+        /// The resident memory in pages.
         package let residentPages: Int64
 
-        /// Parses; the program's name in parentheses may hold spaces and parentheses itself.
+        /// Parses the file's text; the program's name in parentheses may itself hold spaces and parentheses.
         ///
         /// Source: proc(5), fields 20, 23 and 24.
         package init?(_ text: String) {
@@ -31,13 +31,13 @@ package struct ProcessReader: Sendable {
         }
     }
 
-    /// The soft limit of open files from /proc/self/limits; nil when unlimited or not there.
+    /// Returns the soft limit of open files from /proc/self/limits; nil when it is unlimited or missing.
     package static func maxDescriptors(_ limits: String) -> Int64? {
         let line = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }
         return line?.split(separator: " ").dropFirst(3).first.flatMap { Int64($0) }
     }
 
-    /// Notes when the process started: the time of this call, since /proc/stat may be hidden.
+    /// Records the start time of the process: the time of this call, since /proc/stat may be hidden.
     func start(at time: Int64) { self.shared.set(self.metrics.startTime, to: time / 1_000_000) }
 
     func collect() {
@@ -62,10 +62,10 @@ package struct ProcessReader: Sendable {
 
 /// Reads processor time.
 enum CPUClock {
-    /// The time of the calling thread.
+    /// Returns the processor time of the calling thread.
     static func threadNanoseconds() -> Int64 { Self.read(CLOCK_THREAD_CPUTIME_ID) }
 
-    /// The time of the process.
+    /// Returns the processor time of the process.
     static func processNanoseconds() -> Int64 { Self.read(CLOCK_PROCESS_CPUTIME_ID) }
 
     private static func read(_ clock: clockid_t) -> Int64 {

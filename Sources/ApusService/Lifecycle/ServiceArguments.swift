@@ -1,10 +1,10 @@
 internal import ApusMetrics
 
-/// The command line of a service.
+/// Parses the command line of a service.
 struct ServiceArguments: Hashable {
-    /// What the service is to do.
+    /// The task that the command line asks for.
     enum Command: Hashable {
-        /// Serve.
+        /// Run the service.
         case run
         /// Check the configuration.
         case check
@@ -14,7 +14,7 @@ struct ServiceArguments: Hashable {
         case version
     }
 
-    /// An argument that is not understood.
+    /// Reports an argument that is not understood.
     struct UsageError: Error, Hashable {
         let message: String
     }
@@ -53,7 +53,7 @@ struct ServiceArguments: Hashable {
         """
     }
 
-    /// Where the settings come from: the command line, the environment or the default place.
+    /// Returns the source of the settings: the command line, the environment or the default file.
     func source(environment: [String: String]) -> SettingsSource {
         SettingsSource(given: self.file, environment: environment)
     }

@@ -8,9 +8,9 @@ internal import NIOPosix
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// How a program ended.
+/// The exit codes of a program.
 public enum ExitCode: Int32, Sendable {
-    /// Everything was done.
+    /// The program did everything that was asked.
     case done = 0
     /// Something failed, or did not end in time.
     case failed = 1
@@ -20,20 +20,20 @@ public enum ExitCode: Int32, Sendable {
 
 /// Runs a service's process from its command line to its exit code.
 public enum ServiceChassis {
-    /// How long after the drain's end cancelled parts may take before the process ends anyway.
+    /// The longest time that cancelled parts may take after the drain's deadline before the process ends anyway.
     static let cancellationDurationMax = Duration.seconds(5)
-    /// How long the last log lines may take.
+    /// The longest time that writing the last log lines may take.
     static let flushDurationMax = Duration.seconds(1)
 
     /// Runs a service until a signal ends it.
     ///
     /// - Parameters:
-    ///   - name: which one.
-    ///   - settings: its own settings.
-    ///   - metrics: its own families.
-    ///   - arguments: the command line without the program's name; nil: the process's own.
-    ///   - environment: the variables; nil: the process's own.
-    ///   - assemble: makes its own parts.
+    ///   - name: the service.
+    ///   - settings: the type of the service's own settings.
+    ///   - metrics: the type of the service's own metric families.
+    ///   - arguments: the command line without the program's name; nil for the process's own.
+    ///   - environment: the environment variables; nil for the process's own.
+    ///   - assemble: creates the service's own parts.
     public static func run<Own: ServiceSettings, Metrics: MetricSet>(
         _ name: ServiceName,
         settings: Own.Type,
@@ -73,7 +73,7 @@ public enum ServiceChassis {
         assemble: @escaping ChassisService<Own, Metrics>.Assemble,
     ) async -> ExitCode {
         let common = live.current.common
-        // Who reads the log may go away: that ends the log, not the service.
+        // The reader of the log may go away: that ends the log, not the service.
         _ = signal(SIGPIPE, SIG_IGN)
         let sink = LogSink.standardOutput(common.log)
         LoggingSystem.bootstrap { ApusLogHandler(label: $0, sink: sink) }
@@ -105,7 +105,7 @@ public enum ServiceChassis {
         do {
             try await outer.run()
             if control.isLate {
-                logger.error("the drain did not end in time: parts of it were cancelled")
+                logger.error("the drain did not end in time: its remaining parts were cancelled")
                 code = .failed
             }
         } catch {
@@ -128,7 +128,7 @@ public enum ServiceChassis {
     }
 }
 
-/// Drives the shutdown machine: the deadline runs from the first request to stop.
+/// Drives the shutdown state machine. The drain's deadline runs from the first request to stop.
 private final class ProcessControl: Sendable {
     private let machine = Mutex(ShutdownMachine())
     private let drainStarted = Mutex<ContinuousClock.Instant?>(nil)
@@ -142,7 +142,7 @@ private final class ProcessControl: Sendable {
         self.perform = perform
     }
 
-    /// Whether the drain took longer than it may.
+    /// True when the drain has exceeded its time limit.
     var isLate: Bool {
         guard let start = self.drainStarted.withLock({ $0 }) else { return false }
         return ContinuousClock.now - start >= self.drainTimeout

@@ -2,24 +2,24 @@ public import ApusMetrics
 public import Logging
 public import NIOCore
 
-/// The parts that the chassis gives to a service.
+/// Holds the parts that the chassis gives to a service.
 public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable {
-    /// Which service.
+    /// The service's name.
     public let name: ServiceName
-    /// The configuration in force, and its later versions.
+    /// The configuration in force and its later versions.
     public let settings: LiveSettings<Own>
     /// The service's own families.
     public let metrics: Metrics
     /// The families that every service has.
     public let commonMetrics: CommonMetrics
-    /// Where cells come from: `registry.makeShard(on:)` for an event loop, `registry.shared` for the rest.
+    /// The registry that provides metric cells: `registry.makeShard(on:)` for an event loop, `registry.shared` for the rest.
     public let registry: MetricRegistry
-    /// Checks of `/readyz`: `readiness.add("redis") { … }`.
+    /// The checks of `/readyz`: `readiness.add("redis") { … }`.
     public let readiness: Readiness
     /// Takes the spans of recorded traces; nil without a collector.
     public let spans: SpanRecorder?
     /// The service's logger.
     public let logger: Logger
-    /// The threads that drive sockets.
+    /// The event loops that drive sockets.
     public let eventLoopGroup: any EventLoopGroup
 }

@@ -1,14 +1,14 @@
 internal import Glibc
 
-/// Notifies systemd of the service's status: one datagram to the socket that `NOTIFY_SOCKET` names, nothing without it.
+/// Notifies systemd of the service's status by a datagram to the socket that `NOTIFY_SOCKET` names; without it, does nothing.
 ///
 /// Source: sd_notify(3), "Standalone Implementations".
 @safe struct ServiceManager: Sendable {
-    /// A status of the service.
+    /// The statuses of the service.
     enum Status: String {
-        /// Everything runs.
+        /// Every part runs.
         case ready = "READY=1"
-        /// Every event loop answers.
+        /// Every event loop responds.
         case alive = "WATCHDOG=1"
         /// The service is stopping.
         case stopping = "STOPPING=1"
@@ -16,7 +16,7 @@ internal import Glibc
 
     private let path: [UInt8]
 
-    /// nil without a service manager.
+    /// Reads the socket's path from the environment; nil without a service manager.
     init?(environment: [String: String]) {
         guard let name = environment["NOTIFY_SOCKET"], !name.isEmpty else { return nil }
         var path = Array(name.utf8)
@@ -26,7 +26,7 @@ internal import Glibc
         self.path = path
     }
 
-    /// Sends a status. What fails is ignored: the service goes on without its manager.
+    /// Sends a status. Errors are ignored: the service runs on without its manager.
     func notify(_ status: Status) {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return }
@@ -36,7 +36,7 @@ internal import Glibc
         unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: self.path) }
         let length = socklen_t(MemoryLayout<sa_family_t>.size + self.path.count)
         let text = Array(status.rawValue.utf8)
-        // Never waits: a full socket must not hold up the service.
+        // The send never waits: a full socket must not hold up the service.
         let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
         unsafe withUnsafePointer(to: &address) { pointer in
             unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
@@ -45,6 +45,6 @@ internal import Glibc
         }
     }
 
-    /// Bytes of a socket's path, its end counted.
+    /// The maximum bytes of a socket's path, including the terminating zero.
     private static let pathBytesMax = 108
 }

@@ -3,7 +3,7 @@ internal import ApusMetrics
 internal import Logging
 internal import ServiceLifecycle
 
-/// Reads the configuration again when it was asked to, or when a file behind the settings changed.
+/// Reads the configuration again on request, or when a file behind the settings has changed.
 struct SettingsWatcher<Own: ServiceSettings>: Service {
     let settings: LiveSettings<Own>
     let sink: LogSink
@@ -12,7 +12,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     let metrics: CommonMetrics
     let clock: SystemClock
     let pollInterval: Duration
-    /// An element asks for a reload.
+    /// Each element requests a reload.
     let asked: AsyncStream<Void>
 
     func run() async throws {
@@ -41,14 +41,14 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
             let now = self.settings.fingerprint()
             guard now != seen, !Task.isCancelled else { continue }
             self.reload(why: "a file changed")
-            // Other settings may name other files.
+            // The new settings may name other files.
             seen = self.settings.fingerprint()
         }
     }
 
     private func reload(why: String) {
         let before = self.settings.current.common
-        // Set before the settings' users learn of them: one that cannot use a file behind them sets it back.
+        // The metrics are set before the settings' users are notified, so that a user that cannot read a file can correct them.
         switch self.settings.reload(announcing: self.announceFirst) {
         case .taken:
             let after = self.settings.current.common

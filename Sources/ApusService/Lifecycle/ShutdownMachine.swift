@@ -1,26 +1,26 @@
-/// Decides what a signal does, by the signals before it. Pure.
+/// Decides the effect of a signal from the signals before it. Pure.
 package struct ShutdownMachine: Sendable {
-    /// An action.
+    /// The actions that the process performs.
     package enum Action: Hashable {
         /// Read the configuration again.
         case reload
-        /// Become unready, finish what is on the wire, and end by that deadline.
+        /// Become unready, finish the work in flight, and end by the drain's deadline.
         case drain
-        /// End now.
+        /// End at once.
         case exit
-        /// Nothing.
+        /// Do nothing.
         case ignore
     }
 
-    /// An event.
+    /// The events that the machine receives.
     package enum Event: Hashable {
         /// SIGHUP.
         case reloadAsked
         /// SIGTERM or SIGINT.
         case stopAsked
-        /// The drain took longer than it may.
+        /// The drain has exceeded its time limit.
         case deadlinePassed
-        /// Everything ended.
+        /// Every part has ended.
         case finished
     }
 
@@ -35,10 +35,10 @@ package struct ShutdownMachine: Sendable {
 
     private var state = State.running
 
-    /// Running.
+    /// Creates the machine of a running process.
     package init() {}
 
-    /// Takes an event and returns what to do.
+    /// Handles an event and returns the action to perform.
     package mutating func receive(_ event: Event) -> Action {
         switch (self.state, event) {
         case (.running, .reloadAsked): return .reload

@@ -1,7 +1,7 @@
 internal import ServiceLifecycle
 
-/// Notifies the service manager at intervals that the process is alive, as long as every event loop answers, so that a stuck process is
-/// restarted. Goes on to the very end, since draining takes time too.
+/// Notifies the service manager at intervals that the process is alive, as long as every event loop responds, so that a
+/// stuck process is restarted. It runs until the very end, since draining takes time too.
 ///
 /// Source: sd_watchdog_enabled(3): half the time of `WATCHDOG_USEC` between two notifications.
 struct Watchdog: Service {
@@ -9,7 +9,7 @@ struct Watchdog: Service {
     let interval: Duration
     let health: EventLoopHealth
 
-    /// nil when no service manager watches.
+    /// Reads the interval from the environment; nil when no service manager watches.
     init?(_ manager: ServiceManager?, environment: [String: String], health: EventLoopHealth) {
         guard let manager, let text = environment["WATCHDOG_USEC"], let microseconds = Int64(text), microseconds > 1
         else {

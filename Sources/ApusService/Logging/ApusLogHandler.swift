@@ -4,7 +4,7 @@ internal import Glibc
 public import Logging
 internal import Synchronization
 
-/// The one sink of all loggers of a process: one level, one format, one writer.
+/// Receives the lines of all loggers of a process: one level, one format, one writer.
 public final class LogSink: Sendable {
     private let writer: LogWriter
     private let isJSON: Bool
@@ -20,7 +20,7 @@ public final class LogSink: Sendable {
         self.levelIndex = Atomic(Self.index(of: level))
     }
 
-    /// Lines on the standard output.
+    /// Creates a sink that writes to the standard output.
     public static func standardOutput(_ settings: LogSettings) -> LogSink {
         let isJSON =
             switch settings.format {
@@ -32,27 +32,27 @@ public final class LogSink: Sendable {
         return LogSink(writer: writer, isJSON: isJSON, level: settings.level, clock: SystemClock())
     }
 
-    /// The least level that is written; may change while the service runs.
+    /// The least level that is written; it may change while the service runs.
     public var level: Logger.Level {
         get { Logger.Level.allCases[self.levelIndex.load(ordering: .relaxed)] }
         set { self.levelIndex.store(Self.index(of: newValue), ordering: .relaxed) }
     }
 
-    /// Counts lines from now on.
+    /// Starts to count lines in the given metrics.
     package func count(in shared: SharedMetrics, _ metrics: CommonMetrics) {
         self.counters.withLock { $0 = (shared, metrics) }
     }
 
-    /// A logger of that name.
+    /// Returns a logger with the given name.
     public func logger(_ label: String) -> Logger { Logger(label: label) { ApusLogHandler(label: $0, sink: self) } }
 
-    /// Waits until all lines are written, but not longer than that.
+    /// Waits until all lines are written, but at most for the given time.
     public func flush(within limit: Duration) { self.writer.flush(within: limit) }
 
     func log(_ event: LogEvent, label: String, metadata: Logger.Metadata) {
         let now = self.clock.nanosecondsSince1970()
         var metadata = metadata
-        // What is less than a warning is asked for by the level, and says each thing once.
+        // Repeats are limited from warnings upwards: lower levels are written only on request and say each thing once.
         if event.level >= .warning {
             let place = LogRepeats.Place(file: event.file, line: event.line)
             guard let withheld = self.repeats.withLock({ $0.admit(place, at: now) }) else {
@@ -84,30 +84,30 @@ public final class LogSink: Sendable {
     }
 }
 
-/// swift-log's handler: gathers the metadata, leaves the rest to the sink.
+/// Implements swift-log's handler: gathers the metadata and leaves the rest to the sink.
 public struct ApusLogHandler: LogHandler {
     private let label: String
     private let sink: LogSink
     private var ownLevel: Logger.Level?
 
-    /// Values of every line.
+    /// The metadata of every line.
     public var metadata: Logger.Metadata = [:]
-    /// Values from the task's surroundings.
+    /// Provides metadata from the task's context.
     public var metadataProvider: Logger.MetadataProvider?
 
-    /// A handler for one logger.
+    /// Creates the handler of one logger.
     public init(label: String, sink: LogSink) {
         self.label = label
         self.sink = sink
     }
 
-    /// The logger's own level once it is set, the sink's before.
+    /// The logger's own level once it is set; the sink's level before.
     public var logLevel: Logger.Level {
         get { self.ownLevel ?? self.sink.level }
         set { self.ownLevel = newValue }
     }
 
-    /// One value of every line.
+    /// Reads or sets one value of the metadata of every line.
     public subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { self.metadata[key] }
         set { self.metadata[key] = newValue }
@@ -123,8 +123,9 @@ public struct ApusLogHandler: LogHandler {
 }
 
 extension Logger {
-    /// Puts the ids of a trace and of its step, if there are any, into every line: `trace_id` and `span_id`, as OpenTelemetry
-    /// names them (https://opentelemetry.io/docs/specs/otel/compatibility/logging_trace_context/).
+    /// Returns a logger that adds the ids of a trace and its span, if there are any, to every line: `trace_id` and
+    /// `span_id`, as OpenTelemetry names them
+    /// (https://opentelemetry.io/docs/specs/otel/compatibility/logging_trace_context/).
     public func traced(_ context: TraceContext?) -> Logger {
         guard let context else { return self }
         var logger = self

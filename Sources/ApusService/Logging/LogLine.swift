@@ -1,17 +1,17 @@
 internal import ApusCore
 package import Logging
 
-/// One event of the log, rendered as one line. Pure.
+/// Renders one event of the log as one line. Pure.
 package struct LogLine {
-    /// Bytes of a message or a value; what is longer is cut.
+    /// The maximum bytes of a message or a value; longer text is cut.
     package static let textBytesMax = 8 * 1_024
-    /// Values of one line.
+    /// The maximum number of values of one line.
     package static let valuesMax = 64
-    /// Nesting of a value.
+    /// The maximum nesting of a value.
     private static let depthMax = 4
-    /// What stands in for a sensitive value.
+    /// The text that replaces a sensitive value.
     private static let redacted = "<redacted>"
-    /// Keys whose values are never written, whatever their attributes say: a second net under the first.
+    /// The keys whose values are never written, whatever their attributes say: a second safeguard behind ``Redaction``.
     private static let secretKeys: Set<String> = [
         "authorization", "credential", "jwt", "password", "payload", "private_key", "secret", "token",
     ]
@@ -30,7 +30,7 @@ package struct LogLine {
     let message: String
     private var values: [(key: String, value: Value)] = []
 
-    /// An event with everything that it carries.
+    /// Creates the line of an event with everything that the event carries.
     package init(
         nanosecondsSince1970: Int64,
         level: Logger.Level,
@@ -49,7 +49,7 @@ package struct LogLine {
         if let error { self.values.insert(("error", .text(Self.clipped("\(error)"))), at: 0) }
     }
 
-    /// `{"ts":…,"level":…,"logger":…,"msg":…,…}`: those four first, then the error, then the rest by name.
+    /// Renders `{"ts":…,"level":…,"logger":…,"msg":…,…}`: those four first, then the error, then the rest sorted by name.
     package func json() -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity(256)
@@ -79,7 +79,7 @@ package struct LogLine {
         return text
     }
 
-    /// `2026-11-21T03:40:10.123Z info apus-dispatcher: message key=value`: for people.
+    /// Renders `2026-11-21T03:40:10.123Z info apus-dispatcher: message key=value` for people.
     package func text() -> [UInt8] {
         var text: [UInt8] = []
         LogTimestamp.append(nanosecondsSince1970: self.nanosecondsSince1970, to: &text)
@@ -150,13 +150,13 @@ package struct LogLine {
 
     private static func clipped(_ text: String) -> String { text.clipped(toBytes: Self.textBytesMax) }
 
-    /// A word of the text form: quoted when it would not be one word otherwise.
+    /// Appends a word of the text form, in quotes when it would not be one word otherwise.
     private static func appendWord(_ word: String, to text: inout [UInt8]) {
         let isPlain = !word.isEmpty && word.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != 0x22 && $0 != 0x3d }
         if isPlain { text += word.utf8 } else { JSONText.append(word, to: &text) }
     }
 
-    /// Without what a terminal would obey.
+    /// Returns the text without characters that a terminal would obey.
     private static func visible(_ string: String) -> String {
         guard string.unicodeScalars.contains(where: JSONText.mustBeEscaped) else { return string }
         var text: [UInt8] = []
@@ -165,10 +165,10 @@ package struct LogLine {
     }
 }
 
-/// JSON strings, escaped by hand.
+/// Writes JSON strings, escaped by hand.
 enum JSONText {
-    /// Appends the string with its quotes. Control characters of both ASCII and Latin-1 and the line separators of Unicode
-    /// are escaped: no value can end a line, or a terminal's state.
+    /// Appends the string with its quotes. Control characters of both ASCII and Latin-1 and the line separators of
+    /// Unicode are escaped: no value can end a line or change a terminal's state.
     static func append(_ string: String, to text: inout [UInt8]) {
         text.append(0x22)
         for scalar in string.unicodeScalars {

@@ -1,25 +1,26 @@
-/// Limits how many warnings and errors one place of the code may log per second, and counts those withheld, so that a provider that is
-/// away fills neither the disk nor the bill of a log collector. Pure.
+/// Limits how many warnings and errors one place of the code may log per second, and counts those withheld, so that a
+/// provider outage fills neither the disk nor the bill of a log collector. Pure.
 package struct LogRepeats: Sendable {
-    /// A place of the code that logs.
+    /// A place in the code that logs.
     package struct Place: Hashable, Sendable {
         /// The source file.
         package var file: String
         /// The line in it.
         package var line: UInt
 
-        /// A place.
+        /// Creates a place.
         package init(file: String, line: UInt) {
             self.file = file
             self.line = line
         }
     }
 
-    /// Lines that one place may write within ``spanNanoseconds``: enough to tell of every app and route of a small installation.
+    /// The maximum number of lines that one place may write within ``spanNanoseconds``: enough for every app and route
+    /// of a small installation.
     package static let linesMax = 10
-    /// Nanoseconds after which a place may write as many again.
+    /// The nanoseconds after which a place may write as many lines again.
     package static let spanNanoseconds: Int64 = 1_000_000_000
-    /// Places that are kept in mind; beyond, all begin anew.
+    /// The maximum number of places that are tracked; beyond it all counts begin anew.
     package static let placesMax = 512
 
     private struct Count {
@@ -30,16 +31,16 @@ package struct LogRepeats: Sendable {
 
     private var counts: [Place: Count] = [:]
 
-    /// No line yet.
+    /// Creates a limiter without any counts.
     package init() {}
 
-    /// How many places it has in mind.
+    /// The number of places that are tracked.
     package var placesCount: Int { self.counts.count }
 
-    /// Counts a line.
+    /// Counts a line of a place.
     ///
-    /// - Parameter now: nanoseconds; a clock that is set back begins a new span.
-    /// - Returns: how many lines of this place were withheld since the last that was written; nil: this one is too.
+    /// - Parameter now: the time in nanoseconds; a clock that is set back begins a new span.
+    /// - Returns: the number of this place's lines that were withheld since the last written one; nil when this line is withheld too.
     package mutating func admit(_ place: Place, at now: Int64) -> Int? {
         var count = self.counts[place] ?? Count(since: now)
         if now < count.since || now - count.since >= Self.spanNanoseconds {

@@ -1,6 +1,6 @@
-/// RFC 3339 in UTC with milliseconds, written without a formatter.
+/// Formats times by RFC 3339, in UTC with milliseconds, without a formatter object.
 enum LogTimestamp {
-    /// Appends `2026-11-21T03:40:10.123Z`.
+    /// Appends a time such as `2026-11-21T03:40:10.123Z`.
     static func append(nanosecondsSince1970: Int64, to text: inout [UInt8]) {
         let milliseconds = max(0, nanosecondsSince1970) / 1_000_000
         let seconds = milliseconds / 1_000
@@ -22,7 +22,7 @@ enum LogTimestamp {
         text.append(0x5a)
     }
 
-    /// The civil date, by eras of 400 years that begin in March, so that the leap day comes last.
+    /// Returns the civil date, computed by eras of 400 years that begin in March, so that the leap day comes last.
     ///
     /// Source: Howard Hinnant, "chrono-compatible low-level date algorithms".
     private static func date(daysSince1970: Int64) -> (year: Int64, month: Int64, day: Int64) {

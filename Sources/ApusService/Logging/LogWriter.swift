@@ -3,12 +3,12 @@ internal import Glibc
 package import Logging
 internal import Synchronization
 
-/// Writes lines to a descriptor from a thread of its own. Never blocks its callers: when the descriptor is slower than the
-/// log, lines are dropped and counted, the less important first.
+/// Writes lines to a descriptor from a thread of its own. It never blocks its callers: when the descriptor is slower
+/// than the log, lines are dropped and counted, the less important first.
 package final class LogWriter: Sendable {
-    /// Bytes that may wait for lines below warning.
+    /// The maximum bytes that may be queued before lines below warning are dropped.
     package static let ordinaryBytesMax = 1 << 20
-    /// Bytes that may wait at all.
+    /// The maximum bytes that may be queued at all.
     package static let urgentBytesMax = 2 << 20
 
     private struct State {
@@ -21,10 +21,10 @@ package final class LogWriter: Sendable {
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "apus.log", qos: .utility)
 
-    /// Writes to that descriptor, which stays the caller's.
+    /// Creates a writer to the given descriptor, which the caller still owns.
     package init(descriptor: Int32) { self.descriptor = descriptor }
 
-    /// Takes a line; false when it is dropped.
+    /// Queues a line; returns false when it is dropped.
     package func write(_ line: [UInt8], level: Logger.Level) -> Bool {
         let limit = level >= .warning ? Self.urgentBytesMax : Self.ordinaryBytesMax
         let (isTaken, mustStart) = self.state.withLock { state in
@@ -41,10 +41,10 @@ package final class LogWriter: Sendable {
         return isTaken
     }
 
-    /// Lines dropped so far.
+    /// The number of lines dropped so far.
     package var dropped: Int64 { self.state.withLock(\.dropped) }
 
-    /// Waits until what was taken is written, but not longer than that: the descriptor may take no more.
+    /// Waits until all queued lines are written, but at most for the given time: the descriptor may accept no more.
     package func flush(within limit: Duration) {
         let work = DispatchWorkItem { self.drain() }
         self.queue.async(execute: work)
@@ -60,13 +60,13 @@ package final class LogWriter: Sendable {
                 return bytes
             }
             guard !bytes.isEmpty else { return }
-            // A log that cannot be written has nowhere to say so.
+            // A failure to write the log cannot be logged.
             writeAll(bytes, to: self.descriptor)
         }
     }
 }
 
-/// Writes all bytes to a descriptor, waiting while it takes none; gives up at the first error.
+/// Writes all bytes to a descriptor, waiting while it accepts none; stops at the first error.
 func writeAll(_ bytes: [UInt8], to descriptor: Int32) {
     var rest = bytes[...]
     while !rest.isEmpty {

@@ -5,9 +5,9 @@ public import Logging
 public import NIOCore
 
 extension RedisConfiguration {
-    /// What the section `redis` says.
+    /// Creates the configuration that the section `redis` describes.
     ///
-    /// - Throws: `configuration` for an address that is none or a password file that cannot be read.
+    /// - Throws: `configuration` for an invalid address or a password file that cannot be read.
     public init(_ settings: RedisSettings, clientName: String) throws(RedisError) {
         try self.init(url: settings.url, clientName: clientName)
         if let user = settings.user { self.username = user }
@@ -25,16 +25,16 @@ extension RedisConfiguration {
 }
 
 extension RedisClient {
-    /// The client that a configuration asks for, counted. Connects at the first command.
+    /// Creates the client that a configuration describes, with metrics. It connects at the first command.
     ///
     /// - Parameters:
     ///   - settings: the section `redis`.
-    ///   - clientName: what `CLIENT LIST` shows.
-    ///   - metrics: what is counted.
-    ///   - shared: where.
-    ///   - eventLoopGroup: where its connections live.
-    ///   - logger: what is said about lost servers.
-    /// - Throws: `configuration` for an address that is none or a password file that cannot be read.
+    ///   - clientName: the connection's name in `CLIENT LIST`.
+    ///   - metrics: the metrics of commands and connections.
+    ///   - shared: the cells that count.
+    ///   - eventLoopGroup: the event loops of its connections.
+    ///   - logger: logs lost and restored servers.
+    /// - Throws: `configuration` for an invalid address or a password file that cannot be read.
     public convenience init(
         _ settings: RedisSettings,
         clientName: String,
@@ -53,7 +53,7 @@ extension RedisClient {
 }
 
 extension CheckResult {
-    /// Whether Redis answers: the check of `/readyz` that every service has.
+    /// Checks that Redis answers: the check of `/readyz` that every service has.
     public static func redis(_ client: RedisClient) async -> CheckResult {
         do throws(RedisError) {
             _ = try await client.send(RedisCommand("PING"), on: HashTag(ofKey: ApusMeta.key))

@@ -2,36 +2,36 @@ package import ApusMetrics
 package import ApusRedis
 internal import Synchronization
 
-/// Counts what becomes of commands and connections of one client.
+/// Counts the results of commands and the connections of one client.
 package final class RedisCounts: RedisObserver {
     private let metrics: RedisMetrics
     private let shared: SharedMetrics
     private let connections = Mutex(0)
 
-    /// Counts in those cells.
+    /// Creates an observer that counts in the given cells.
     package init(metrics: RedisMetrics, shared: SharedMetrics) {
         self.metrics = metrics
         self.shared = shared
     }
 
-    /// Counts a command, and how long it took.
+    /// Counts a command and its duration.
     package func commandEnded(_ name: String, _ ending: RedisCommandEnding, nanoseconds: Int64?) {
         let label = RedisCommandLabel(command: name)
         self.shared.add(to: self.metrics.commands[label, RedisOutcomeLabel(ending)])
         if let nanoseconds { self.shared.observe(nanoseconds, in: self.metrics.commandDuration[label]) }
     }
 
-    /// Redis is reachable.
+    /// Records a new connection: Redis is reachable.
     package func connectionMade(isAgain: Bool) {
         if isAgain { self.shared.add(to: self.metrics.reconnects) }
         self.change(by: 1)
     }
 
-    /// Redis is reachable as long as another connection is there.
+    /// Records the end of a connection: Redis stays reachable as long as another one exists.
     package func connectionEnded() { self.change(by: -1) }
 
     private func change(by difference: Int) {
-        // Set under the lock, so that the last one to come also has the last word.
+        // The gauge is set under the lock, so that the last change also writes the last value.
         self.connections.withLock { count in
             count += difference
             assert(count >= 0)
@@ -41,7 +41,7 @@ package final class RedisCounts: RedisObserver {
 }
 
 extension RedisCommandLabel {
-    /// The label of a command by its name in small letters.
+    /// Creates the label of a command from its name in lower case.
     package init(command: String) {
         self =
             switch command {

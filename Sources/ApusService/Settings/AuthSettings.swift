@@ -1,10 +1,10 @@
 public import ApusCore
 
-/// Who may act for an app.
+/// Holds the rules for who may act for an app.
 public struct AuthSettings: Hashable, Sendable {
-    /// The app's identity provider, for devices that register themselves.
+    /// The app's identity provider, which authenticates devices that register themselves.
     public var jwt: JWTIssuerSettings?
-    /// Keys of backends by name.
+    /// The API keys of backends, by name.
     public var apiKeys: [String: APIKeySettings]
 
     init(_ reader: SettingsReader, at key: String) {
@@ -16,9 +16,9 @@ public struct AuthSettings: Hashable, Sendable {
     }
 }
 
-/// How an app's own identity provider signs.
+/// Describes how an app's own identity provider signs its tokens.
 public struct JWTIssuerSettings: Hashable, Sendable {
-    /// What the tokens are signed with; fixed here, never taken from a token.
+    /// The signature algorithms; the configuration fixes one, and tokens cannot choose.
     public enum Algorithm: String, CaseIterable, Hashable, Sendable {
         /// ECDSA with P-256.
         case es256
@@ -28,16 +28,16 @@ public struct JWTIssuerSettings: Hashable, Sendable {
         case hs256
     }
 
-    /// What signatures are verified with.
+    /// The sources of the keys that verify signatures.
     public enum KeySource: Hashable, Sendable {
         /// A public key in PEM.
         case publicKey(file: String)
         /// Public keys as a JSON Web Key Set (RFC 7517 §5); a token names one by `kid`.
         case keySet(file: String)
-        /// A secret that both sides know.
+        /// A secret that both sides share.
         case sharedSecret(file: String)
 
-        /// The file's path.
+        /// The path of the key's file.
         public var file: String {
             switch self {
             case .publicKey(let file), .keySet(let file), .sharedSecret(let file): file
@@ -45,15 +45,15 @@ public struct JWTIssuerSettings: Hashable, Sendable {
         }
     }
 
-    /// The algorithm.
+    /// The signature algorithm.
     public var algorithm: Algorithm
-    /// What signatures are verified with.
+    /// The source of the keys that verify signatures.
     public var keys: KeySource
-    /// What `aud` must contain.
+    /// The audience that the claim `aud` must contain.
     public var audience: String
-    /// What `iss` must be; nil: not looked at.
+    /// The issuer that the claim `iss` must equal; nil when the claim is not checked.
     public var issuer: String?
-    /// How far the clocks of the identity provider and ours may differ.
+    /// The maximum difference between the clocks of the identity provider and this service.
     public var leeway: Duration
 
     init(_ reader: SettingsReader, at key: String) {
@@ -66,10 +66,10 @@ public struct JWTIssuerSettings: Hashable, Sendable {
         case (.es256, let file?, nil, nil), (.rs256, let file?, nil, nil): self.keys = .publicKey(file: file)
         case (.es256, nil, let file?, nil), (.rs256, nil, let file?, nil): self.keys = .keySet(file: file)
         case (.hs256, _, _, _):
-            reader.issue("\(key).secret_file", "must be given for hs256, and key_file and jwks_file must not")
+            reader.issue("\(key).secret_file", "is required for hs256, and key_file and jwks_file must not be given")
             self.keys = .sharedSecret(file: "")
         case (.es256, _, _, _), (.rs256, _, _, _):
-            let rule = "or jwks_file must be given for \(self.algorithm.rawValue), and secret_file must not"
+            let rule = "or jwks_file is required for \(self.algorithm.rawValue), and secret_file must not be given"
             reader.issue("\(key).key_file", rule)
             self.keys = .publicKey(file: "")
         }
@@ -79,11 +79,11 @@ public struct JWTIssuerSettings: Hashable, Sendable {
     }
 }
 
-/// A backend's key: never the key, always its digest.
+/// Holds a backend's API key as its digest, never the key itself.
 public struct APIKeySettings: Hashable, Sendable {
     /// SHA-256 of the key, 32 bytes.
     public var sha256: [UInt8]
-    /// What the holder may do.
+    /// The role of the key's holder.
     public var role: APIKeyRole
 
     init(_ reader: SettingsReader, at key: String) {

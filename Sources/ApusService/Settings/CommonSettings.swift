@@ -1,19 +1,19 @@
 public import ApusCore
 public import Logging
 
-/// What every service reads from the configuration.
+/// Holds the settings that every service reads.
 public struct CommonSettings: Hashable, Sendable {
-    /// Redis.
+    /// The connection to Redis.
     public var redis: RedisSettings
-    /// `/metrics`, `/healthz`, `/readyz`.
+    /// The server of `/metrics`, `/healthz` and `/readyz`.
     public var admin: AdminSettings
     /// The log.
     public var log: LogSettings
-    /// Where traces go.
+    /// The destination of traces.
     public var tracing: TracingSettings
-    /// How long finishing may take after SIGTERM.
+    /// The longest time that the drain after SIGTERM may take.
     public var drainTimeout: Duration
-    /// Threads that drive sockets; 0: one for each core.
+    /// The number of event loops; 0 for one per core.
     public var eventLoops: Int
     /// The apps by name.
     public var apps: [AppID: AppSettings]
@@ -41,15 +41,15 @@ public struct CommonSettings: Hashable, Sendable {
     }
 }
 
-/// How to reach Redis. Secrets are named by file.
+/// Describes the connection to Redis. Secrets are named by file.
 public struct RedisSettings: Hashable, Sendable {
-    /// `redis://`, `rediss://` or `unix://`, without a password.
+    /// The address, `redis://`, `rediss://` or `unix://`, without a password.
     public var url: String
     /// The ACL user.
     public var user: String?
-    /// The file that holds the user's password.
+    /// The path of the file that holds the user's password.
     public var passwordFile: String?
-    /// The authority that the server's certificate must come from; nil: the system's.
+    /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     public var caFile: String?
 
     init(_ reader: SettingsReader) {
@@ -72,11 +72,11 @@ public struct RedisSettings: Hashable, Sendable {
     }
 }
 
-/// The admin endpoints.
+/// Describes the admin endpoints.
 public struct AdminSettings: Hashable, Sendable {
-    /// Where they listen.
+    /// The address that they listen on.
     public var listen: ListenAddress
-    /// A file that the chosen port is written to, for who starts a service with port 0.
+    /// The path of a file that receives the chosen port, for programs that start a service with port 0.
     public var portFile: String?
 
     init(_ reader: SettingsReader, defaultPort: Int) {
@@ -85,11 +85,11 @@ public struct AdminSettings: Hashable, Sendable {
     }
 }
 
-/// Where the spans of recorded traces go: off without an endpoint.
+/// Describes the destination of recorded traces' spans; tracing is off without an endpoint.
 public struct TracingSettings: Hashable, Sendable {
     /// The collector's address for OTLP over HTTP.
     public var endpoint: String?
-    /// The authority that its certificate must come from; nil: the system's.
+    /// The path of the CA certificates that the collector's certificate is verified with; nil for the system's.
     public var caFile: String?
 
     init(_ reader: SettingsReader) {
@@ -105,21 +105,21 @@ public struct TracingSettings: Hashable, Sendable {
     ) { TraceCollector($0) != nil }
 }
 
-/// The log.
+/// Describes the log.
 public struct LogSettings: Hashable, Sendable {
-    /// How lines look.
+    /// The formats of log lines.
     public enum Format: String, CaseIterable, Hashable, Sendable {
         /// Text on a terminal, JSON otherwise.
         case auto
         /// One JSON object a line.
         case json
-        /// For people.
+        /// Text for people.
         case text
     }
 
     /// The least level that is written.
     public var level: Logger.Level
-    /// How lines look.
+    /// The format of log lines.
     public var format: Format
 
     init(_ reader: SettingsReader) {

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// Whether the process may read a regular file.
+/// Returns true when the path leads to a regular file that the process may read.
 func isReadableFile(_ path: String) -> Bool {
     let resolved = URL(filePath: path).resolvingSymlinksInPath().path(percentEncoded: false)
     let attributes = try? FileManager.default.attributesOfItem(atPath: resolved)
@@ -8,7 +8,7 @@ func isReadableFile(_ path: String) -> Bool {
     return FileManager.default.isReadableFile(atPath: path)
 }
 
-/// Recognises a change of a file without reading it. Follows links: Kubernetes swaps a link to rotate a secret.
+/// Detects a change of a file without reading it. It follows links: Kubernetes swaps a link to rotate a secret.
 struct FileFingerprint: Hashable, Sendable {
     private let resolvedPath: String
     private let size: Int?

@@ -1,18 +1,18 @@
-/// Where a server listens.
+/// The address and port that a server listens on.
 public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
     /// A name or an IP address, without brackets.
     public let host: String
-    /// 0 lets the system choose.
+    /// The port; 0 lets the system choose.
     public let port: Int
 
-    /// An address.
+    /// Creates an address.
     public init(host: String, port: Int) {
         precondition((0...65_535).contains(port))
         self.host = host
         self.port = port
     }
 
-    /// `127.0.0.1:9102`, `[::1]:0`, `:9102` for every address; nil for anything else.
+    /// Parses `127.0.0.1:9102`, `[::1]:0`, or `:9102` for every address; nil for anything else.
     public init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":") else { return nil }
         let digits = text[text.index(after: colon)...]
@@ -28,14 +28,14 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
         self.init(host: host.isEmpty ? "0.0.0.0" : host, port: port)
     }
 
-    /// As it is written.
+    /// The address in the form in which it is written.
     public var description: String {
         self.host.contains(":") ? "[\(self.host)]:\(self.port)" : "\(self.host):\(self.port)"
     }
 }
 
 extension SettingsReader {
-    /// Where to listen.
+    /// Reads the address that a server listens on.
     public func address(_ key: String, default defaultValue: ListenAddress) -> ListenAddress {
         let text = self.string(key, default: "\(defaultValue)")
         guard let address = ListenAddress(text) else {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The configuration in force, read again while the service runs. A bad file changes nothing.
+/// Holds the configuration in force and reads it again while the service runs. An invalid file changes nothing.
 public final class LiveSettings<Own: ServiceSettings>: Sendable {
     private struct State {
         var current: Settings<Own>
@@ -8,21 +8,21 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         var nextListener = 0
     }
 
-    /// The result of a reload.
+    /// The results of a reload.
     public enum Reload: Sendable, Hashable {
-        /// Taken over. Files that the settings name may have changed even where the settings are the same.
+        /// The configuration was accepted. Files that the settings name may have changed even where the settings are the same.
         case taken
-        /// Refused; the old settings stay.
+        /// The configuration was refused; the old settings stay in force.
         case refused(SettingsError)
     }
 
-    /// Where the settings come from.
+    /// The source of the settings.
     public let source: SettingsSource
-    /// Whose they are.
+    /// The service that the settings are for.
     public let service: ServiceName
     private let state: Mutex<State>
 
-    /// Reads for the first time.
+    /// Reads the configuration for the first time.
     public init(_ source: SettingsSource, for service: ServiceName) throws(SettingsError) {
         self.source = source
         self.service = service
@@ -32,7 +32,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     /// The settings in force.
     public var current: Settings<Own> { self.state.withLock { $0.current } }
 
-    /// Every later configuration as it is taken over; a slow reader sees only the newest.
+    /// Streams every later configuration as it is accepted; a slow reader sees only the newest.
     public func updates() -> AsyncStream<Settings<Own>> {
         let (stream, continuation) = AsyncStream<Settings<Own>>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let number = self.state.withLock { state in
@@ -46,9 +46,9 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         return stream
     }
 
-    /// Reads again; takes over only what is valid as a whole.
+    /// Reads the configuration again and accepts it only when it is valid as a whole.
     ///
-    /// - Parameter announce: called when it was taken over, before those who follow the updates.
+    /// - Parameter announce: called when the configuration is accepted, before the readers of ``updates()`` receive it.
     public func reload(announcing announce: () -> Void = {}) -> Reload {
         let settings: Settings<Own>
         do {
@@ -71,7 +71,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         for listener in listeners { listener.finish() }
     }
 
-    /// Changes when a file behind the settings does.
+    /// Returns a value that changes when a file behind the settings changes.
     func fingerprint() -> [FileFingerprint] {
         ([self.source.file].compactMap(\.self) + self.current.files).map(FileFingerprint.init)
     }

@@ -1,20 +1,20 @@
 public import ApusCore
 internal import Synchronization
 
-/// What the configuration says of an app at one provider: values only, which the provider's own target reads and understands.
+/// The settings of an app at one provider: values only, which the provider's own target reads and interprets.
 public protocol ProviderSettings: Hashable, Sendable {}
 
-/// How the section of one provider within an app's is read: `apps.<app>.<provider>`.
+/// Describes how an app's section of one provider is read: `apps.<app>.<provider>`.
 public struct ProviderSection: Sendable {
     let provider: Provider
     let name: String
     let read: @Sendable (SettingsReader, String) -> any ProviderSettings
 
-    /// A section.
+    /// Creates a section.
     ///
     /// - Parameters:
-    ///   - name: the section's, which is the provider's.
-    ///   - read: gets the reader and the section's key; notes mistakes with the reader.
+    ///   - name: the section's name, which is the provider's.
+    ///   - read: reads the section from the reader and the section's key, and reports mistakes to the reader.
     public init(
         _ provider: Provider,
         name: String,
@@ -27,10 +27,10 @@ public struct ProviderSection: Sendable {
 
     private static let table = Mutex<[ProviderSection]>([])
 
-    /// The sections that this process reads, in the order in which they were installed.
+    /// The sections that this process reads, in the order of their installation.
     static var installed: [ProviderSection] { Self.table.withLock { $0 } }
 
-    /// Lets configurations have that section from now on. A program does so before it reads one.
+    /// Makes a section known to all configurations that are read afterwards. Programs call this before they read one.
     public static func install(_ section: ProviderSection) {
         Self.table.withLock { table in
             guard !table.contains(where: { $0.provider == section.provider }) else { return }

@@ -2,20 +2,20 @@ public import ApusMetrics
 
 /// The three services.
 public enum ServiceName: String, CaseIterable, Sendable, Hashable {
-    /// Fills the device store.
+    /// Maintains the device store.
     case registration
-    /// Sends.
+    /// Sends notifications.
     case dispatcher
-    /// Turns outcomes into effects.
+    /// Applies the outcomes of sends to the device store.
     case feedback
 
-    /// The section of the configuration.
+    /// The service's section in the configuration.
     public var section: String { self.rawValue }
 
-    /// The program's name, in logs and metrics too.
+    /// The program's name, which logs and metrics use too.
     public var programName: String { "apus-\(self.rawValue)" }
 
-    /// The port of the admin endpoints unless configured.
+    /// The default port of the admin endpoints.
     public var adminPort: Int {
         switch self {
         case .registration: 9_101

@@ -1,6 +1,6 @@
-/// What kind of value a setting takes.
+/// The kinds of values that settings take.
 public enum SettingKind: Hashable, Sendable {
-    /// A text; the rule goes on after the key.
+    /// A text; the rule continues a sentence that begins with the key.
     case text(rule: String?)
     /// A whole number.
     case integer(ClosedRange<Int>)
@@ -12,46 +12,46 @@ public enum SettingKind: Hashable, Sendable {
     case duration(ClosedRange<Duration>)
     /// Bytes.
     case size(ClosedRange<Int>)
-    /// One of these words.
+    /// One of the given words.
     case choice([String])
-    /// Words.
+    /// A list of words.
     case list
     /// The path of a readable file.
     case file
 }
 
-/// A setting as it was read: its value, and where that is from.
+/// A setting as it was read: its value and the value's origin.
 public struct SettingReading: Hashable, Sendable {
-    /// Where a value is from.
+    /// The origins of a value.
     public enum Origin: Hashable, Sendable {
-        /// A variable of the environment, or a line of the file.
+        /// A variable of the environment or a line of the file.
         case given(String)
-        /// None was given.
+        /// No value was given, so the default applies.
         case `default`
-        /// None was given, and there is no default.
+        /// No value was given, and there is no default.
         case unset
     }
 
-    /// Stands for a secret.
+    /// The text that replaces a secret.
     public static let secret = "(not shown)"
 
-    /// Stands for a value that breaks a rule: it may be a secret in the wrong place.
+    /// The text that replaces a value that breaks a rule: it may be a secret in the wrong place.
     public static let refused = "(refused)"
 
     /// The key as the service asks for it: `redis.url`.
     public internal(set) var key: String
     /// The value in force, fit to be shown; nil when there is none.
     public internal(set) var value: String?
-    /// Where the value is from.
+    /// The origin of the value.
     public internal(set) var origin: Origin
-    /// The values that it may have.
+    /// The kind of value that the setting takes.
     public internal(set) var kind: SettingKind
-    /// The value when none is given; nil when there is none.
+    /// The value that applies when none is given; nil when there is none.
     public internal(set) var defaultValue: String?
-    /// A remark for people; nil for none.
+    /// A remark for readers of the reference; nil for none.
     public internal(set) var note: String?
 
-    /// A value fit to be shown: what comes after the question mark of an address may be a password to somebody.
+    /// Returns a value fit to be shown: the text behind the question mark of an address may hold a password.
     static func shown(_ text: String) -> String {
         guard text.contains("://"), let mark = text.firstIndex(of: "?") else { return text }
         return text[...mark] + self.secret
@@ -65,18 +65,18 @@ public struct SettingReading: Hashable, Sendable {
     }
 }
 
-/// A configuration as a service reads it, mistakes and all.
+/// A configuration as a service reads it, including its mistakes.
 public struct SettingsSurvey: Hashable, Sendable {
-    /// Every setting that was asked for, in that order.
+    /// Every setting that the service asked for, in that order.
     public let readings: [SettingReading]
-    /// What is wrong; empty: nothing.
+    /// The mistakes found; empty for a valid configuration.
     public let mistakes: [SettingsIssue]
 }
 
 extension SettingsSource {
-    /// Reads everything as a service does, and returns what it read.
+    /// Reads everything that a service reads, and returns the readings and the mistakes.
     ///
-    /// - Throws: when the file is no YAML at all.
+    /// - Throws: when the file is not YAML.
     public func survey<Own: ServiceSettings>(
         _ type: Own.Type,
         for service: ServiceName,
@@ -84,7 +84,7 @@ extension SettingsSource {
         self.survey(type, for: service, of: try self.contents())
     }
 
-    /// Every setting that there is, in each place where it may stand: names of apps and of their keys are `*`.
+    /// Returns every setting that exists, in each place where it may stand; names of apps and of their keys are `*`.
     public static func everySetting<Own: ServiceSettings>(
         of type: Own.Type,
         for service: ServiceName,

@@ -1,59 +1,59 @@
 /// The settings that only one service has.
 public protocol ServiceSettings: Sendable, Hashable {
-    /// Event loops that the service has besides the configured ones.
+    /// The number of event loops that the service needs besides the configured ones.
     static var reservedEventLoops: Int { get }
 
-    /// Reads them, by full keys: `dispatcher.window`. Mistakes are noted with the reader.
+    /// Reads the settings by full keys, such as `dispatcher.window`. Mistakes are reported to the reader.
     init(_ reader: SettingsReader)
 }
 
 extension ServiceSettings {
-    /// None.
+    /// Returns 0: most services need no further event loops.
     public static var reservedEventLoops: Int { 0 }
 }
 
-/// A service without settings of its own.
+/// Stands for the settings of a service that has none of its own.
 public struct NoSettings: ServiceSettings {
-    /// Nothing.
+    /// Creates the empty settings.
     public init() {}
 
     /// Reads nothing.
     public init(_ reader: SettingsReader) {}
 }
 
-/// A valid configuration.
+/// Holds a valid configuration.
 public struct Settings<Own: ServiceSettings>: Sendable, Hashable {
-    /// What every service has.
+    /// The settings that every service has.
     public var common: CommonSettings
-    /// What only this one has.
+    /// The settings that only this service has.
     public var own: Own
-    /// Files that are watched beside the configuration: keys, certificates, passwords.
+    /// The paths of files that are watched besides the configuration: keys, certificates, passwords.
     public var files: [String]
 }
 
-/// Where settings come from.
+/// Locates the settings: a file and the environment.
 public struct SettingsSource: Sendable, Hashable {
-    /// The YAML file; nil: the environment only.
+    /// The path of the YAML file; nil for the environment only.
     public var file: String?
     /// The process's environment.
     public var environment: [String: String]
 
-    /// A source.
+    /// Creates a source.
     public init(file: String?, environment: [String: String]) {
         self.file = file
         self.environment = environment
     }
 
-    /// The configuration's place by default.
+    /// The default path of the configuration.
     public static let defaultFile = "/etc/apus/apus.yaml"
 
-    /// The file that was given, else the one that the environment names, else the default one if it is there.
+    /// Chooses the file: the given one, else the one that the environment names, else the default file if it exists.
     public init(given file: String?, environment: [String: String]) {
         let fallback = isReadableFile(Self.defaultFile) ? Self.defaultFile : nil
         self.init(file: file ?? environment[SettingsReader.fileVariable] ?? fallback, environment: environment)
     }
 
-    /// Reads and checks what all services share, for tools; the services' own sections are left alone.
+    /// Reads and checks the settings that all services share, for tools; the services' own sections are skipped.
     public func loadCommon() throws(SettingsError) -> CommonSettings {
         let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
         let common = CommonSettings(reader, defaultPort: 0)
@@ -65,11 +65,11 @@ public struct SettingsSource: Sendable, Hashable {
         if let path = self.file { try SettingsFile.load(path: path) } else { SettingsFile.empty }
     }
 
-    /// Reads and checks everything, and reports all mistakes at once.
+    /// Reads and checks the whole configuration, and reports all mistakes at once.
     ///
     /// - Parameters:
-    ///   - type: the service's own settings.
-    ///   - service: whose section is read.
+    ///   - type: the type of the service's own settings.
+    ///   - service: the service whose section is read.
     public func load<Own: ServiceSettings>(
         _ type: Own.Type,
         for service: ServiceName,

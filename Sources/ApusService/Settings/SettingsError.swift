@@ -1,20 +1,20 @@
-/// One mistake in the configuration: where, and which rule it breaks.
+/// Describes one mistake in the configuration: its key, its place, and the rule that it breaks.
 public struct SettingsIssue: Hashable, Sendable, CustomStringConvertible {
-    /// The key's path, `apps.shop.<provider>.team_id`; empty when the whole file is meant.
+    /// The key's path, such as `apps.shop.<provider>.team_id`; empty when the mistake concerns the whole file.
     public let key: String
-    /// Where the value came from: `apus.yaml:12` or the environment variable; nil when there is none.
+    /// The origin of the value: `apus.yaml:12` or the environment variable; nil when there is none.
     public let place: String?
-    /// The rule: "must be 10 characters A-Z and 0-9".
+    /// The broken rule, such as "must be 10 characters A-Z and 0-9".
     public let message: String
 
-    /// A mistake.
+    /// Creates an issue.
     public init(key: String, place: String?, message: String) {
         self.key = key
         self.place = place
         self.message = message
     }
 
-    /// One line. The value itself is not repeated: it may be a secret in the wrong place.
+    /// The issue in one line. The value itself is not repeated: it may be a secret in the wrong place.
     public var description: String {
         switch (self.key.isEmpty, self.place) {
         case (true, let place?): "\(place): \(self.message)"
@@ -25,18 +25,18 @@ public struct SettingsIssue: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// All mistakes of a configuration at once.
+/// Reports all mistakes of a configuration at once.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// At least one, in the order of keys.
+    /// The mistakes, sorted by key; at least one.
     public let issues: [SettingsIssue]
 
-    /// A refusal.
+    /// Creates an error of the given mistakes.
     public init(issues: [SettingsIssue]) {
         precondition(!issues.isEmpty)
         self.issues = issues
     }
 
-    /// A line for each mistake.
+    /// The number of mistakes, then one line for each.
     public var description: String {
         let count = self.issues.count == 1 ? "1 mistake" : "\(self.issues.count) mistakes"
         return "the configuration has \(count):" + self.issues.map { "\n  \($0)" }.joined()

@@ -1,12 +1,12 @@
 internal import ApusYAML
 internal import FoundationEssentials
 
-/// A configuration file as a flat list of keys, each with its line, so that messages and unknown keys can name it.
+/// Represents a configuration file as a flat list of keys, each with its line, so that messages and unknown keys can name it.
 struct SettingsFile {
     enum Value: Hashable {
         case scalar(String)
         case list([String])
-        /// A mapping: its own keys stand beside it.
+        /// A mapping, whose own keys are entries of their own.
         case section
         /// A key without a value.
         case nothing
@@ -18,16 +18,16 @@ struct SettingsFile {
         let line: Int
     }
 
-    /// Bytes of a configuration file.
+    /// The maximum bytes of a configuration file.
     static let bytesMax = 1 << 20
-    /// Nesting of a configuration file.
+    /// The maximum nesting of a configuration file.
     static let depthMax = 8
 
     let name: String
-    /// In the order of the file.
+    /// The entries in the order of the file.
     let entries: [Entry]
 
-    /// Nothing configured.
+    /// An empty configuration.
     static let empty = SettingsFile(name: "", entries: [])
 
     private init(name: String, entries: [Entry]) {
@@ -35,9 +35,9 @@ struct SettingsFile {
         self.entries = entries
     }
 
-    /// Reads and parses.
+    /// Reads and parses a file.
     ///
-    /// - Throws: a `SettingsError` naming the file and the line.
+    /// - Throws: a `SettingsError` that names the file and the line.
     static func load(path: String) throws(SettingsError) -> SettingsFile {
         let name = URL(filePath: path).lastPathComponent
         guard let data = FileManager.default.contents(atPath: path) else {

@@ -1,11 +1,11 @@
-/// Durations and sizes as people write them.
+/// Parses and formats durations and sizes in the form in which people write them.
 public enum SettingsQuantity {
     /// The rule for a duration.
     public static let durationRule = "must be a duration with a unit, such as 250ms, 10s, 5m or 2h"
     /// The rule for a size.
     public static let sizeRule = "must be a size such as 512, 4KiB or 16MiB"
 
-    /// `250ms`, `10s`, `5m`, `2h`, `7d`; nil for anything else, also without a unit.
+    /// Parses `250ms`, `10s`, `5m`, `2h`, `7d`; returns nil for anything else, including a number without a unit.
     public static func duration(_ text: String) -> Duration? {
         let units: [(suffix: String, milliseconds: Int64)] = [
             ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),
@@ -18,7 +18,7 @@ public enum SettingsQuantity {
         return nil
     }
 
-    /// `512`, `4KiB`, `16MiB`, `1GiB`; nil for anything else.
+    /// Parses `512`, `4KiB`, `16MiB`, `1GiB`; returns nil for anything else.
     public static func size(_ text: String) -> Int? {
         for (suffix, bytes) in [("KiB", Int64(1) << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)]
         where text.hasSuffix(suffix) {
@@ -29,7 +29,7 @@ public enum SettingsQuantity {
         return Self.digits(text[...]).flatMap(Int.init(exactly:))
     }
 
-    /// The shortest exact form of a duration, for messages.
+    /// Formats a duration in its shortest exact form, for messages.
     static func text(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = seconds * 1_000 + attoseconds / 1_000_000_000_000_000

@@ -4,31 +4,31 @@ internal import Configuration
 /// A rule for a text: its wording and its check.
 public struct SettingRule: Sendable {
     let text: String
-    /// Whether a text keeps to it.
+    /// Returns true when a text obeys the rule.
     public let accepts: @Sendable (String) -> Bool
 
-    /// A rule.
+    /// Creates a rule.
     ///
     /// - Parameters:
-    ///   - text: goes on after the key: "must be 10 characters A-Z and 0-9".
-    ///   - accepts: the check.
+    ///   - text: the wording, which continues a sentence that begins with the key: "must be 10 characters A-Z and 0-9".
+    ///   - accepts: returns true when a text obeys the rule.
     public init(_ text: String, _ accepts: @escaping @Sendable (String) -> Bool) {
         self.text = text
         self.accepts = accepts
     }
 }
 
-/// Reads settings by key and gathers every mistake, so that all are reported at once.
+/// Reads settings by key and collects every mistake, so that all are reported at once.
 ///
-/// A value comes from the environment (`APUS_REDIS_URL`) before the file (`redis.url`) before the default. The keys of
-/// `admin`, `log`, `redis`, `tracing`, `drain_timeout` and `event_loops` may also stand in the service's own section, and win
-/// there.
-/// Every key that is asked for is known by that; a key that nobody asked for is a mistake. A value that breaks its rule is
-/// noted and stood in for by a default, so reading goes on; nobody sees such settings.
+/// Values come from the environment (`APUS_REDIS_URL`) first, then from the file (`redis.url`), then from the default.
+/// The keys of `admin`, `log`, `redis`, `tracing`, `drain_timeout` and `event_loops` may also stand in the service's
+/// own section, which takes precedence. A key becomes known when it is read; a key of the file that nobody has read is
+/// a mistake. A value that breaks its rule is reported and replaced by a default, so that reading can continue; such
+/// settings are never returned.
 public final class SettingsReader {
-    /// The service's own section of the file; nil reads what is common.
+    /// The service's own section of the file; nil when only common settings are read.
     public let section: String?
-    /// Files that the settings name: to be watched like the configuration itself.
+    /// The paths of files that the settings name, which are watched like the configuration itself.
     public private(set) var files: [String] = []
 
     private let file: SettingsFile
@@ -45,7 +45,7 @@ public final class SettingsReader {
 
     /// The variable that names the configuration file.
     public static let fileVariable = "APUS_CONFIG"
-    /// Sections of services: each skips the others'.
+    /// The sections of services; each service skips the others'.
     static let sections = ServiceName.allCases.map(\.section)
     static let overridable: Set<String> = ["admin", "log", "redis", "tracing", "drain_timeout", "event_loops"]
 
@@ -78,9 +78,9 @@ public final class SettingsReader {
 
     // MARK: Reading
 
-    /// A text; nil when the key is absent.
+    /// Reads a text; nil when the key is absent.
     ///
-    /// - Parameter isSecret: it is never shown.
+    /// - Parameter isSecret: true when the value must never be shown.
     public func string(_ key: String, _ rule: SettingRule? = nil, isSecret: Bool = false) -> String? {
         let components = self.note(key)
         self.expect(.scalar(""), at: components)
@@ -94,16 +94,16 @@ public final class SettingsReader {
         return text
     }
 
-    /// A text, or its default.
+    /// Reads a text, or returns its default.
     public func string(_ key: String, default defaultValue: String, _ rule: SettingRule? = nil) -> String {
         let text = self.string(key, rule)
         self.describe(key, .text(rule: rule?.text), defaultValue: defaultValue)
         return text ?? defaultValue
     }
 
-    /// A text that must be there; "" stands in when it is not.
+    /// Reads a required text; returns "" when it is missing.
     ///
-    /// - Parameter isSecret: it is never shown.
+    /// - Parameter isSecret: true when the value must never be shown.
     public func requiredString(_ key: String, _ rule: SettingRule? = nil, isSecret: Bool = false) -> String {
         let issuesBefore = self.issues.count
         if let text = self.string(key, rule, isSecret: isSecret) { return text }
@@ -111,7 +111,7 @@ public final class SettingsReader {
         return ""
     }
 
-    /// A whole number.
+    /// Reads a whole number.
     public func integer(_ key: String, default defaultValue: Int, in range: ClosedRange<Int>) -> Int {
         precondition(range.contains(defaultValue))
         let given = self.string(key)
@@ -124,9 +124,9 @@ public final class SettingsReader {
         return value
     }
 
-    /// A rate: a whole number from 1, or `unlimited`; nil: no limit.
+    /// Reads a rate: a whole number from 1, or `unlimited`, for which it returns nil.
     ///
-    /// - Parameter note: what the number does not say by itself, for the schema.
+    /// - Parameter note: a remark for the reference of settings.
     public func rate(_ key: String, default defaultValue: Int?, note: String? = nil) -> Int? {
         let given = self.string(key)
         self.describe(key, .rate, defaultValue: defaultValue.map { "\($0)" } ?? "unlimited")
@@ -140,13 +140,13 @@ public final class SettingsReader {
         return value
     }
 
-    /// Whether a setting that has been read was given, and is not its default.
+    /// Returns true when a setting that has been read was given explicitly, not defaulted.
     public func isGiven(_ key: String) -> Bool {
         guard case .given = self.readings[key]?.origin else { return false }
         return true
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     public func boolean(_ key: String, default defaultValue: Bool) -> Bool {
         let given = self.string(key)
         self.describe(key, .boolean, defaultValue: "\(defaultValue)")
@@ -160,7 +160,7 @@ public final class SettingsReader {
         }
     }
 
-    /// A duration with a unit.
+    /// Reads a duration with a unit.
     public func duration(_ key: String, default defaultValue: Duration, in range: ClosedRange<Duration>) -> Duration {
         precondition(range.contains(defaultValue))
         let given = self.string(key)
@@ -178,7 +178,7 @@ public final class SettingsReader {
         return value
     }
 
-    /// A size in bytes.
+    /// Reads a size in bytes.
     public func size(_ key: String, default defaultValue: Int, in range: ClosedRange<Int>) -> Int {
         precondition(range.contains(defaultValue))
         let given = self.string(key)
@@ -195,7 +195,7 @@ public final class SettingsReader {
         return value
     }
 
-    /// One of some words; nil when the key is absent or the word another.
+    /// Reads one of a set of words; nil when the key is absent or the word is not in the set.
     public func choice<Choice>(_ key: String, as type: Choice.Type = Choice.self) -> Choice?
     where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
         let given = self.string(key)
@@ -206,7 +206,7 @@ public final class SettingsReader {
         return nil
     }
 
-    /// One of some words, or the default.
+    /// Reads one of a set of words, or returns the default.
     public func choice<Choice>(_ key: String, default defaultValue: Choice) -> Choice
     where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
         let value = self.choice(key, as: Choice.self)
@@ -214,7 +214,7 @@ public final class SettingsReader {
         return value ?? defaultValue
     }
 
-    /// One of some words that must be there; the stand-in is never seen.
+    /// Reads a required word of a set; returns the stand-in when it is missing, which no service ever sees.
     public func requiredChoice<Choice>(_ key: String, standIn: Choice) -> Choice
     where Choice: CaseIterable & RawRepresentable, Choice.RawValue == String {
         let issuesBefore = self.issues.count
@@ -223,7 +223,7 @@ public final class SettingsReader {
         return standIn
     }
 
-    /// A list of words; in the environment with commas between.
+    /// Reads a list of words; in the environment they are separated by commas.
     public func strings(_ key: String) -> [String]? {
         let components = self.note(key)
         self.expect(.list([]), at: components)
@@ -232,14 +232,14 @@ public final class SettingsReader {
         return words
     }
 
-    /// A list of words, or its default.
+    /// Reads a list of words, or returns its default.
     public func strings(_ key: String, default defaultValue: [String]) -> [String] {
         let words = self.strings(key)
         self.describe(key, .list, defaultValue: defaultValue.joined(separator: ","))
         return words ?? defaultValue
     }
 
-    /// The path of a readable file, which is watched from then on; nil when the key is absent. The content is for its user.
+    /// Reads the path of a readable file, which is watched from then on; nil when the key is absent. The file's content is not read here.
     public func filePath(_ key: String) -> String? {
         let given = self.string(key)
         self.describe(key, .file)
@@ -252,7 +252,7 @@ public final class SettingsReader {
         return path
     }
 
-    /// The path of a readable file that must be named.
+    /// Reads the required path of a readable file.
     public func requiredFilePath(_ key: String) -> String {
         let issuesBefore = self.issues.count
         if let path = self.filePath(key) { return path }
@@ -260,7 +260,7 @@ public final class SettingsReader {
         return ""
     }
 
-    /// Whether there is anything below a key, in the file or in the environment.
+    /// Returns true when anything is set below a key, in the file or in the environment.
     public func hasSection(_ key: String) -> Bool {
         let components = key.split(separator: ".").map(String.init)
         self.known.insert(components)
@@ -272,7 +272,7 @@ public final class SettingsReader {
         return self.environment.keys.contains { $0.hasPrefix(prefix) }
     }
 
-    /// The names that stand below a key of the file, such as the apps below `apps`.
+    /// Returns the names below a key of the file, such as the apps below `apps`.
     public func names(in key: String) -> [String] {
         let components = key.split(separator: ".").map(String.init)
         self.known.insert(components)
@@ -291,23 +291,23 @@ public final class SettingsReader {
         return below.compactMap(\.path.last)
     }
 
-    /// Notes a mistake that the caller found.
+    /// Reports a mistake that the caller found.
     public func issue(_ key: String, _ message: String) {
         let components = key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         self.issues.append(SettingsIssue(key: key, place: self.place(of: components), message: message))
-        // It may be a secret in the wrong place.
+        // The value may be a secret in the wrong place.
         if case .given = self.readings[key]?.origin { self.readings[key]?.value = SettingReading.refused }
     }
 
     // MARK: Result
 
-    /// All that was asked for, in that order.
+    /// All settings that were read, in that order.
     var everyReading: [SettingReading] { self.readKeys.compactMap { self.readings[$0] } }
 
-    /// All mistakes, the unknown keys among them.
+    /// All mistakes, including unknown keys.
     var mistakes: [SettingsIssue] { self.issues + self.unknownKeys() + self.unknownVariables() }
 
-    /// Refuses what has mistakes.
+    /// Throws when there are mistakes.
     func finish() throws(SettingsError) {
         let all = self.mistakes
         guard all.isEmpty else { throw SettingsError(issues: all) }
@@ -330,7 +330,7 @@ public final class SettingsReader {
                 issues.append(SettingsIssue(key: key, place: place, message: "must be a section of keys"))
                 continue
             }
-            // Of an unknown section only its head is reported.
+            // Only the head of an unknown section is reported.
             guard !reported.contains(where: { entry.path.starts(with: $0) }) else { continue }
             reported.insert(entry.path)
             let siblings = parents.filter { $0.count == entry.path.count && $0.dropLast() == entry.path.dropLast() }
@@ -369,7 +369,7 @@ public final class SettingsReader {
         )
     }
 
-    /// Adds kind and default to what was just read.
+    /// Adds the kind and the default to the setting that was just read.
     private func describe(_ key: String, _ kind: SettingKind, defaultValue: String? = nil) {
         self.readings[key]?.kind = kind
         guard let defaultValue else { return }
@@ -391,7 +391,7 @@ public final class SettingsReader {
         return components
     }
 
-    /// Where a key may stand, the winner first.
+    /// Returns the places where a key may stand, the one with precedence first.
     private func candidates(_ components: [String]) -> [[String]] {
         guard let section, let first = components.first, Self.overridable.contains(first) else { return [components] }
         return [[section] + components, components]
@@ -419,14 +419,14 @@ public final class SettingsReader {
         }
     }
 
-    /// `redis.ca_file` is `APUS_REDIS_CA_FILE`.
+    /// Returns the variable of a key: `redis.ca_file` is `APUS_REDIS_CA_FILE`.
     static func variable(_ components: [String]) -> String {
         let name = (["apus"] + components).joined(separator: "_").uppercased()
         return String(name.map { $0.isLetter || $0.isNumber ? $0 : "_" })
     }
 }
 
-/// Whether a variable is one that Kubernetes sets for a Service whose name begins with "apus-".
+/// Returns true when Kubernetes sets the variable for a Service whose name begins with "apus-".
 ///
 /// Source: https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 private func isServiceLink(_ name: String) -> Bool {

@@ -1,4 +1,4 @@
-/// Finds the word that was probably meant: the one with the least edit distance, if it is near enough.
+/// Returns the word that was probably meant: the one with the least edit distance, if it is near enough.
 func closest(to word: String, among candidates: some Sequence<String>) -> String? {
     let limit = max(1, word.count / 3)
     var best: (word: String, distance: Int)?

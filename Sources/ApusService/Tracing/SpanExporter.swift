@@ -5,17 +5,17 @@ internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// Sends the spans of a process to a collector: OTLP over HTTP, in JSON, some at a time and away from everything that sends.
+/// Sends the spans of a process to a collector by OTLP over HTTP, in JSON, in batches and apart from the sending of notifications.
 ///
 /// Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 struct SpanExporter: Service {
-    /// How often spans are exported.
+    /// The time between two exports.
     static let interval = Duration.seconds(1)
-    /// Spans of one request.
+    /// The maximum number of spans of one request.
     static let batchMax = 512
-    /// How often a batch is tried while the collector is away or busy; then it is given up and counted.
+    /// The maximum number of attempts to send a batch while the collector is unreachable or busy; then the batch is dropped and counted.
     static let attemptsMax = 3
-    /// Between two tries of a batch.
+    /// The pause between two attempts.
     static let pause = Duration.seconds(1)
 
     let recorder: SpanRecorder
@@ -26,7 +26,7 @@ struct SpanExporter: Service {
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
 
-    /// Exports until a graceful shutdown, and then what is left.
+    /// Exports until a graceful shutdown, then exports the remaining spans.
     func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
@@ -43,12 +43,12 @@ struct SpanExporter: Service {
             guard !batch.isEmpty else { return }
             let isTaken = await self.export(self.document(batch).bytes, attemptsMax: attemptsMax)
             self.recorder.count(batch.count, isTaken ? .exported : .failed)
-            // The next one would wait as long for nothing.
+            // The next batch would wait as long in vain.
             guard isTaken else { return }
         }
     }
 
-    /// Posts a batch; true when the collector took it.
+    /// Posts a batch; returns true when the collector accepted it.
     private func export(_ body: [UInt8], attemptsMax: Int) async -> Bool {
         for attempt in 1...attemptsMax {
             var word = ""
@@ -56,7 +56,7 @@ struct SpanExporter: Service {
                 let status = try await self.collector.post(body, tls: self.tls, on: self.eventLoopGroup.next())
                 if (200..<300).contains(status) { return true }
                 word = "status \(status)"
-                // All others would be the same again (OTLP, "Retryable Response Codes").
+                // Other statuses would not change by repetition (OTLP, "Retryable Response Codes").
                 if ![429, 502, 503, 504].contains(status) { return self.giveUp(word) }
             } catch {
                 word = "\(error)"
@@ -69,13 +69,13 @@ struct SpanExporter: Service {
 
     private func giveUp(_ word: String) -> Bool {
         self.logger.warning(
-            "spans are not taken by the collector",
+            "the collector does not accept spans",
             metadata: ["address": "\(self.collector.address.authority)", "reason": "\(word)"],
         )
         return false
     }
 
-    /// An `ExportTraceServiceRequest`.
+    /// Builds an `ExportTraceServiceRequest`.
     func document(_ spans: [TraceSpan]) -> JSONValue {
         let resource = [
             TraceSpan.json("service.name", .text(self.serviceName)),

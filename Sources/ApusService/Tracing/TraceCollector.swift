@@ -4,23 +4,23 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 
-/// Where spans go: an address that takes OTLP over HTTP.
+/// Represents a collector of spans: an address that accepts OTLP over HTTP.
 struct TraceCollector: Sendable {
-    /// How long connecting, and then the answer, may take.
+    /// The time limit for connecting, and again for the answer.
     static let timeout = TimeAmount.seconds(5)
 
     let address: WebAddress
 
-    /// Takes `http://host:port/path` or `https://…` apart; nil for anything else. Without a path: `/v1/traces`.
+    /// Parses `http://host:port/path` or `https://…`; nil for anything else. The default path is `/v1/traces`.
     init?(_ text: String) {
         guard let address = WebAddress(text) else { return nil }
         let path = address.path == "/" ? "/v1/traces" : address.path
         self.address = WebAddress(isSecure: address.isSecure, host: address.host, port: address.port, path: path)
     }
 
-    /// Posts a document on a connection of its own; the status of the answer.
+    /// Posts a document on a connection of its own and returns the status of the answer.
     ///
-    /// - Throws: whatever kept the answer from coming.
+    /// - Throws: the error that prevented an answer.
     func post(_ body: [UInt8], tls: TLSContext?, on eventLoop: any EventLoop) async throws -> Int {
         let answer = eventLoop.makePromise(of: Int.self)
         let late = eventLoop.scheduleTask(in: Self.timeout) { answer.fail(TraceCollectorFailure.tooLate) }
@@ -60,7 +60,7 @@ struct TraceCollector: Sendable {
     }
 }
 
-/// Why there was no answer.
+/// The reasons for a missing answer.
 enum TraceCollectorFailure: Error {
     case tooLate
     case hungUp

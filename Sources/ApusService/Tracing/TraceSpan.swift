@@ -1,47 +1,47 @@
 public import ApusCore
 
-/// A step of a trace that has ended, as OpenTelemetry knows it.
+/// Describes a finished step of a trace, as OpenTelemetry defines it.
 ///
 /// Source: https://opentelemetry.io/docs/specs/otel/trace/api/#span
 public struct TraceSpan: Sendable, Hashable {
-    /// Which side of an exchange it is; the numbers are OTLP's.
+    /// The role of the span in an exchange; the numbers are OTLP's.
     public enum Kind: Int, Sendable, Hashable {
         /// Work within the service.
         case `internal` = 1
-        /// A request to somebody else.
+        /// A request to another service.
         case client = 3
-        /// A message that was taken.
+        /// The processing of a received message.
         case consumer = 5
     }
 
-    /// A fact about it.
+    /// The values of attributes.
     public enum Value: Sendable, Hashable {
-        /// Words.
+        /// A text.
         case text(String)
         /// A whole number.
         case integer(Int64)
     }
 
-    /// `process apus:send`.
+    /// The name, such as `process apus:send`.
     public var name: String
-    /// The trace, the span's own id, and whether anybody records it.
+    /// The ids of the trace and the span, and the sampling flag.
     public var context: TraceContext
-    /// The step before it; nil: it begins the trace.
+    /// The parent span; nil when this span begins the trace.
     public var parent: SpanID?
     /// The state that other systems carry along (W3C `tracestate`), unread.
     public var tracestate: String
-    /// Which side of an exchange it is.
+    /// The role of the span in an exchange.
     public var kind: Kind
-    /// Nanoseconds since 1970.
+    /// The start in nanoseconds since 1970.
     public var startNanoseconds: Int64
-    /// Nanoseconds since 1970; never before the start.
+    /// The end in nanoseconds since 1970; never before the start.
     public var endNanoseconds: Int64
-    /// Facts by name.
+    /// The attributes by name.
     public var attributes: [String: Value]
-    /// Why it failed; nil: it did not.
+    /// The reason of a failure; nil for success.
     public var failure: String?
 
-    /// A span of that step of a trace.
+    /// Creates the span of a step of a trace.
     public init(
         _ name: String,
         _ kind: Kind,
@@ -66,7 +66,7 @@ public struct TraceSpan: Sendable, Hashable {
 }
 
 extension TraceSpan {
-    /// As OTLP writes it in JSON: ids in hexadecimal, 64-bit numbers as text.
+    /// The span in OTLP's JSON form: ids in hexadecimal, 64-bit numbers as text.
     ///
     /// Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
     var json: JSONObject {
@@ -83,7 +83,7 @@ extension TraceSpan {
             self.attributes.sorted { $0.key < $1.key }.map { .object(Self.json($0.key, $0.value)) }
         )
         if let failure {
-            // 2: an error.
+            // 2 is OTLP's code for an error.
             json["status"] = .object(["code": 2, "message": .string(failure)])
         }
         return json

@@ -26,10 +26,10 @@ package final class APNsChannels: Sendable {
     /// Creates a store without channels.
     package init() {}
 
-    /// Whether a path is for channels or broadcasts.
+    /// Returns true when a path is for channels or broadcasts.
     package static func owns(_ path: String) -> Bool { path.hasPrefix("/1/apps/") || path.hasPrefix("/4/broadcasts/") }
 
-    /// Whether a path creates, reads, lists or deletes channels, and is for no message.
+    /// Returns true when a path creates, reads, lists or deletes channels, and is for no message.
     static func isManagement(_ path: String) -> Bool { path.hasPrefix("/1/apps/") }
 
     /// Deletes all channels.

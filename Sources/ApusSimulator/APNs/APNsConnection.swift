@@ -24,15 +24,15 @@ package struct APNsConnection: Sendable {
     private var current: (token: String, since: UnixMilliseconds)?
     /// The key of the first token.
     private var firstKey: APNsKey?
-    /// Whether an expired token was shown: no later token is accepted then.
+    /// True when an expired token was shown: no later token is accepted then.
     private var isWedged = false
     /// The time until which every request is refused.
     private var blockedUntil: UnixMilliseconds?
 
-    /// Whether a token was ever accepted here: until then Apple allows one request at a time.
+    /// True when a token was ever accepted here: until then Apple allows one request at a time.
     package private(set) var isAuthorized = false
 
-    /// The certificate that the client showed when it connected; nil: none. Tokens are ignored beside it.
+    /// The certificate that the client showed when it connected; nil for none. Tokens are ignored beside it.
     package var certificate: AppleCertificate?
 
     /// Creates the state of a new connection.

@@ -9,9 +9,9 @@ package struct APNsKey: Sendable {
     package var teamID: String
     /// P-256.
     package var publicKey: PublicKey
-    /// The environment that it is for; nil: both, as keys from before 2025 are.
+    /// The environment that it is for; nil when both, as keys from before 2025 are.
     package var environment: ProviderEnvironment?
-    /// The bundle ids that it may push to; nil: all of its team.
+    /// The bundle ids that it may push to; nil for all of its team.
     package var topics: Set<String>?
 
     /// Creates a key, valid for everything of its team unless restricted.
@@ -44,7 +44,7 @@ enum APNsCredential: Sendable {
         return certificate.topics[0]
     }
 
-    /// Whether it is for a topic: a key goes by bundle ids, a certificate names every suffix.
+    /// Returns true when it is for a topic: a key goes by bundle ids, a certificate names every suffix.
     func serves(_ topic: String, of bundleID: String) -> Bool {
         switch self {
         case .key(let key): key.topics?.contains(bundleID) ?? true
@@ -128,9 +128,9 @@ extension SimulatorKeys {
 }
 
 extension SimulatorCredentials.App {
-    /// The signing key for APNs, `.p8`; nil: the app is not at Apple's.
+    /// The signing key for APNs, `.p8`; nil when the app is not at Apple's.
     public var keyFile: String? { self.files["key_file"] }
-    /// A client certificate for APNs with its key, PEM, for the app's alerts, calls and complications; nil: the app is not at Apple's.
+    /// A client certificate for APNs with its key, PEM, for the app's alerts, calls and complications; nil when the app is not at Apple's.
     public var certificateFile: String? { self.files["certificate_file"] }
 }
 

@@ -10,7 +10,7 @@ enum APNsPayloadRules {
 
     /// Checks a body of `type`. Apple has no reason for a body that is not JSON: `PayloadEmpty` is the nearest.
     ///
-    /// - Parameter bytesMax: the most bytes; nil: as many as the type allows.
+    /// - Parameter bytesMax: the most bytes; nil for as many as the type allows.
     static func check(_ body: [UInt8], type: APNsPushType, bytesMax: Int? = nil) throws(APNsRefusal) {
         guard !body.isEmpty else { throw APNsRefusal(.payloadEmpty, "no body") }
         let bytesMax = bytesMax ?? type.payloadBytesMax
@@ -71,7 +71,7 @@ enum APNsPayloadRules {
         }
     }
 
-    /// Whether an alert is a text, or has a title or a body, each a text or the key of a localized one.
+    /// Returns true when an alert is a text, or has a title or a body, each a text or the key of a localized one.
     private static func hasWords(_ alert: JSONValue) -> Bool {
         [alert, alert["title"], alert["body"]].contains { text in
             text?.string?.isEmpty == false || text?["loc-key"]?.string?.isEmpty == false

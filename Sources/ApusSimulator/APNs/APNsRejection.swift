@@ -97,7 +97,7 @@ struct APNsRefusal: Error {
         self.timestamp = timestamp
     }
 
-    /// The refusal of a message to a token of that behavior; nil: the message is accepted.
+    /// Creates the refusal of a message to a token of that behavior; nil when the message is accepted.
     init?(_ behavior: TokenBehavior) {
         switch behavior {
         case .alive: return nil

@@ -152,7 +152,7 @@ package struct APNsValidator: Sendable {
     /// The most bytes of a collapse id.
     package static let collapseIDBytesMax = 64
 
-    /// Whether a text is a UUID of 8-4-4-4-12 digits in lower case.
+    /// Returns true when a text is a UUID of 8-4-4-4-12 digits in lower case.
     package static func isCanonicalUUID(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         guard bytes.count == 36 else { return false }

@@ -225,7 +225,7 @@ private final class OpenChannels: Sendable {
 
     /// Adds a channel until it closes; false: it must be closed.
     ///
-    /// - Parameter route: the route of its provider; nil: it is a control channel.
+    /// - Parameter route: the route of its provider; nil when it is a control channel.
     func add(_ channel: any Channel, of route: FaultRoute?) -> Bool {
         let isAdded = self.state.withLock { state in
             guard !state.isOver, !(route.map { state.shut.contains($0) } ?? false) else { return false }

@@ -5,7 +5,7 @@ enum FCMFaults {
     /// The reasons that can be asked for.
     static var reasons: [String] { FCMErrorCode.allCases.map(\.rawValue) + Self.answers.keys.sorted() }
 
-    /// The answer with a reason; nil: there is no such reason.
+    /// The answer with a reason; nil when there is no such reason.
     static func answer(reason: String) -> ProviderAnswer? {
         FCMErrorCode(rawValue: reason).map { Self.refusal($0).answer } ?? Self.answers[reason]
     }
@@ -110,7 +110,7 @@ enum OAuthFaults {
     /// The reasons that can be asked for.
     static var reasons: [String] { Self.answers.keys.sorted() }
 
-    /// The answer with a reason; nil: there is no such reason.
+    /// The answer with a reason; nil when there is no such reason.
     static func answer(reason: String) -> ProviderAnswer? {
         Self.answers[reason].map { form in
             Self.answer(

@@ -80,7 +80,7 @@ struct FCMKeys: ProviderKeys {
 }
 
 extension SimulatorCredentials.App {
-    /// The service account, JSON; nil: the app is not at Google's.
+    /// The service account, JSON; nil when the app is not at Google's.
     public var serviceAccountFile: String? { self.files["service_account_file"] }
 }
 

@@ -30,7 +30,7 @@ package final class FCMTopics: Sendable {
     /// Creates a store without subscriptions.
     package init() {}
 
-    /// Whether a path is for topics.
+    /// Returns true when a path is for topics.
     package static func owns(_ path: String) -> Bool {
         path.hasPrefix(Self.instanceIDPrefix) || path.contains("/topicSubscriptions")
     }
@@ -86,7 +86,7 @@ package final class FCMTopics: Sendable {
 
     private static func isTopic(_ name: String) -> Bool { (try? TopicName(name))?.text == name }
 
-    /// The error of an app instance, in the words that both interfaces share; nil: it is alive.
+    /// The error of an app instance, in the words that both interfaces share; nil when it is alive.
     private func error(of instance: String, _ behaviors: TokenBehaviors, _ now: UnixMilliseconds) -> String? {
         switch behaviors.behavior(of: TokenDigest(instance, provider: .fcm), now: now) {
         case nil, .alive: nil

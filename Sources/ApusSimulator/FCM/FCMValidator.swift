@@ -28,7 +28,7 @@ package struct FCMValidator: Sendable {
         package var answer: ProviderAnswer
         /// Token, installation id, "/topics/…" or condition; empty when there is none.
         package var address = ""
-        /// Whether the request asks for nothing to be delivered.
+        /// True when the request asks for nothing to be delivered.
         package var isValidation = false
     }
 
@@ -57,7 +57,7 @@ package struct FCMValidator: Sendable {
         return outcome
     }
 
-    /// Whether a body asks for nothing to be delivered, as far as it can be read.
+    /// Returns true when a body asks for nothing to be delivered, as far as it can be read.
     static func isValidation(_ body: [UInt8]) -> Bool {
         let order = try? JSONValue(
             parsing: body,
@@ -161,7 +161,7 @@ package struct FCMValidator: Sendable {
         }
     }
 
-    /// The answer to a message to a token of that behavior; nil: it is alive.
+    /// The answer to a message to a token of that behavior; nil when it is alive.
     static func refusal(for behavior: TokenBehavior) -> ProviderAnswer? {
         Self.refusal(for: behavior, field: "message.token", hasField: true)?.answer
     }

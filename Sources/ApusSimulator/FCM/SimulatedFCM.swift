@@ -186,7 +186,7 @@ package final class SimulatedFCM: SimulatedProvider {
 }
 
 extension Span<UInt8> {
-    /// Whether the path, without its query, is that of the token endpoint.
+    /// True when the path, without its query, is that of the token endpoint.
     fileprivate var isTokenEndpoint: Bool {
         let path: StaticString = "/token"
         let count = path.utf8CodeUnitCount

@@ -30,7 +30,7 @@ package struct FastConnection: ~Copyable {
     private var responder: FastResponder
     private let streamsMax: UInt32
     private let connectionWindow: Int
-    /// Whether the client may still send only one request at a time.
+    /// True when the client may still send only one request at a time.
     private var isNarrow: Bool
     private var hasPreface = false
     private var decoder: HeaderDecoder
@@ -54,7 +54,7 @@ package struct FastConnection: ~Copyable {
     /// The milliseconds at which `release` has to be called, and that were not taken yet.
     private var newDue: [Int64] = []
 
-    /// The reason why the connection ended; nil: it is open.
+    /// The reason why the connection ended; nil when it is open.
     package private(set) var end: End?
 
     /// Creates the state of a connection that was just accepted.
@@ -202,7 +202,7 @@ package struct FastConnection: ~Copyable {
         FastFrames.settingsAcknowledgement(&out)
     }
 
-    /// The place of a payload without padding, and without the priority that HEADERS may begin with; nil: the padding is too long.
+    /// The place of a payload without padding, and without the priority that HEADERS may begin with; nil when the padding is too long.
     private static func content(_ frame: Frame, _ payload: Span<UInt8>) -> Range<Int>? {
         var start = 0
         var end = payload.count

@@ -140,7 +140,7 @@ struct FastResponder {
         return decision
     }
 
-    /// Whether GOAWAY is due; a connection gets one at most.
+    /// Returns true when GOAWAY is due; a connection gets one at most.
     private mutating func isLast(_ fault: Fault?) -> Bool {
         guard !self.saidGoAway else { return false }
         let age = self.nanoseconds - self.startedAt

@@ -36,7 +36,7 @@ package struct HeaderDecoder {
 
     /// Creates a decoder with an empty table.
     ///
-    /// - Parameter idHeader: the header that has the request's id; nil: none has.
+    /// - Parameter idHeader: the header that has the request's id; nil when none has.
     package init(idHeader: String? = nil) {
         self.idHeader = Array((idHeader ?? "").utf8)
         self.path.reserveCapacity(256)

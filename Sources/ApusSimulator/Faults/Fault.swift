@@ -146,7 +146,7 @@ extension SimulatedProvider {
 }
 
 extension RetryAfterForm {
-    /// The header's value; nil: there is none.
+    /// The header's value; nil when there is none.
     fileprivate func value(number: UInt64, now: UnixMilliseconds) -> String? {
         switch self {
         case .absent: return nil

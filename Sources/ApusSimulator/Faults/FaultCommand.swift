@@ -2,7 +2,7 @@ internal import ApusCore
 
 /// The command of `POST /faults`: a plan, scripts, or both.
 package struct FaultCommand: Hashable, Sendable {
-    /// The plan; nil: the plan in force stays.
+    /// The plan; nil when the plan in force stays.
     package var plan: FaultPlan?
     /// The scripts in the order they strike.
     package var scripts: [FaultScript]

@@ -5,7 +5,7 @@ internal import Synchronization
 public struct FaultScript: Hashable, Sendable {
     /// The route.
     public var route: FaultRoute
-    /// A part of the path, such as a token; nil: any.
+    /// A part of the path, such as a token; nil for any.
     public var pathContains: String?
     /// The number of requests that it still strikes.
     public var count: Int
@@ -29,7 +29,7 @@ package final class FaultInjector: Sendable {
         var scripts: [FaultScript] = []
         /// The requests since the plan came into force, by the routes' numbers.
         var numbers = [UInt64](repeating: 0, count: Int(FaultRoute.numberMax) + 1)
-        /// The time at which the plan came into force; nil: it does with the next request.
+        /// The time at which the plan came into force; nil when it does with the next request.
         var startedAt: UnixMilliseconds?
         /// The window of the quota, and the messages in it.
         var window: Int64 = 0
@@ -43,19 +43,19 @@ package final class FaultInjector: Sendable {
     }
 
     private let state: Mutex<State>
-    /// Whether there are no faults: then no request takes the lock.
+    /// True when there are no faults: then no request takes the lock.
     private let quiet: Atomic<Bool>
 
     /// Creates an injector with a plan.
     ///
-    /// - Parameter startedAt: the time at which it comes into force; nil: with the first request.
+    /// - Parameter startedAt: the time at which it comes into force; nil for with the first request.
     package init(_ plan: FaultPlan = FaultPlan(), startedAt: UnixMilliseconds? = nil) {
         precondition(plan.isValid, "the fault plan says something impossible")
         self.state = Mutex(State(plan: plan, startedAt: startedAt))
         self.quiet = Atomic(plan.isQuiet)
     }
 
-    /// Whether there are no faults at the moment.
+    /// True when there are no faults at the moment.
     package var isQuiet: Bool { self.quiet.load(ordering: .acquiring) }
 
     /// The plan in force.
@@ -125,7 +125,7 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// Whether a message that a fault strikes uses nothing of the quota: it is not processed, or answered with 429.
+    /// Returns true when a message that a fault strikes uses nothing of the quota: it is not processed, or answered with 429.
     private static func isFree(_ fault: Fault?, _ route: FaultRoute) -> Bool {
         switch fault {
         case .refusal, .tooManyRequests: true
@@ -153,7 +153,7 @@ package final class FaultInjector: Sendable {
         return Int(((window + 1) * quota.windowMilliseconds - elapsed + 999) / 1_000)
     }
 
-    /// The most requests at a time on a connection now; nil: no phase limits them.
+    /// The most requests at a time on a connection now; nil when no phase limits them.
     package func streamsMax(now: UnixMilliseconds) -> UInt32? {
         guard !self.isQuiet else { return nil }
         return self.state.withLock { $0.plan.streamsMax(at: $0.elapsed(now)) }
@@ -164,7 +164,7 @@ package final class FaultInjector: Sendable {
         self.state.withLock { $0.plan.rates(route, at: $0.elapsed(now)).goAway }
     }
 
-    /// Whether a connection is due for GOAWAY.
+    /// Returns true when a connection is due for GOAWAY.
     ///
     /// - Parameters:
     ///   - requests: the requests that it served.

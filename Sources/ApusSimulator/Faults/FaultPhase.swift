@@ -24,11 +24,11 @@ public struct GoAwayForm: Hashable, Sendable {
 public struct FaultPhase: Hashable, Sendable {
     /// The beginning, in milliseconds after the plan came into force.
     public var fromMilliseconds: Int64
-    /// The end, in milliseconds after the plan came into force; nil: it does not end.
+    /// The end, in milliseconds after the plan came into force; nil when it does not end.
     public var untilMilliseconds: Int64?
     /// The rates that take the place of the plan's own.
     public var rates: [FaultRoute: FaultRates]
-    /// MAX_CONCURRENT_STREAMS meanwhile, which connections are told with their next request; nil: it does not change.
+    /// MAX_CONCURRENT_STREAMS meanwhile, which connections are told with their next request; nil when it does not change.
     public var streamsMax: UInt32?
 
     /// Creates a phase that changes nothing.
@@ -38,7 +38,7 @@ public struct FaultPhase: Hashable, Sendable {
         self.rates = [:]
     }
 
-    /// Whether it is in force.
+    /// Returns true when it is in force.
     func contains(_ milliseconds: Int64) -> Bool {
         milliseconds >= self.fromMilliseconds && milliseconds < self.untilMilliseconds ?? .max
     }
@@ -78,7 +78,7 @@ public struct MessageQuota: Hashable, Sendable {
     public var messages: Int
     /// The length of a window; the first begins with the plan.
     public var windowMilliseconds: Int64
-    /// The form of `Retry-After`; nil: the plan's, or seconds if the plan has none.
+    /// The form of `Retry-After`; nil when the plan's, or seconds if the plan has none.
     public var retryAfter: RetryAfter?
 
     /// Creates a quota.

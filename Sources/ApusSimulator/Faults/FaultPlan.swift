@@ -30,9 +30,9 @@ public struct FaultRates: Hashable, Sendable {
     public var delayMilliseconds: Int64 = 0
     /// The most that is added to the delay at random, in milliseconds.
     public var jitterMilliseconds: Int64 = 0
-    /// The number of requests after which a connection gets GOAWAY; nil: it gets none.
+    /// The number of requests after which a connection gets GOAWAY; nil when it gets none.
     public var goAwayAfterRequests: Int?
-    /// The age at which a connection gets GOAWAY with its next request, in milliseconds; nil: it gets none.
+    /// The age at which a connection gets GOAWAY with its next request, in milliseconds; nil when it gets none.
     public var goAwayEveryMilliseconds: Int64?
 
     /// Creates rates without faults.
@@ -48,7 +48,7 @@ public struct FaultRates: Hashable, Sendable {
             + self.answers.map { (fault: Fault.answer(status: $0.status, body: $0.body), probability: $0.probability) }
     }
 
-    /// Whether each number is possible.
+    /// True when each number is possible.
     var isValid: Bool {
         let probabilities = self.laid.map(\.probability)
         return probabilities.allSatisfy { $0 >= 0 && $0 <= 1 } && probabilities.reduce(0, +) <= 1 + 1e-9
@@ -74,7 +74,7 @@ public struct FaultPlan: Hashable, Sendable {
     public var retryAfter = RetryAfterForm.absent
     /// Phases with other rates; of those in force at one time the last one counts.
     public var phases: [FaultPhase] = []
-    /// The quota of messages, at providers that have one; nil: there is none.
+    /// The quota of messages, at providers that have one; nil when there is none.
     public var quota: MessageQuota?
 
     /// Creates a plan without faults.
@@ -86,13 +86,13 @@ public struct FaultPlan: Hashable, Sendable {
         set { self.rates[route] = newValue == FaultRates() ? nil : newValue }
     }
 
-    /// Whether every number is possible.
+    /// True when every number is possible.
     public var isValid: Bool {
         self.rates.values.allSatisfy(\.isValid) && self.phases.allSatisfy(\.isValid)
             && self.quota?.isValid ?? true
     }
 
-    /// Whether there are no faults.
+    /// True when there are no faults.
     public var isQuiet: Bool {
         self.rates.isEmpty && self.phases.isEmpty && self.quota == nil
     }
@@ -112,7 +112,7 @@ public struct FaultPlan: Hashable, Sendable {
         }
     }
 
-    /// MAX_CONCURRENT_STREAMS at that time; nil: no phase sets it.
+    /// MAX_CONCURRENT_STREAMS at that time; nil when no phase sets it.
     public func streamsMax(at milliseconds: Int64) -> UInt32? {
         self.phases.last { $0.contains(milliseconds) && $0.streamsMax != nil }?.streamsMax
     }
@@ -143,11 +143,11 @@ public struct FaultPlan: Hashable, Sendable {
 
 /// The fault and the delay of one request.
 public struct FaultDraw: Hashable, Sendable {
-    /// The fault; nil: there is none.
+    /// The fault; nil when there is none.
     public var fault: Fault?
     /// The delay of the answer.
     public var delayMicroseconds: Int64
-    /// The form of `Retry-After`; nil: the plan's.
+    /// The form of `Retry-After`; nil for the plan's.
     public var retryAfter: RetryAfterForm?
 
     /// Creates a draw.

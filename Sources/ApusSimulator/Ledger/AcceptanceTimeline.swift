@@ -7,13 +7,13 @@ public struct AcceptanceTimeline: Hashable, Sendable {
         /// The acceptances by the routes' numbers, from 1.
         fileprivate var counts = SIMD4<UInt32>()
 
-        /// The acceptances of a provider; nil: of all.
+        /// The acceptances of a provider; nil for of all.
         public func count(_ provider: Provider?) -> Int {
             Int((self.counts & AcceptanceTimeline.mask(provider)).wrappedSum())
         }
     }
 
-    /// A mask of the lanes of a provider's routes; nil: of all.
+    /// A mask of the lanes of a provider's routes; nil for of all.
     private static func mask(_ provider: Provider?) -> SIMD4<UInt32> {
         guard let provider else { return SIMD4(repeating: .max) }
         var mask = SIMD4<UInt32>()
@@ -40,7 +40,7 @@ public struct AcceptanceTimeline: Hashable, Sendable {
 
     /// The acceptances in the intervals that begin in a span of time, in nanoseconds since 1970.
     ///
-    /// - Parameter provider: the provider; nil: all.
+    /// - Parameter provider: the provider; nil for all.
     public func accepted(_ provider: Provider? = nil, from: Int64, to: Int64 = .max) -> Int {
         let mask = Self.mask(provider)
         return self.buckets.indices.reduce(0) { sum, index in

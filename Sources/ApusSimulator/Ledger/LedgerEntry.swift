@@ -21,7 +21,7 @@ public struct LedgerEntry: Hashable, Sendable {
     /// The fault that struck it.
     public let fault: String?
 
-    /// Whether the request was accepted.
+    /// True when the request was accepted.
     public var isAccepted: Bool { self.status == 200 }
 }
 

@@ -45,7 +45,7 @@ package struct LedgerFilter: Sendable {
     /// The most entries.
     let limit: Int
 
-    /// Parses a query: `provider`, `status`, `send`, `token` (with `provider`), `since` (nanoseconds), `limit`. nil: it is
+    /// Parses a query: `provider`, `status`, `send`, `token` (with `provider`), `since` (nanoseconds), `limit`. nil when it is
     /// malformed.
     package init?(_ query: [String: String]) {
         let known: Set<String> = ["provider", "status", "send", "token", "since", "limit"]

@@ -154,8 +154,8 @@ public struct LedgerSnapshot: Sendable {
     ///
     /// - Parameters:
     ///   - since: nanoseconds since 1970.
-    ///   - provider: the provider; nil: any.
-    ///   - send: the send; nil: any.
+    ///   - provider: the provider; nil for any.
+    ///   - send: the send; nil for any.
     public func acceptedCount(since: Int64, provider: Provider? = nil, send: String? = nil) -> Int {
         let routes = provider.map { SimulatedProviders.type(of: $0)?.traits.routes.map(\.number) ?? [] }
         return self.shards.reduce(0) { sum, shard in

@@ -13,7 +13,7 @@ public struct LedgerSummary: Hashable, Sendable {
     public var connections: UInt64 = 0
     /// The GOAWAYs that were sent.
     public var goAways: UInt64 = 0
-    /// The seed of the faults in force; nil: unknown.
+    /// The seed of the faults in force; nil for unknown.
     public var seed: UInt64?
 
     /// Creates a summary of nothing.

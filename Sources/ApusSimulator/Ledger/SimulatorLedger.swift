@@ -12,7 +12,7 @@ public final class SimulatorLedger: Sendable {
     /// Creates a ledger for so many event loops.
     ///
     /// - Parameters:
-    ///   - keepsLongTokens: whether tokens of more than 32 bytes are kept, or only their digest.
+    ///   - keepsLongTokens: true when tokens of more than 32 bytes are kept, or only their digest.
     public init(shards: Int = 1, keepsLongTokens: Bool = true) {
         precondition(shards >= 1, "an event loop writes")
         self.shards = (0..<shards).map { _ in LedgerShard(keepsLongTokens: keepsLongTokens) }

@@ -65,7 +65,7 @@ public struct SimulatorScript: Hashable, Sendable {
     public var certificates: [FaultRoute: CertificateForm] = [:]
     /// The schedules of tokens.
     public var tokens: [TokenSchedule] = []
-    /// Whether the script names a seed.
+    /// True when the script names a seed.
     public var hasSeed = false
 
     /// Creates a script in which nothing happens.

@@ -21,13 +21,13 @@ package struct Decision: Sendable {
     package var action: Action
     /// Microseconds that the answer is held back.
     package var delayMicroseconds: Int64 = 0
-    /// The form of the GOAWAY that follows; nil: none does.
+    /// The form of the GOAWAY that follows; nil when none does.
     package var goAway: GoAwayForm?
-    /// Whether GOAWAY follows.
+    /// True when GOAWAY follows.
     package var isLast: Bool { self.goAway != nil }
-    /// The limit of concurrent requests from now on; nil: it does not change, or `opensStreams` lifts it.
+    /// The limit of concurrent requests from now on; nil when it does not change, or `opensStreams` lifts it.
     package var streamsMax: UInt32?
-    /// Whether the client may send several requests at a time from now on.
+    /// True when the client may send several requests at a time from now on.
     package var opensStreams = false
 }
 
@@ -44,13 +44,13 @@ package struct StrictConnection {
     private var rules: CachedRules
     private var connection: any ProviderConnection
     private var requests: UInt64 = 0
-    /// Whether the client was told that it may send several requests at a time.
+    /// True when the client was told that it may send several requests at a time.
     private var isOpened: Bool
     private var startedAt: Int64?
     private var saidGoAway = false
-    /// Whether a request was accepted whose answer is held back or never comes.
+    /// True when a request was accepted whose answer is held back or never comes.
     private var hasUnanswered = false
-    /// The limit of concurrent requests that a phase of the faults has set; nil: none has.
+    /// The limit of concurrent requests that a phase of the faults has set; nil when none has.
     private var streamsMax: UInt32?
 
     /// Creates the state of a connection that was just accepted at that listener.

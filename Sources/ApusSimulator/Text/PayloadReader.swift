@@ -56,7 +56,7 @@ extension [UInt8] {
 }
 
 extension Span<UInt8> {
-    /// Whether a text is part of it.
+    /// Returns true when a text is part of it.
     func contains(_ part: String) -> Bool {
         let part = Array(part.utf8)
         guard !part.isEmpty else { return true }

@@ -31,14 +31,14 @@ public struct DeadShare: Hashable, Sendable {
         self.threshold = share >= 1 ? .max : UInt64(share * 0x1p64)
     }
 
-    /// Whether the share contains a token.
+    /// Returns true when the share contains a token.
     public func contains(_ token: TokenDigest) -> Bool {
         guard self.threshold > 0 else { return false }
         let draw = TokenDigest.fold(token.high ^ self.seed, 0xa24b_aed4_963e_e407)
         return draw < self.threshold || self.threshold == .max
     }
 
-    /// Whether the share contains a token, which holds wherever the seed is known.
+    /// Returns true when the share contains a token, which holds wherever the seed is known.
     public func contains(_ token: String, provider: Provider) -> Bool {
         self.contains(TokenDigest(token, provider: provider))
     }
@@ -48,7 +48,7 @@ public struct DeadShare: Hashable, Sendable {
 public struct TokenBehaviors: Sendable {
     /// The share of tokens that are dead.
     public var deadShare: DeadShare
-    /// The time at which those died; nil: just before each request.
+    /// The time at which those died; nil for just before each request.
     public var deadSince: UnixMilliseconds?
 
     private var declared: [TokenDigest: TokenBehavior] = [:]
@@ -76,7 +76,7 @@ public struct TokenBehaviors: Sendable {
     /// The number of declared tokens.
     public var declaredCount: Int { self.declared.count }
 
-    /// The behavior of a token; nil: it is alive.
+    /// The behavior of a token; nil when it is alive.
     public func behavior(of token: TokenDigest, now: UnixMilliseconds) -> TokenBehavior? {
         if !self.declared.isEmpty, let behavior = self.declared[token] { return behavior == .alive ? nil : behavior }
         if !self.scheduled.isEmpty, let changes = self.scheduled[token] {

@@ -11,7 +11,7 @@ struct PlaintextGathering {
     /// Largest buffer kept for the next time, in bytes.
     static let keptBytesMax = 512 * 1_024
 
-    /// Whether nothing waits, not even a promise for no bytes.
+    /// True when nothing waits, not even a promise for no bytes.
     var isEmpty: Bool { self.count == 0 && self.promises.isEmpty }
 
     /// Bytes gathered.

@@ -13,7 +13,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 
     /// Bounds of one handler.
     package struct Limits: Sendable {
-        /// How long the handshake may take.
+        /// The longest time that the handshake may take.
         package var handshakeTimeout = TimeAmount.seconds(10)
         /// How long a close waits for the last bytes to leave.
         package var closeTimeout = TimeAmount.seconds(5)
@@ -51,7 +51,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     private var plaintext = ByteBuffer()
     private var timer: Scheduled<Void>?
 
-    /// The end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
+    /// Creates the end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
     ///
     /// Throws `invalidServerName` for anything else.
     package init(client context: TLSContext, serverName: String, limits: Limits = Limits()) throws(TLSError) {
@@ -59,7 +59,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         self.limits = limits
     }
 
-    /// The end that accepts.
+    /// Creates the end that accepts.
     package init(server context: TLSContext, limits: Limits = Limits()) throws(TLSError) {
         self.engine = try TLSEngine(server: context)
         self.limits = limits

@@ -16,7 +16,7 @@ internal import COpenSSL
 
     deinit { unsafe X509_free(self.raw) }
 
-    /// The first certificate of a PEM text. Throws `invalidCertificate`.
+    /// Creates the first certificate of a PEM text. Throws `invalidCertificate`.
     package convenience init(pem: String) throws(TLSError) {
         ErrorQueue.clear()
         let raw = unsafe MemoryBIO.reading(Array(pem.utf8)) { bio in unsafe PEM_read_bio_X509(bio, nil, nil, nil) }

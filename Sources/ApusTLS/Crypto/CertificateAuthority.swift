@@ -44,7 +44,7 @@ package struct CertificateProfile: Sendable {
     package var ipAddresses: [String]
     /// The subject's UID attribute; a push certificate's topic.
     package var userID: String?
-    /// When it is valid.
+    /// The time at which it is valid.
     package var validity: CertificateValidity
     /// What else it says.
     package var extensions: [CertificateExtension] = []
@@ -73,7 +73,7 @@ package final class CertificateAuthority: Sendable {
     /// The intermediates between this authority and its root, this one first; empty for a root.
     private let intermediates: [Certificate]
 
-    /// A new root that vouches for itself.
+    /// Creates a new root that vouches for itself.
     package convenience init(name: String, validity: CertificateValidity) throws(TLSError) {
         let key = try PrivateKey.generate(.p256)
         let builder = try CertificateBuilder(subject: name, userID: nil, key: key, validity: validity)

@@ -7,7 +7,7 @@ package struct CertificateExtension: Hashable, Sendable {
     /// The contents, in DER.
     package let value: [UInt8]
 
-    /// An extension.
+    /// Creates an extension.
     package init(identifier: String, value: [UInt8]) {
         self.identifier = identifier
         self.value = value
@@ -15,7 +15,7 @@ package struct CertificateExtension: Hashable, Sendable {
 }
 
 extension Certificate {
-    /// The contents of the extension with that object identifier, in DER; nil: it has none.
+    /// The contents of the extension with that object identifier, in DER; nil when it has none.
     package func extensionValue(_ identifier: String) -> [UInt8]? {
         ErrorQueue.clear()
         defer { ErrorQueue.clear() }

@@ -27,7 +27,7 @@ package enum HMACSHA256 {
         }
     }
 
-    /// Whether `code` is that of the parts; takes as long for a near miss as for any.
+    /// Returns true when `code` is that of the parts; takes as long for a near miss as for any.
     package static func verify(_ code: [UInt8], of parts: [UInt8]..., key: [UInt8]) -> Bool {
         ConstantTime.equals(Self.authenticate(Array(parts.joined()), key: key), code)
     }

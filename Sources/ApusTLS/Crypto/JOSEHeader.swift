@@ -13,7 +13,7 @@ package struct JOSEHeader: Equatable, Sendable {
     package private(set) var keyID: String?
     /// `typ`.
     package private(set) var type: String?
-    /// Whether `crit` demands extensions.
+    /// True when `crit` demands extensions.
     package private(set) var isCritical = false
 
     /// Reads the JSON. Throws `tokenMalformed`.

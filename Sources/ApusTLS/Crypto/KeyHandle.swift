@@ -79,7 +79,7 @@ internal import COpenSSL
         return unsafe KeyHandle(owning: raw)
     }
 
-    /// Whether the key's halves belong together and the point lies on the curve.
+    /// Returns true when the key's halves belong together and the point lies on the curve.
     func isConsistent(privateHalf: Bool) -> Bool {
         let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, self.raw, nil)
         defer {

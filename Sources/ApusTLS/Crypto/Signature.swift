@@ -16,7 +16,7 @@ enum Signature {
         return Array(signature[..<length])
     }
 
-    /// Whether the signature, in the form that `make` gives, is by that key over that message.
+    /// Returns true when the signature, in the form that `make` gives, is by that key over that message.
     static func isValid(_ signature: [UInt8], over message: [UInt8], by key: KeyHandle) -> Bool {
         guard let context = unsafe EVP_MD_CTX_new() else { return false }
         defer {

@@ -104,7 +104,7 @@ package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     package let code: Code
-    /// Why the certificate was refused; nil for other codes.
+    /// The reason why the certificate was refused; nil for other codes.
     package let verification: Verification?
     /// A message for an operator. Never has key material.
     package let message: String

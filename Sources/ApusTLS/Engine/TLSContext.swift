@@ -78,7 +78,7 @@ internal import COpenSSL
     ///   - alpn: the protocols we speak, the best first. A client that offers others only is refused; one that
     ///     offers nothing is accepted, without a protocol.
     ///   - clientCA: whose certificates clients may show; nil asks for none.
-    ///   - requiresClientCertificate: whether a client without one is refused.
+    ///   - requiresClientCertificate: true when a client without one is refused.
     package static func server(
         identity: TLSIdentity,
         alpn: [String] = [],

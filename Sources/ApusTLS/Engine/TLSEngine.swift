@@ -29,7 +29,7 @@ package import NIOCore
     package private(set) var state = State.handshaking
     /// The result of the handshake; nil while handshaking.
     package private(set) var handshake: TLSHandshakeCompleted?
-    /// Whether `closeNotify()` was called.
+    /// True when `closeNotify()` was called.
     package private(set) var isOutputClosed = false
 
     private let context: TLSContext
@@ -56,7 +56,7 @@ package import NIOCore
         unsafe self.ssl = ssl
     }
 
-    /// The end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
+    /// Creates the end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
     ///
     /// Throws `invalidServerName` for anything else.
     package init(client context: TLSContext, serverName: String) throws(TLSError) {
@@ -67,7 +67,7 @@ package import NIOCore
         }
     }
 
-    /// The end that accepts.
+    /// Creates the end that accepts.
     package init(server context: TLSContext) throws(TLSError) {
         precondition(context.role == .server, "a server needs a server's context")
         try unsafe self.init(context) { ssl throws(TLSError) in unsafe SSL_set_accept_state(ssl) }

@@ -48,7 +48,7 @@ struct APNsChannelTests {
         )
         let created = PlainAnswer(status: 201, body: [], headers: [.apnsChannelID: "dHN0LXNyY2gtY2hubA=="])
         #expect(try question.reply(created) == .created(APNsChannelID("dHN0LXNyY2gtY2hubA==")))
-        #expect(throws: APNsChannelRefusal(status: 201, word: "Apple named no channel")) {
+        #expect(throws: APNsChannelRefusal(status: 201, word: "the answer holds no channel id")) {
             try question.reply(PlainAnswer(status: 201, body: [], headers: [:]))
         }
     }

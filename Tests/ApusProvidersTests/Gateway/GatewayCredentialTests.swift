@@ -317,7 +317,7 @@ import Testing
         try await gateway.until { $0.gateway.status.isHeld && $0.gateway.inFlight == 0 }
         try await gateway.look { traffic in
             #expect(traffic.count(.misconfigured(.credential)) == traffic.outcomes.count && traffic.isExact)
-            #expect(traffic.holds == ["FCM takes no token of this account"])
+            #expect(traffic.holds == ["FCM accepts no token of this account"])
         }
         #expect(questions.count == 2)
         try await gateway.drain()
