@@ -200,19 +200,14 @@ package struct ConnectionPool: Sendable {
     /// Records that the connection has room again.
     package mutating func unblocked(_ place: Place) { self.entries[place].isBlocked = false }
 
-<<<<<<< HEAD
-    /// Requests that the connection takes at a time.
+    /// Sets the number of requests that the connection accepts at a time.
     ///
-    /// - Parameter forbiddenSince: since when the peer allows none at all (RFC 9113, 6.5.2: a value of 0 is for short durations); nil: it
-    ///   allows some.
+    /// - Parameter forbiddenSince: when the peer began to allow none at all (RFC 9113, 6.5.2: a value of 0 is for short durations);
+    ///   nil: it allows some.
     package mutating func streamsChanged(_ place: Place, max: Int, forbiddenSince: UInt64? = nil) {
         self.entries[place].streamsMax = max
         self.entries[place].forbiddenSince = forbiddenSince
     }
-=======
-    /// Sets the number of requests that the connection accepts at a time.
-    package mutating func streamsChanged(_ place: Place, max: Int) { self.entries[place].streamsMax = max }
->>>>>>> D
 
     /// Requests another bulk connection, if all of them are open and full.
     package mutating func saturated() {
@@ -246,13 +241,8 @@ package struct ConnectionPool: Sendable {
         return express == 0 ? .express : bulk < self.bulkTarget ? .bulk : nil
     }
 
-<<<<<<< HEAD
-    /// The attempt succeeded; the last as for ``streamsChanged(_:max:forbiddenSince:)``.
+    /// Records that the attempt succeeded; `forbiddenSince` is as in ``streamsChanged(_:max:forbiddenSince:)``.
     package mutating func connected(_ place: Place, streamsMax: Int, now: UInt64, forbiddenSince: UInt64? = nil) {
-=======
-    /// Records that the attempt succeeded.
-    package mutating func connected(_ place: Place, streamsMax: Int, now: UInt64) {
->>>>>>> D
         precondition(self.entries[place].phase == .connecting)
         self.isConnecting = false
         self.entries[place].phase = .open
@@ -289,17 +279,11 @@ package struct ConnectionPool: Sendable {
 
     private mutating func left(_ place: Place, now: UInt64, draw: Double) {
         let entry = self.entries[place]
-<<<<<<< HEAD
-        // One that never allowed a request has failed, however long it was waited for.
+        // A connection that never allowed a request has failed, however long it was waited for.
         let wasOfUse = entry.forbiddenSince == nil || entry.hasAnswered
         let isStable = wasOfUse && now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
-        // One that did its work was no failure, however short it lived: a provider that ends connections every second would
-        // otherwise be waited for ever longer. The next one still does not come at once.
-=======
-        let isStable = now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
         // A connection that did its work is not a failure, however short it lived: otherwise a provider that ends connections
         // every second would be waited for ever longer. The next attempt still waits.
->>>>>>> D
         if isStable || (entry.isProven && entry.hasAnswered) { self.failures = 0 }
         if !isStable { self.failed(now: now, draw: draw) }
     }
@@ -309,9 +293,8 @@ package struct ConnectionPool: Sendable {
         self.attemptNotBefore = now + self.limits.backoff.wait(failures: self.failures, draw: draw)
     }
 
-<<<<<<< HEAD
-    /// A connection on which the peer has allowed no requests for too long; nil: there is none. It counts as retired from now on, and another
-    /// one takes its place: after a wait when it never answered any.
+    /// Returns a connection on which the peer has allowed no requests for too long; nil: there is none. It counts as retired from now
+    /// on, and another one takes its place: after a wait when it never answered any.
     package mutating func takeForbidden(now: UInt64, draw: Double) -> Place? {
         let place = self.entries.indices.first { place in
             guard self.entries[place].phase == .open, let since = self.entries[place].forbiddenSince else { return false }
@@ -321,10 +304,7 @@ package struct ConnectionPool: Sendable {
         return place
     }
 
-    /// A bulk connection too many, idle for long; it counts as retired from now on.
-=======
     /// Returns a surplus bulk connection that has been idle for long; it counts as retired from now on.
->>>>>>> D
     package mutating func takeIdle(now: UInt64) -> Place? {
         guard self.bulkTarget > self.limits.bulkMin, now >= self.limits.idleAfter else { return nil }
         let place = self.entries.indices.last { place in

@@ -156,15 +156,9 @@ extension ProviderGateway {
         self.delegate?.gateway(self, pingAnsweredWithin: Int64(clamping: nanoseconds))
     }
 
-<<<<<<< HEAD
-    /// The peer allows more or fewer requests at a time.
+    /// Handles a change of the number of requests that the peer allows at a time.
     func streamsChanged(_ connection: ProviderConnection, max: Int, forbiddenSince: UInt64?) {
         self.pool.streamsChanged(connection.place, max: max, forbiddenSince: forbiddenSince)
-=======
-    /// Handles a change of the number of requests that the peer allows at a time.
-    func streamsChanged(_ connection: ProviderConnection, max: Int) {
-        self.pool.streamsChanged(connection.place, max: max)
->>>>>>> D
         self.roomMayHaveChanged()
     }
 

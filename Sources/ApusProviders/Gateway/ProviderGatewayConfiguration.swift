@@ -45,15 +45,10 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var housekeeping: TimeAmount
     /// The number of consecutive requests without an answer after which a connection is closed.
     package var timeoutsMax: Int
-<<<<<<< HEAD
-    /// How long the provider may allow no requests at all on a connection before another takes its place.
+    /// The longest time for which the provider may allow no requests at all on a connection before another takes its place.
     package var streamsForbiddenMax: TimeAmount
-    /// How old a connection is at least that is given up because the provider does not know our topic on it: only a new one knows of a topic
-    /// that has been added since.
-=======
     /// The minimum age of a connection that is replaced because the provider does not know our topic on it: only a new
     /// one knows a topic that was added since.
->>>>>>> D
     package var mappingAge: TimeAmount
 
     /// True when the values fit together.
