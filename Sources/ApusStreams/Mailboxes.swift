@@ -126,7 +126,7 @@ public struct Mailboxes: Sendable {
         let keys = self.access.home(app: command.app, identity.home)
         let isHome = entry.stream.hasPrefix(keys.tag.description)
         let call = AcceptSendCall(
-            keys: [keys.send(identity.send)],
+            keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,
             key: identity.key,
             digest: identity.digest,
@@ -190,10 +190,9 @@ public struct Mailboxes: Sendable {
     ) async throws -> Bool {
         let keys = self.access.home(app: command.app, identity.home)
         let call = PersistSendCall(
-            keys: [keys.send(identity.send)],
+            keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,
             digest: identity.digest,
-            send: identity.send,
             origin: origin,
             command: try command.encode(),
             recipients: recipients,
@@ -213,7 +212,7 @@ public struct Mailboxes: Sendable {
     // MARK: Reading back
 
     /// The command of a send; nil when it has ended.
-    public func command(of send: String, tag: HashTag) async throws -> SendCommand? {
+    public func command(of send: SendKey, tag: HashTag) async throws -> SendCommand? {
         let answer = try await self.access.send(RedisCommand("GET", .text(StreamKeys(tag: tag).command(send))), on: tag)
         return answer.isNull ? nil : try SendCommand.decode(answer.blob)
     }
@@ -333,7 +332,6 @@ struct PersistSendCall: FunctionCall {
     var keys: [String]
     var app: String
     var digest: String
-    var send: String
     var origin: String
     var command: [UInt8]
     var recipients: Int
@@ -344,7 +342,6 @@ struct PersistSendCall: FunctionCall {
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
         fields.set("digest", self.digest)
-        fields.set("send", self.send)
         fields.set("origin", self.origin)
         fields.set("command", CallBytes(self.command))
         fields.set("recipients", self.recipients)

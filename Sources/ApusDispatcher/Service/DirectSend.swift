@@ -266,7 +266,7 @@ struct DirectSend: Sendable {
     }
 
     private func unit(_ plan: RunPlan) -> WorkUnit {
-        var unit = WorkUnit(send: self.context.send, route: plan.context.number, recipients: .references([]))
+        var unit = WorkUnit(send: self.context.key, route: plan.context.number, recipients: .references([]))
         unit.lane = plan.lane
         unit.expiresAt = self.context.expiresAt
         unit.publishedAtNanoseconds = plan.publishedAtNanoseconds

@@ -147,7 +147,7 @@ struct DispatchHandler: Sendable {
     {
         self.count(.duplicate)
         var receipt = SendReceipt(
-            id: "duplicate:\(identity.send)",
+            id: "duplicate:\(command.app)/\(identity.send)",
             send: identity.send,
             app: command.app,
             kind: .refused
@@ -341,7 +341,9 @@ struct DispatchHandler: Sendable {
             // Its send has ended: whatever it carried has its outcome.
             self.logger.notice(
                 "a unit of a send that has ended",
-                metadata: ["send": "\(unit.send)", "entry": "\(entry.origin)"]
+                metadata: [
+                    "send": "\(unit.send.id)", "app": "\(unit.send.app)", "entry": "\(entry.origin)",
+                ]
             )
             _ = try await self.streams.deadLetters.write(
                 entry,
@@ -415,7 +417,7 @@ struct DispatchHandler: Sendable {
         var batch: OutcomeBatch?
         if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
             batch = await self.closing(unit, entry, entry.journal, .failed, .other)
-            letter.send = unit.send
+            (letter.app, letter.send) = (unit.send.app, unit.send.id)
             // Only of those that are open: who is done must not be sent to again when the letter is brought back.
             let done = DoneBitmap(count: unit.recipients.count, journal: entry.journal?.bitmap ?? [])
             if done.setCount > 0 {
@@ -424,8 +426,10 @@ struct DispatchHandler: Sendable {
                 letter.payload = try open.encode()
             }
         } else if let route = self.keys.route(ofPlan: entry.stream) {
-            letter.send = String(decoding: entry.message, as: UTF8.self)
-            batch = await self.batch(of: letter.send, route)
+            if let send = SendKey(String(decoding: entry.message, as: UTF8.self)) {
+                (letter.app, letter.send) = (send.app, send.id)
+                batch = await self.batch(of: send, route)
+            }
         }
         self.logger.error(
             "buried an entry",
@@ -460,11 +464,11 @@ struct DispatchHandler: Sendable {
     }
 
     /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
-    private func batch(of send: String, _ route: RouteNumber) async -> OutcomeBatch {
+    private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
         let known = self.routes.entries.first { $0.number == route }?.route
         var batch = OutcomeBatch(
-            send: send,
-            app: known?.app.text ?? "",
+            send: send.id,
+            app: send.app,
             route: route,
             provider: known?.provider ?? self.routes.anyProvider
         )
