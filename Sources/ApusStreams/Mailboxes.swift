@@ -154,20 +154,43 @@ public struct Mailboxes: Sendable {
         return (admission, isHome)
     }
 
-    /// Ends a direct send: writes its outcomes and acknowledges its mailbox entry. False: another owns it now.
+    /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and acknowledges its mailbox entry. False:
+    /// another owns it now.
     ///
-    /// The call leaves with the next one to that server, or by itself a few milliseconds later.
+    /// In the home shard that is one call, which leaves with the next one to that server, or by itself a few milliseconds later. A command that
+    /// was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
     package func finish(
         _ entry: StreamEntry,
+        of command: SendCommand,
+        identity: SendIdentity,
         by consumer: StreamConsumer,
         tag: HashTag,
-        batches: [OutcomeBatch],
+        recipients: Int,
+        batch: OutcomeBatch,
     ) async throws -> Bool {
+        var batch = batch
+        let entries = Entries(access: self.access)
+        guard self.access.home(app: command.app, identity.home).tag == tag else {
+            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
+            let holding = Entries.Owned(stream: entry.stream, id: entry.id)
+            guard try await entries.renew([holding], by: consumer, tag: tag) == 1 else { return false }
+            _ = try await self.persist(
+                command,
+                identity: identity,
+                origin: entry.origin,
+                recipients: recipients,
+                batches: [batch],
+                retries: [],
+            )
+            return try await entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag) == 1
+        }
+        batch.isFinal = true
+        batch.planned = UInt64(recipients)
         let call = FinishSendCall(
             keys: [entry.stream],
             consumer: consumer,
             entry: entry.id,
-            outcomes: try batches.map { try $0.encode() },
+            outcomes: [try batch.encode()],
         )
         let answer = try await self.access.call(call, on: tag, about: entry.name, mayWait: true) {
             $0.number == 1 ? call : nil

@@ -251,9 +251,15 @@ struct DirectSend: Sendable {
             _ = try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
             return
         }
-        batches[0].isFinal = true
-        batches[0].planned = UInt64(recipients.count)
-        _ = try await streams.mailboxes.finish(self.entry, by: consumer, tag: tag, batches: batches)
+        _ = try await streams.mailboxes.finish(
+            self.entry,
+            of: self.context.command,
+            identity: self.identity,
+            by: consumer,
+            tag: tag,
+            recipients: recipients.count,
+            batch: batches[0],
+        )
     }
 
     /// Those that could not go out become units of their own route, for as long as it takes. That is no attempt.

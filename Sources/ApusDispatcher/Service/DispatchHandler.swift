@@ -159,7 +159,8 @@ struct DispatchHandler: Sendable {
         )
         receipt.duplicateOf = send
         receipt.carry(command, send: identity.send)
-        try await self.reply(receipt, command)
+        let home = self.receiptsTag(of: command, entry)
+        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
         _ = try await self.streams.entries.acknowledge(
             [entry.id],
             of: entry.stream,
@@ -264,9 +265,12 @@ struct DispatchHandler: Sendable {
         receipt.idempotencyKey = command?.idempotencyKey ?? ""
         receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
         var ownReceipt: SendReceipt? = receipt
-        if let command, !command.replyTo.isEmpty {
-            try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
-            ownReceipt = nil
+        if let command {
+            let home = self.receiptsTag(of: command, entry)
+            if !command.replyTo.isEmpty || home != self.keys.tag {
+                try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
+                ownReceipt = nil
+            }
         }
         _ = try await self.streams.deadLetters.write(
             entry,
@@ -292,8 +296,9 @@ struct DispatchHandler: Sendable {
         }
     }
 
-    private func reply(_ receipt: SendReceipt, _ command: SendCommand) async throws {
-        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+    /// Returns the shard whose receipts a publisher looks at: the command's home, whatever mailbox it was written into.
+    private func receiptsTag(of command: SendCommand, _ entry: StreamEntry) -> HashTag {
+        self.streams.home(app: command.app, SendIdentity(of: command, origin: entry.origin).home).tag
     }
 
     // MARK: Plans and work
