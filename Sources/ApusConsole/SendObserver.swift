@@ -10,7 +10,8 @@ package struct SendObserver: Sendable {
     private static let receiptsPerRead = 1_000
 
     private let streams: SendStreams
-    private let app: String?
+    /// The app of the send; nil until it is known.
+    private var app: String?
     private let send: String
     /// Where reading of each shard's receipts goes on.
     private var cursors: [String]
@@ -18,7 +19,7 @@ package struct SendObserver: Sendable {
     /// Creates an observer.
     ///
     /// - Parameters:
-    ///   - app: nil when whichever app's send it is.
+    ///   - app: nil when whichever app's send it is, if it is only one app's.
     ///   - receiptsAfter: an entry id that is older than the send.
     package init(_ streams: SendStreams, app: String?, send: String, receiptsAfter: String = "0") {
         self.streams = streams
@@ -41,19 +42,23 @@ package struct SendObserver: Sendable {
     }
 
     /// What apps reported of the send's notifications so far.
-    package func tally() async throws -> ClientEventCounts {
-        guard let app = try await self.foundApp() else { return ClientEventCounts() }
+    package mutating func tally() async throws -> ClientEventCounts {
+        if self.app == nil { _ = try await self.ledger() }
+        guard let app else { return ClientEventCounts() }
         return try await self.streams.events.counts(app: app, send: self.send)
     }
 
-    private func foundApp() async throws -> String? {
-        if let app { return app }
-        return try await self.streams.control.find(app: nil, send: self.send).first?.ledger.app
+    private mutating func ledger() async throws -> SendLedger? {
+        if let app { return try await self.streams.outcomes.ledger(app: app, send: self.send) }
+        let found = try await self.streams.control.find(app: nil, send: self.send).map(\.ledger)
+        guard found.count <= 1 else { throw Self.ambiguity(of: self.send, apps: found.map(\.app)) }
+        self.app = found.first?.app
+        return found.first
     }
 
-    private func ledger() async throws -> SendLedger? {
-        if let app { return try await self.streams.outcomes.ledger(app: app, send: self.send) }
-        return try await self.streams.control.find(app: nil, send: self.send).first?.ledger
+    /// The failure of a command that names a send by its id only, when several apps have a send of that id.
+    package static func ambiguity(of send: String, apps: [String]) -> CommandFailure {
+        CommandFailure("\(send) is a send of several apps (\(apps.joined(separator: ", "))): say which with --app")
     }
 
     private mutating func readReceipts(_ shard: Int) async throws -> SendStatus? {

@@ -95,7 +95,7 @@ struct OutcomeHandler: Sendable {
         case .final(let ledger):
             self.count(batch)
             // Another one when there was one before: whoever drops repeats must not drop this.
-            let id = "final:\(batch.send)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
+            let id = "final:\(batch.sendKey)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
             var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .final)
             receipt.planned = ledger.planned
             receipt.counts = ledger.counts
@@ -122,7 +122,7 @@ struct OutcomeHandler: Sendable {
     private func tellProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         var receipt = SendReceipt(
-            id: "progress:\(batch.send):\(closed)",
+            id: "progress:\(batch.sendKey):\(closed)",
             send: batch.send,
             app: batch.app,
             kind: .progress,
@@ -171,7 +171,7 @@ struct OutcomeHandler: Sendable {
 
     /// A direct send has no ledger: its batch is all there is to tell.
     private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
-        var receipt = SendReceipt(id: "final:\(batch.send)", send: batch.send, app: batch.app, kind: .final)
+        var receipt = SendReceipt(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)
         receipt.planned = batch.planned
         receipt.counts = batch.counts
         receipt.firstAt = batch.firstAt
@@ -197,7 +197,7 @@ struct OutcomeHandler: Sendable {
     }
 
     private func writeRecipients(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
-        let id = "recipients:\(batch.send):\(batch.unit):\(batch.sequence):\(batch.route)"
+        let id = "recipients:\(batch.sendKey):\(batch.unit):\(batch.sequence):\(batch.route)"
         var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
         receipt.recipients = batch.recipients
         receipt.carry(batch)

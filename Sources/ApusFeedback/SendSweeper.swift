@@ -63,7 +63,7 @@ struct SendSweeper: Sendable {
                     guard !isOutage, !Task.isCancelled else { throw error }
                     self.logger.warning(
                         "a silent send not looked at, will repeat",
-                        metadata: ["send": "\(send)", "error": "\(error)"]
+                        metadata: ["send": "\(send.id)", "app": "\(send.app)", "error": "\(error)"]
                     )
                 }
             }
@@ -73,7 +73,7 @@ struct SendSweeper: Sendable {
 
     /// Looks at one send; whether it was ended.
     private func ends(
-        _ send: String,
+        _ send: SendKey,
         _ tag: HashTag,
         _ routes: [(number: RouteNumber, name: String)],
     ) async throws -> Bool {
@@ -89,11 +89,14 @@ struct SendSweeper: Sendable {
             self.shared.add(to: self.metrics.sendsLost)
             self.logger.error(
                 "nothing was left of a send under way: it is ended, and whoever has no outcome failed as unknown",
-                metadata: ["send": "\(send)"]
+                metadata: ["send": "\(send.id)", "app": "\(send.app)"]
             )
             return true
         case .much:
-            self.logger.warning("too much waits to look for a silent send", metadata: ["send": "\(send)"])
+            self.logger.warning(
+                "too much waits to look for a silent send",
+                metadata: ["send": "\(send.id)", "app": "\(send.app)"]
+            )
             return false
         case .gone, .fresh, .moved, .left: return false
         }

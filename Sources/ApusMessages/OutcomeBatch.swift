@@ -128,6 +128,9 @@ public struct OutcomeBatch: Hashable, Sendable {
     /// The time of publication in nanoseconds since 1970; 0 when unknown.
     public var publishedAtNanoseconds: Int64 = 0
 
+    /// The send, by its app and its id.
+    public var sendKey: SendKey { SendKey(app: self.app, id: self.send) }
+
     /// Creates an empty batch.
     public init(send: String, app: String, route: RouteNumber, provider: Provider) {
         self.send = send

@@ -73,8 +73,8 @@ public struct WorkUnit: Hashable, Sendable {
         }
     }
 
-    /// The send.
-    public var send: String
+    /// The send, by its app and its id.
+    public var send: SendKey
     /// The number of the route.
     public var route: RouteNumber
     /// The class of traffic.
@@ -97,7 +97,7 @@ public struct WorkUnit: Hashable, Sendable {
     public var waitsForThirdPartyAuth = false
 
     /// Creates a unit.
-    public init(send: String, route: RouteNumber, recipients: Recipients) {
+    public init(send: SendKey, route: RouteNumber, recipients: Recipients) {
         self.send = send
         self.route = route
         self.recipients = recipients

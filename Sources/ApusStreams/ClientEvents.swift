@@ -123,7 +123,7 @@ package struct ClientEvents: Sendable {
         let digest = SHA256.hash(Array(event.device.utf8), [0], Array(event.id.utf8))
         let number = digest.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } >> 1
         let call = CountEventCall(
-            keys: [entry.stream, StreamKeys(tag: tag).eventCounts(app: event.app, event.send)],
+            keys: [entry.stream, StreamKeys(tag: tag).eventCounts(SendKey(app: event.app, id: event.send))],
             consumer: consumer,
             entry: entry.id,
             name: ClientEventCounts.field(event),
@@ -143,7 +143,7 @@ package struct ClientEvents: Sendable {
     /// What was reported of a send so far.
     package func counts(app: String, send: String) async throws -> ClientEventCounts {
         let keys = self.access.home(app: app, send)
-        let command = RedisCommand("HGETALL", .text(keys.eventCounts(app: app, send)))
+        let command = RedisCommand("HGETALL", .text(keys.eventCounts(SendKey(app: app, id: send))))
         return ClientEventCounts(fields: try await self.access.send(command, on: keys.tag).pairs)
     }
 }

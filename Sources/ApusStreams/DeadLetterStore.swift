@@ -1,4 +1,4 @@
-internal import ApusCore
+package import ApusCore
 package import ApusMessages
 package import ApusRedis
 
@@ -59,7 +59,7 @@ package enum DeadMessage: Hashable, Sendable {
     /// From the work of a route.
     case unit(WorkUnit)
     /// From the plans of a route: the send.
-    case plan(send: String)
+    case plan(send: SendKey)
     /// From the outcomes.
     case outcomes(OutcomeBatch)
     /// From the registrations.
@@ -79,8 +79,8 @@ package enum DeadMessage: Hashable, Sendable {
             case "register": self = .registration(try RegistrationCommand.decode(letter.payload))
             case "events": self = .event(try ClientEvent.decode(letter.payload))
             case "plan":
-                let send = String(decoding: letter.payload, as: UTF8.self)
-                self = (try? SendID(send)) == nil ? .unreadable("no id of a send") : .plan(send: send)
+                let send = SendKey(String(decoding: letter.payload, as: UTF8.self))
+                self = send.map { .plan(send: $0) } ?? .unreadable("no app and id of a send")
             default: self = .unreadable("of an unknown stream")
             }
         } catch {
@@ -178,7 +178,7 @@ package struct DeadLetterStore: Sendable {
         let (letter, keys) = (stored.letter, self.access.keys(shard: stored.id.shard))
         guard !stored.isTruncated else { return .truncated }
         guard letter.stream.hasPrefix(keys.tag.description) else { return .misplaced }
-        var (send, recipients) = ("", 0)
+        var (send, recipients): (SendKey?, Int) = (nil, 0)
         switch stored.message {
         case .command(let command):
             // Before, not with it: the key may live in another shard. A crash in between forgets a key of a send that never was.
@@ -192,7 +192,7 @@ package struct DeadLetterStore: Sendable {
             keys: [keys.dead, letter.stream],
             entry: stored.id.entry,
             message: letter.payload,
-            send: send,
+            send: send?.description ?? "",
             recipients: recipients,
         )
         let answer = try await self.access.call(call, on: keys.tag)

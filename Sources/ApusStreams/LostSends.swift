@@ -30,8 +30,8 @@ package struct LostSends: Sendable {
 
     /// Sends of a shard that have not ended, a page at a time.
     ///
-    /// - Returns: where to go on ("0": that was all), and ids; one may come twice.
-    package func openSends(tag: HashTag, cursor: String) async throws -> (cursor: String, sends: [String]) {
+    /// - Returns: where to go on ("0": that was all), and sends; one may come twice.
+    package func openSends(tag: HashTag, cursor: String) async throws -> (cursor: String, sends: [SendKey]) {
         let command = RedisCommand(
             "SSCAN",
             .text(StreamKeys(tag: tag).openSends),
@@ -40,7 +40,7 @@ package struct LostSends: Sendable {
             .integer(StreamLimits.openSendsPerRead)
         )
         let answer = try await self.access.send(command, on: tag)
-        return (answer[0].text, answer[1].children.map(\.text))
+        return (answer[0].text, answer[1].children.compactMap { SendKey($0.text) })
     }
 
     /// Ends a send if nothing is left of it: recipients without an outcome fail as `unknown`, on the app's first route, since it is
@@ -50,7 +50,7 @@ package struct LostSends: Sendable {
     ///   - silenceMilliseconds: for how long nothing may have happened to it.
     ///   - routes: all there are.
     package func close(
-        _ send: String,
+        _ send: SendKey,
         tag: HashTag,
         silenceMilliseconds: Int64,
         routes: [(number: RouteNumber, name: String)],
@@ -58,14 +58,17 @@ package struct LostSends: Sendable {
     ) async throws -> CloseResult {
         let keys = StreamKeys(tag: tag)
         guard let ledger = try await self.access.ledger(keys.send(send), tag: tag), ledger.state != .done else {
-            _ = try await self.access.send(RedisCommand("SREM", .text(keys.openSends), .text(send)), on: tag)
+            _ = try await self.access.send(
+                RedisCommand("SREM", .text(keys.openSends), .text(send.description)),
+                on: tag
+            )
             return .gone
         }
         // Before anything is read of it that may be large. A time to come is none: the clock was set back.
         let ages = [ledger.acceptedAt, ledger.lastAt].compactMap { $0 }.map { now.milliseconds(since: $0) }
         if ages.contains(where: { (0..<silenceMilliseconds).contains($0) }) { return .fresh }
         let own = routes.compactMap { number, name in
-            Route(name).flatMap { $0.app.text == ledger.app ? (number: number, route: $0) : nil }
+            Route(name).flatMap { $0.app.text == send.app ? (number: number, route: $0) : nil }
         }
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         let call = CloseLostSendCall(
@@ -73,8 +76,8 @@ package struct LostSends: Sendable {
             silenceMilliseconds: silenceMilliseconds,
             planned: "\(ledger.planned)",
             closed: "\(closed)",
-            // Field 1 of every message of a send is its id, and it is written first.
-            messagePrefix: [0x0a, UInt8(send.utf8.count)] + Array(send.utf8),
+            unitPrefix: Self.text(ofField: 1, send.description),
+            outcomesPrefix: Self.text(ofField: 1, send.id) + Self.text(ofField: 2, send.app),
             outcomes: try await self.closing(send, ledger, own.first, tag, now).encode(),
             streams: own.flatMap { number, _ in
                 ["plan:\(number)"] + Lane.allCases.map { StreamKeys.workName(number, $0) }
@@ -87,9 +90,14 @@ package struct LostSends: Sendable {
         return result
     }
 
+    /// Encodes a text of less than 128 bytes as a protobuf field. Messages begin with their fields in the order of their numbers.
+    private static func text(ofField number: UInt8, _ text: String) -> [UInt8] {
+        [number << 3 | 2, UInt8(text.utf8.count)] + Array(text.utf8)
+    }
+
     /// The batch that closes the rest of a send.
     private func closing(
-        _ send: String,
+        _ send: SendKey,
         _ ledger: SendLedger,
         _ way: (number: RouteNumber, route: Route)?,
         _ tag: HashTag,
@@ -97,7 +105,7 @@ package struct LostSends: Sendable {
     ) async throws -> OutcomeBatch {
         // Every app that ever sent has a route.
         let (number, provider) = (way?.number ?? RouteNumber(1), way?.route.provider ?? Provider.allCases[0])
-        var batch = OutcomeBatch(send: send, app: ledger.app, route: number, provider: provider)
+        var batch = OutcomeBatch(send: send.id, app: send.app, route: number, provider: provider)
         let open = ledger.total(.open)
         if open > 0 {
             batch.counts = [OutcomeCount(provider: provider, outcome: .failed, reason: .unknown, count: open)]
@@ -130,7 +138,8 @@ struct CloseLostSendCall: FunctionCall {
     var silenceMilliseconds: Int64
     var planned: String
     var closed: String
-    var messagePrefix: [UInt8]
+    var unitPrefix: [UInt8]
+    var outcomesPrefix: [UInt8]
     var outcomes: [UInt8]
     var streams: [String]
 
@@ -138,7 +147,8 @@ struct CloseLostSendCall: FunctionCall {
         fields.set("silence_ms", self.silenceMilliseconds)
         fields.set("planned", self.planned)
         fields.set("closed", self.closed)
-        fields.set("message_prefix", CallBytes(self.messagePrefix))
+        fields.set("unit_prefix", CallBytes(self.unitPrefix))
+        fields.set("outcomes_prefix", CallBytes(self.outcomesPrefix))
         fields.set("outcomes", CallBytes(self.outcomes))
         fields.set("streams", self.streams)
     }

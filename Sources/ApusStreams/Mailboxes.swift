@@ -126,7 +126,7 @@ public struct Mailboxes: Sendable {
         let keys = self.access.home(app: command.app, identity.home)
         let isHome = entry.stream.hasPrefix(keys.tag.description)
         let call = AcceptSendCall(
-            keys: [keys.send(identity.send)],
+            keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,
             key: identity.key,
             digest: identity.digest,
@@ -154,20 +154,43 @@ public struct Mailboxes: Sendable {
         return (admission, isHome)
     }
 
-    /// Ends a direct send: writes its outcomes and acknowledges its mailbox entry. False: another owns it now.
+    /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and acknowledges its mailbox entry. False:
+    /// another owns it now.
     ///
-    /// The call leaves with the next one to that server, or by itself a few milliseconds later.
+    /// In the home shard that is one call, which leaves with the next one to that server, or by itself a few milliseconds later. A command that
+    /// was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
     package func finish(
         _ entry: StreamEntry,
+        of command: SendCommand,
+        identity: SendIdentity,
         by consumer: StreamConsumer,
         tag: HashTag,
-        batches: [OutcomeBatch],
+        recipients: Int,
+        batch: OutcomeBatch,
     ) async throws -> Bool {
+        var batch = batch
+        let entries = Entries(access: self.access)
+        guard self.access.home(app: command.app, identity.home).tag == tag else {
+            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
+            let holding = Entries.Owned(stream: entry.stream, id: entry.id)
+            guard try await entries.renew([holding], by: consumer, tag: tag) == 1 else { return false }
+            _ = try await self.persist(
+                command,
+                identity: identity,
+                origin: entry.origin,
+                recipients: recipients,
+                batches: [batch],
+                retries: [],
+            )
+            return try await entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag) == 1
+        }
+        batch.isFinal = true
+        batch.planned = UInt64(recipients)
         let call = FinishSendCall(
             keys: [entry.stream],
             consumer: consumer,
             entry: entry.id,
-            outcomes: try batches.map { try $0.encode() },
+            outcomes: [try batch.encode()],
         )
         let answer = try await self.access.call(call, on: tag, about: entry.name, mayWait: true) {
             $0.number == 1 ? call : nil
@@ -190,10 +213,9 @@ public struct Mailboxes: Sendable {
     ) async throws -> Bool {
         let keys = self.access.home(app: command.app, identity.home)
         let call = PersistSendCall(
-            keys: [keys.send(identity.send)],
+            keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,
             digest: identity.digest,
-            send: identity.send,
             origin: origin,
             command: try command.encode(),
             recipients: recipients,
@@ -213,7 +235,7 @@ public struct Mailboxes: Sendable {
     // MARK: Reading back
 
     /// The command of a send; nil when it has ended.
-    public func command(of send: String, tag: HashTag) async throws -> SendCommand? {
+    public func command(of send: SendKey, tag: HashTag) async throws -> SendCommand? {
         let answer = try await self.access.send(RedisCommand("GET", .text(StreamKeys(tag: tag).command(send))), on: tag)
         return answer.isNull ? nil : try SendCommand.decode(answer.blob)
     }
@@ -333,7 +355,6 @@ struct PersistSendCall: FunctionCall {
     var keys: [String]
     var app: String
     var digest: String
-    var send: String
     var origin: String
     var command: [UInt8]
     var recipients: Int
@@ -344,7 +365,6 @@ struct PersistSendCall: FunctionCall {
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
         fields.set("digest", self.digest)
-        fields.set("send", self.send)
         fields.set("origin", self.origin)
         fields.set("command", CallBytes(self.command))
         fields.set("recipients", self.recipients)

@@ -48,7 +48,7 @@ public struct Outcomes: Sendable {
         progress: ProgressRules? = nil,
     ) async throws -> ApplyResult {
         let call = ApplyOutcomesCall(
-            keys: [entry.stream, StreamKeys(tag: tag).send(batch.send)],
+            keys: [entry.stream, StreamKeys(tag: tag).send(batch.sendKey)],
             consumer: consumer,
             entry: entry.id,
             firstMilliseconds: batch.firstAt?.value,
@@ -117,11 +117,11 @@ public struct Outcomes: Sendable {
     ///
     /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it.
     public func ledger(app: String, send: String) async throws -> SendLedger? {
-        let first = self.access.home(app: app, send)
-        if let ledger = try await self.ledger(first.send(send), tag: first.tag), ledger.app == app { return ledger }
+        let (first, key) = (self.access.home(app: app, send), SendKey(app: app, id: send))
+        if let ledger = try await self.ledger(first.send(key), tag: first.tag) { return ledger }
         for shard in 0..<self.access.keyspace.queueShards {
             let keys = self.access.keys(shard: shard)
-            if let ledger = try await self.ledger(keys.send(send), tag: keys.tag), ledger.app == app { return ledger }
+            if let ledger = try await self.ledger(keys.send(key), tag: keys.tag) { return ledger }
         }
         return nil
     }

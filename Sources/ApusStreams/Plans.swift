@@ -52,7 +52,7 @@ package struct Plans: Sendable {
     /// Appends units and moves the cursor together, or does nothing.
     package func advance(
         _ step: Step,
-        send: String,
+        send: SendKey,
         entry: StreamEntry,
         by consumer: StreamConsumer,
         tag: HashTag,
@@ -110,7 +110,7 @@ package struct Plans: Sendable {
     }
 
     /// How far a route's plan is; nil: the send has ended.
-    package func state(send: String, route: RouteNumber, tag: HashTag) async throws -> State? {
+    package func state(send: SendKey, route: RouteNumber, tag: HashTag) async throws -> State? {
         let command = RedisCommand(
             "HMGET",
             .text(StreamKeys(tag: tag).send(send)),

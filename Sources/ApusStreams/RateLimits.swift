@@ -17,7 +17,7 @@ package struct RateLimit: Hashable, Sendable {
     package static let sendRetentionMilliseconds: Int64 = 60_000
 
     /// The rate limit of a send.
-    package init(ofSend send: String, tag: HashTag) {
+    package init(ofSend send: SendKey, tag: HashTag) {
         self.key = StreamKeys(tag: tag).sendRate(send)
         self.tag = tag
         self.rampMilliseconds = 0

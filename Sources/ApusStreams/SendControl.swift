@@ -1,4 +1,4 @@
-internal import ApusCore
+public import ApusCore
 package import ApusRedis
 
 /// What an operator wants of a send.
@@ -36,15 +36,24 @@ public struct SendControl: Sendable {
         case over(SendLedger.State)
     }
 
-    /// Every send of that id and where it lives; nil as app: of any app.
+    /// Finds the send of an app by its id, wherever it lives; without an app, the sends of all apps that have that id.
     public func find(app: String?, send: String) async throws -> [(keys: StreamKeys, ledger: SendLedger)] {
         var found: [(keys: StreamKeys, ledger: SendLedger)] = []
-        for shard in 0..<self.access.keyspace.queueShards {
-            let keys = self.access.keys(shard: shard)
-            guard let ledger = try await self.access.ledger(keys.send(send), tag: keys.tag) else { continue }
-            if app == nil || ledger.app == app { found.append((keys, ledger)) }
+        for app in try await self.apps(app) {
+            for shard in 0..<self.access.keyspace.queueShards {
+                let keys = self.access.keys(shard: shard)
+                let state = keys.send(SendKey(app: app, id: send))
+                if let ledger = try await self.access.ledger(state, tag: keys.tag) { found.append((keys, ledger)) }
+            }
         }
         return found
+    }
+
+    /// Returns that app, or all that may have sent: every app that ever sent has a route.
+    private func apps(_ app: String?) async throws -> [String] {
+        if let app { return [app] }
+        let routes = try await Routes(access: self.access).all()
+        return Set(routes.compactMap { Route($0.name)?.app.text }).sorted()
     }
 
     /// Controls a send that lives there. Asking twice is asking once; what a caller that died left half-done is finished by the
@@ -54,11 +63,10 @@ public struct SendControl: Sendable {
     /// and for `cancel` what waits for its time, go back to their streams: to be sent, or to be closed at once.
     public func apply(
         _ command: SendControlCommand,
-        app: String,
-        send: String,
+        to send: SendKey,
         at keys: StreamKeys
     ) async throws -> Result {
-        var call = ControlSendCall(keys: [keys.send(send)], app: app, command: command.name)
+        var call = ControlSendCall(keys: [keys.send(send)], command: command.name)
         if case .rate(let perSecond) = command { call.ratePerSecond = perSecond }
         let answer = try await self.access.call(call, on: keys.tag)
         switch answer[0].text {
@@ -84,7 +92,7 @@ public struct SendControl: Sendable {
     ///
     /// - Returns: how many are still held; -1: the send is paused, and nothing was moved.
     package func releaseHeld(
-        _ send: String,
+        _ send: SendKey,
         tag: HashTag,
         countMax: Int = StreamLimits.releaseBatchMax,
     ) async throws -> Int {
@@ -96,12 +104,17 @@ public struct SendControl: Sendable {
     ///
     /// - Returns: where to go on ("0": that was all), and how many were moved.
     package func moveDue(
-        of send: String,
+        of send: SendKey,
         tag: HashTag,
         cursor: String,
         pageMax: Int = StreamLimits.duePageMax,
     ) async throws -> (cursor: String, moved: Int) {
-        let call = MoveSendDueCall(keys: [StreamKeys(tag: tag).due], send: send, cursor: cursor, limit: pageMax)
+        let call = MoveSendDueCall(
+            keys: [StreamKeys(tag: tag).due],
+            send: send.description,
+            cursor: cursor,
+            limit: pageMax
+        )
         let answer = try await self.access.call(call, on: tag)
         return (answer[0].text, Int(answer[1].number))
     }
@@ -110,12 +123,10 @@ public struct SendControl: Sendable {
 struct ControlSendCall: FunctionCall {
     static let function = "apus2_control_send"
     var keys: [String]
-    var app: String
     var command: String
     var ratePerSecond: UInt32 = 0
 
     func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
         fields.set("command", self.command)
         fields.set("rate_per_second", self.ratePerSecond, default: 0)
     }

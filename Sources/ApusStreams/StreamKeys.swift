@@ -28,12 +28,12 @@ public struct StreamKeys: Hashable, Sendable {
 
     /// Commands as publishers write them.
     public func mailbox(_ lane: Lane) -> String { self.key("in:\(lane.name)") }
-    /// Ids of sends whose recipients of a route are being found.
+    /// Sends, as `<app>/<id>`, whose recipients of a route are being found.
     public func plan(_ route: RouteNumber) -> String { self.key("plan:\(route)") }
     /// Work units of a route.
     public func work(_ route: RouteNumber, _ lane: Lane) -> String { self.key(Self.workName(route, lane)) }
     /// Plans and units of a paused send, where they keep no others waiting.
-    public func held(_ send: String) -> String { self.key("held:\(send)") }
+    public func held(_ send: SendKey) -> String { self.key("held:\(send)") }
     /// How many held entries each paused send has.
     public var heldCounts: String { self.key("held") }
     /// Retries and scheduled sends by their time.
@@ -41,13 +41,13 @@ public struct StreamKeys: Hashable, Sendable {
     /// Done bitmaps of units.
     public var journal: String { self.key("journal") }
     /// State, cursors and ledger of a send.
-    public func send(_ id: String) -> String { self.key("send:\(id)") }
-    /// The sends that are kept and have not ended.
+    public func send(_ send: SendKey) -> String { self.key("send:\(send)") }
+    /// The sends, as `<app>/<id>`, that are kept and have not ended.
     public var openSends: String { self.key("open_sends") }
     /// There while somebody looked for lost sends lately.
     package var swept: String { self.key("swept") }
     /// The command of a send, until it ends.
-    public func command(_ id: String) -> String { self.key("command:\(id)") }
+    public func command(_ send: SendKey) -> String { self.key("command:\(send)") }
     /// Rate and state of a route.
     package func route(_ route: RouteNumber) -> String { self.key("route:\(route)") }
     /// Tokens of a route that a provider called bad, by the time since when.
@@ -55,7 +55,7 @@ public struct StreamKeys: Hashable, Sendable {
     /// What is known of the broadcast channels of a route.
     package func channels(_ route: RouteNumber) -> String { self.key("channels:\(route)") }
     /// Rate of a send.
-    package func sendRate(_ id: String) -> String { self.key("send_rate:\(id)") }
+    package func sendRate(_ send: SendKey) -> String { self.key("send_rate:\(send)") }
     /// Any idempotency key.
     public var idempotency: String { self.key("idem") }
     /// Outcomes from dispatchers to feedback.
@@ -63,7 +63,7 @@ public struct StreamKeys: Hashable, Sendable {
     /// Events that apps report.
     public var events: String { self.key("events") }
     /// Counts of the events of a send; the names of sets of the ids that were counted begin with it.
-    package func eventCounts(app: String, _ send: String) -> String { self.key("event_counts:\(app):\(send)") }
+    package func eventCounts(_ send: SendKey) -> String { self.key("event_counts:\(send)") }
     /// Commands from backends to registration.
     public var register: String { self.key("register") }
     /// Receipts for publishers.

@@ -50,20 +50,20 @@ public enum StreamLimits {
     public static let inHandBytesMax = 4 * 1_024 * 1_024
     /// Entries named in one call that renews, hands back or reclaims.
     public static let renewEntriesMax = 500
-    /// Deliveries without progress up to which an entry is begun beside others; at the next one it runs alone in its process.
+    /// Deliveries without progress up to which an entry is begun beside any others; at the next one it gets a turn of its own.
     public static let deliveriesTogetherMax: UInt32 = 2
-    /// How long what is in hand may take to end before a poison entry runs alone beside it: it is excused anyway.
+    /// How long what is in hand may take to end before the turn of a poison entry.
     public static let poisonEmptyingMax = Duration.milliseconds(200)
-    /// How long a poison entry has the process for itself; after that without progress it only is slow.
-    public static let poisonAloneMax = Duration.milliseconds(500)
+    /// How long the turn of a poison entry lasts, in which only first deliveries begin beside it; after that without progress it only is slow.
+    public static let poisonTurnMax = Duration.milliseconds(500)
     /// How long what is in hand may take before a poison entry that becomes a dead letter with the next end of its process: that end should be
     /// its own doing.
     public static let poisonLastEmptyingMax = Duration.seconds(2)
-    /// How long such a poison entry has the process for itself.
-    public static let poisonLastAloneMax = Duration.seconds(3)
-    /// How long poison entries may follow one another before the others get their time; they get it at once when one of them waits.
+    /// How long the turn of such a poison entry lasts.
+    public static let poisonLastTurnMax = Duration.seconds(3)
+    /// How long poison entries may follow one another before entries that came back get their time; they get it at once when one of them waits.
     public static let poisonShutMax = Duration.milliseconds(500)
-    /// How long entries begin freely before the next poison entry.
+    /// How long entries that came back begin freely before the next poison entry.
     public static let poisonRest = Duration.milliseconds(500)
     /// The same after a poison entry that made no progress: if it is it that ends the process after all, it should not be excused by then.
     public static let poisonSlowRest = Duration.seconds(5)

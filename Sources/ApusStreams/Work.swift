@@ -112,7 +112,7 @@ package struct Work: Sendable {
     /// The same report twice, as after a lost answer, is written once.
     package func record(
         _ entry: StreamEntry,
-        of send: String,
+        of send: SendKey,
         by consumer: StreamConsumer,
         tag: HashTag,
         journal: UnitJournal?,

@@ -27,10 +27,12 @@ import Testing
         state: String = "running",
     ) async throws {
         let keys = streams.keys(shard: shard)
+        _ = try await streams.routes.number(of: try #require(Route("\(app)/apns/production")))
         let command = RedisCommand(
             "HSET",
             [
-                .text(keys.send(send)), "app", .text(app), "state", .text(state), "planning", "0", "planned", "20000",
+                .text(keys.send(SendKey(app: app, id: send))), "app", .text(app), "state", .text(state), "planning",
+                "0", "planned", "20000",
                 "apns/accepted/none", "7500",
             ]
         )

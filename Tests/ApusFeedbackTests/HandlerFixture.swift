@@ -147,7 +147,8 @@ struct HandlerFixture: Sendable {
         let command = RedisCommand(
             "HSET",
             [
-                .text(keys.send(send)), "app", "shop", "state", "running", "planning", "0", "planned",
+                .text(keys.send(SendKey(app: "shop", id: send))), "app", "shop", "state", "running", "planning", "0",
+                "planned",
                 .integer(planned), "closed", "0",
             ]
         )

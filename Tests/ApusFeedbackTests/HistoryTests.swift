@@ -242,7 +242,9 @@ import Testing
             }
             // The rule of the fixture: a quarter must be done since, whatever the time.
             #expect(receipts.map(\.kind) == [.progress, .progress, .progress, .final])
-            #expect(receipts.map(\.id) == ["progress:s:2", "progress:s:4", "progress:s:6", "final:s"])
+            #expect(
+                receipts.map(\.id) == ["progress:shop/s:2", "progress:shop/s:4", "progress:shop/s:6", "final:shop/s"]
+            )
             #expect(receipts.map { $0.counts.reduce(0) { $0 + $1.count } } == [2, 4, 6, 8])
             #expect(receipts.allSatisfy { $0.planned == 8 })
         }
@@ -254,7 +256,7 @@ import Testing
         try await HandlerFixture.with { fixture in
             func end(_ fields: RedisArgument...) async throws {
                 try await fixture.makeLedger(of: "s", planned: 1)
-                let key = RedisArgument.text(fixture.handler.keys.send("s"))
+                let key = RedisArgument.text(fixture.handler.keys.send("shop/s"))
                 let command = RedisCommand("HSET", [key] + fields)
                 _ = try await fixture.client.send(command, on: fixture.handler.keys.tag)
                 var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
@@ -264,7 +266,7 @@ import Testing
             try await end("unplanned", "1")
             try await end("unplanned", "0", "reopened", "1")
             let receipts = try await fixture.receipts().filter { $0.kind == .final }
-            #expect(receipts.map(\.id) == ["final:s", "final:s:1"])
+            #expect(receipts.map(\.id) == ["final:shop/s", "final:shop/s:1"])
             #expect(receipts.map { $0.problem?.code } == ["incomplete", nil])
         }
     }

@@ -84,7 +84,7 @@ import Testing
             let ledger = RedisCommand(
                 "HSET",
                 [
-                    .text(keys.send("s")), "app", "shop", "state", "running", "planning", "0", "planned",
+                    .text(keys.send("shop/s")), "app", "shop", "state", "running", "planning", "0", "planned",
                     .integer(planned), "closed", "0",
                 ]
             )
@@ -103,7 +103,8 @@ import Testing
 
             // The first two die when a third, and two thirds, of the recipients are closed.
             func closed() async throws -> Int64 {
-                try await operatorClient.send(RedisCommand("HGET", .text(keys.send("s")), "closed"), on: keys.tag).root
+                try await operatorClient.send(RedisCommand("HGET", .text(keys.send("shop/s")), "closed"), on: keys.tag)
+                    .root
                     .integer ?? 0
             }
             var process = Process(client: first.client, handler: handler)
@@ -144,7 +145,7 @@ import Testing
                 #expect(try await process.handler.store.history(app, id).count <= 1)
             }
             let receipts = try await HandlerFixture.receipts(operatorClient, handler)
-            #expect(Set(receipts.filter { $0.kind == .final }.map(\.id)) == ["final:s"])
+            #expect(Set(receipts.filter { $0.kind == .final }.map(\.id)) == ["final:shop/s"])
             #expect(Set(receipts.filter { $0.kind == .recipients }.map(\.id)).count == Self.batches)
             let pending = RedisCommand("XPENDING", .text(keys.outcomes), .text(StreamGroup.feedback))
             #expect(try await operatorClient.send(pending, on: keys.tag).root.element(0)?.integer == 0)

@@ -17,7 +17,7 @@ import Testing
             let (keys, streams) = (fixture.handler.keys, fixture.installation.streams)
             _ = try await streams.routes.number(of: try #require(Route("shop/apns/production")))
             try await fixture.makeLedger(of: "s", planned: 10)
-            _ = try await fixture.client.send(RedisCommand("SADD", .text(keys.openSends), "s"), on: keys.tag)
+            _ = try await fixture.client.send(RedisCommand("SADD", .text(keys.openSends), "shop/s"), on: keys.tag)
             var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
             batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 7)]
             try await fixture.apply(batch)
@@ -33,10 +33,10 @@ import Testing
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )
             // What cannot be looked at keeps nothing else from it.
-            for send in ["broken", "s0", "zzz"] {
+            for send in ["shop/broken", "shop/s0", "shop/zzz"] as [SendKey] {
                 _ = try await fixture.client.send(RedisCommand("SET", .text(keys.send(send)), "no hash"), on: keys.tag)
                 _ = try await fixture.client.send(
-                    RedisCommand("SADD", .text(keys.openSends), .text(send)),
+                    RedisCommand("SADD", .text(keys.openSends), .text(send.description)),
                     on: keys.tag
                 )
             }
@@ -44,7 +44,7 @@ import Testing
             #expect(try await sweeper.sweep(keys.tag) == 0)
             try await fixture.applyNext()
             let final = try await fixture.receipts().filter { $0.kind == .final }
-            #expect(final.map(\.id) == ["final:s"])
+            #expect(final.map(\.id) == ["final:shop/s"])
             let counts = final.first?.counts ?? []
             #expect(final.first?.planned == 10 && counts.reduce(0) { $0 + $1.count } == 10)
             #expect(counts.filter { $0.reason == .unknown }.map(\.count) == [3])

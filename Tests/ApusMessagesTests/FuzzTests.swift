@@ -38,7 +38,9 @@ import Testing
     }
 
     @Test func workUnits() throws {
-        try self.fuzz(Samples.recipients.map { WorkUnit(send: "s", route: RouteNumber(1), recipients: $0) })
+        try self.fuzz(
+            Samples.recipients.map { WorkUnit(send: SendKey(app: "a", id: "s"), route: RouteNumber(1), recipients: $0) }
+        )
     }
 
     @Test func outcomeBatches() throws { try self.fuzz([Samples.outcomeBatch]) }

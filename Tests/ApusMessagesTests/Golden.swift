@@ -56,9 +56,9 @@ enum Golden {
 
     /// The sample with each kind of recipients.
     static let workUnits = [
-        "CgZzZW5kLTEQAxgBIAYoAjDA6qH_vDE4lZqX7OOf58sXQhoKEAgHEAMaCgAAAAEA_wEAD_8KBggIGgIAEVj005X_vDFgBA",
-        "CgZzZW5kLTEQAxgBIAIoAjDA6qH_vDE4lZqX7OOf58sXSg4KAgEAEgTwogQAGgIDAFj005X_vDFgBA",
-        "CgZzZW5kLTEQAxgBIAMoAjDA6qH_vDE4lZqX7OOf58sXUgYKBAAF5wdY9NOV_7wxYAQ",
+        "CgtzaG9wL3NlbmQtMRADGAEgBigCMMDqof-8MTiVmpfs45_nyxdCGgoQCAcQAxoKAAAAAQD_AQAP_woGCAgaAgARWPTTlf-8MWAE",
+        "CgtzaG9wL3NlbmQtMRADGAEgAigCMMDqof-8MTiVmpfs45_nyxdKDgoCAQASBPCiBAAaAgMAWPTTlf-8MWAE",
+        "CgtzaG9wL3NlbmQtMRADGAEgAygCMMDqof-8MTiVmpfs45_nyxdSBgoEAAXnB1j005X_vDFgBA",
     ]
 
     /// The sample with each action.

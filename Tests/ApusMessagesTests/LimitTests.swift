@@ -367,13 +367,6 @@ struct Limit: Sendable, CustomTestStringConvertible {
     ]
 
     static let units: [Limit] = [
-        .bytes(
-            WorkUnit.self,
-            Wire.number(2, 1) + Wire.number(5, 1) + Wire.number(4, 1) + Wire.nested([10, 1], [0]),
-            [1],
-            max: Limits.sendIDBytesMax,
-            "send"
-        ),
         Limit(field: "addresses", max: Limits.unitRecipientsMax) { count throws(MessageError) in
             let indices = Wire.nested([10, 1], Array(repeating: 0, count: count))
             _ = try WorkUnit.decode(Least.unitHead + Wire.number(4, UInt64(count)) + indices).encode()

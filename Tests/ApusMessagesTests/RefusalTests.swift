@@ -50,7 +50,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         let record = try DeviceRecord.decode(Least.record)
         #expect(record == DeviceRecord(device: "d", token: [0]))
         let unit = try WorkUnit.decode(Least.unit)
-        #expect(unit == WorkUnit(send: "s", route: RouteNumber(1), recipients: .addresses([0])))
+        #expect(unit == WorkUnit(send: SendKey(app: "a", id: "s"), route: RouteNumber(1), recipients: .addresses([0])))
     }
 
     @Test(arguments: [
@@ -186,6 +186,8 @@ struct Refusal: Sendable, CustomTestStringConvertible {
             "subscribe.topics"
         ),
         Refusal("no user", RegistrationCommand.self, Least.app + Wire.bytes(11, []), .missing, "delete_user.user"),
+        Refusal("no send", WorkUnit.self, Wire.number(2, 1), .missing, "send"),
+        Refusal("an id without its app", WorkUnit.self, Wire.text(1, "s") + Wire.number(2, 1), .malformed, "send"),
         Refusal("no recipients", WorkUnit.self, Least.unitHead + Wire.number(4, 1), .missing, "recipients"),
         Refusal("no segments", WorkUnit.self, Least.unitHead + Wire.bytes(8, []), .missing, "segments"),
         Refusal("no references", WorkUnit.self, Least.unitHead + Wire.bytes(9, []), .missing, "references"),
@@ -200,7 +202,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal(
             "no route",
             WorkUnit.self,
-            Wire.text(1, "s") + Wire.number(5, 1) + Wire.number(4, 1) + Wire.nested([10], Wire.bytes(1, [0])),
+            Wire.text(1, "a/s") + Wire.number(5, 1) + Wire.number(4, 1) + Wire.nested([10], Wire.bytes(1, [0])),
             .missing,
             "route"
         ),

@@ -24,7 +24,9 @@ import Testing
             unit.homeEnvironment = .sandbox
             unit.waitsForThirdPartyAuth = true
             try self.expectRoundTrip(unit)
-            try self.expectRoundTrip(WorkUnit(send: "s", route: RouteNumber(1), recipients: recipients))
+            try self.expectRoundTrip(
+                WorkUnit(send: SendKey(app: "a", id: "s"), route: RouteNumber(1), recipients: recipients)
+            )
         }
     }
 

@@ -136,7 +136,11 @@ enum Samples {
     }
 
     static var workUnit: WorkUnit {
-        var unit = WorkUnit(send: "send-1", route: RouteNumber(3), recipients: Self.recipients[0])
+        var unit = WorkUnit(
+            send: SendKey(app: "shop", id: "send-1"),
+            route: RouteNumber(3),
+            recipients: Self.recipients[0]
+        )
         unit.lane = .express
         unit.attempt = 2
         unit.expiresAt = UnixMilliseconds(1_700_000_200_000)

@@ -46,7 +46,7 @@ enum Least {
     static let outcome = Self.place + Wire.number(2, 2) + Wire.number(3, 1)
     static let count = Wire.number(1, 1) + Wire.number(2, 2) + Wire.number(3, 1)
     static let batch = Wire.text(1, "s") + Wire.text(2, "a") + Wire.number(3, 1) + Wire.number(4, 1)
-    static let unitHead = Wire.text(1, "s") + Wire.number(2, 1) + Wire.number(5, 1)
+    static let unitHead = Wire.text(1, "a/s") + Wire.number(2, 1) + Wire.number(5, 1)
     static let unit = Self.unitHead + Wire.number(4, 1) + Wire.nested([10], Wire.bytes(1, [0]))
     static let receipt = Wire.text(1, "r") + Wire.number(4, 1)
     static let event =

@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Foundation
 import Testing
 
@@ -53,7 +54,7 @@ import Testing
             // What one app invents costs no other.
             #expect(try await Self.count(fixture, "invented", id: "1", app: "news") == .counted)
             #expect(try await Self.count(fixture, "begun", id: "2") == .counted)
-            let ledger = RedisCommand("HSET", .text(fixture.keys.send("planned")), "state", "running")
+            let ledger = RedisCommand("HSET", .text(fixture.keys.send("shop/planned")), "state", "running")
             _ = try await fixture.client.send(ledger, on: tag)
             #expect(try await Self.count(fixture, "planned", id: "1") == .counted)
             #expect(try await fixture.length(fixture.keys.events) == 0)

@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Testing
 
 @Suite struct DeadLetterTests {
@@ -135,11 +136,14 @@ import Testing
                 due: nil,
             )
             let references = (0..<3).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
-            let unit = WorkUnit(send: "s", route: RouteNumber(7), recipients: .references(references))
+            let unit = WorkUnit(send: "shop/s", route: RouteNumber(7), recipients: .references(references))
             let work = keys.work(RouteNumber(7), .bulk)
             let append = RedisCommand("XADD", .text(work), "*", "m", .bytes(try unit.encode()))
             _ = try await fixture.client.send(append, on: keys.tag)
-            _ = try await fixture.client.send(RedisCommand("HSET", .text(keys.send("s")), "planned", 3), on: keys.tag)
+            _ = try await fixture.client.send(
+                RedisCommand("HSET", .text(keys.send("shop/s")), "planned", 3),
+                on: keys.tag
+            )
 
             let stored = try await Self.bury(fixture, work, keys)
             guard case .replayed(_, 3) = try await streams.deadLetters.replay(stored) else {
@@ -161,8 +165,8 @@ import Testing
                 let late = try await Self.bury(fixture, work, keys)
                 let change =
                     state.isEmpty
-                    ? RedisCommand("DEL", .text(keys.send("s")))
-                    : RedisCommand("HSET", .text(keys.send("s")), "state", .text(state))
+                    ? RedisCommand("DEL", .text(keys.send("shop/s")))
+                    : RedisCommand("HSET", .text(keys.send("shop/s")), "state", .text(state))
                 _ = try await fixture.client.send(change, on: keys.tag)
                 #expect(try await streams.deadLetters.replay(late) == .ended(state: name))
                 #expect(try await streams.deadLetters.find(late.id) == late, "the letter stays")
@@ -197,7 +201,7 @@ import Testing
                 var step = Plans.Step(from: from, to: to, outcomes: batch)
                 step.plannedBesides = 3
                 step.isLast = isLast
-                let result = try await streams.plans.advance(step, send: "s", entry: entry, by: me, tag: keys.tag)
+                let result = try await streams.plans.advance(step, send: "shop/s", entry: entry, by: me, tag: keys.tag)
                 #expect(result == .ok)
             }
             func applyAll() async throws -> SendLedger? {
@@ -249,14 +253,14 @@ import Testing
             }
             let open = try await streams.outcomes.ledger(app: "shop", send: "s")
             #expect(open?.state == .running && open?.isPlanning == true && open?.unplanned == 0)
-            #expect(try await streams.mailboxes.command(of: "s", tag: keys.tag) == command)
-            let state = try await streams.plans.state(send: "s", route: route, tag: keys.tag)
+            #expect(try await streams.mailboxes.command(of: "shop/s", tag: keys.tag) == command)
+            let state = try await streams.plans.state(send: "shop/s", route: route, tag: keys.tag)
             #expect(state?.cursor == "list:3")
             let second = try #require(try await reader.read(plan, count: 1).first)
             try await step(second, "list:3", "list:6", isLast: true)
             let whole = try #require(try await applyAll())
             #expect(whole.planned == 6 && whole.total(.skipped) == 6 && whole.problem == nil && whole.reopened == 1)
-            #expect(try await streams.mailboxes.command(of: "s", tag: keys.tag) == nil)
+            #expect(try await streams.mailboxes.command(of: "shop/s", tag: keys.tag) == nil)
         }
     }
 

@@ -78,20 +78,73 @@ import Testing
         }
     }
 
-    @Test func `Another app's send by the same id in the same shard is a conflict, and loses nothing silently`()
+    /// Two apps' commands of the same id, whose home is the same shard.
+    private static func twins(_ fixture: StreamsFixture) throws -> (ours: SendCommand, theirs: SendCommand) {
+        let streams = fixture.streams
+        let id = try #require(
+            (0..<100).map { "daily-\($0)" }.first { streams.home(app: "shop", $0) == streams.home(app: "news", $0) }
+        )
+        let ours = fixture.command(id: id)
+        var theirs = ours
+        theirs.app = "news"
+        return (ours, theirs)
+    }
+
+    @Test func `Direct sends of two apps by the same id in the same shard are two, each with its own ledger`()
         async throws
     {
         try await StreamsFixture.with { fixture in
-            let streams = fixture.streams
-            let id = try #require(
-                (0..<100).map { "daily-\($0)" }.first { streams.home(app: "shop", $0) == streams.home(app: "news", $0) }
-            )
-            let ours = fixture.command(id: id)
-            var theirs = ours
-            theirs.app = "news"
-            try await Self.promote(ours, Self.first, fixture)
-            #expect(try await Self.admit(theirs, Self.second, fixture) == .conflict(send: id))
-            await #expect(throws: StreamError.self) { try await Self.promote(theirs, Self.second, fixture) }
+            let (ours, theirs) = try Self.twins(fixture)
+            #expect(try await Self.promote(ours, Self.first, fixture))
+            #expect(try await Self.admit(theirs, Self.second, fixture) == .new)
+            #expect(try await Self.promote(theirs, Self.second, fixture))
+            #expect(try await Self.admit(ours, Self.first, fixture) == .known)
+            #expect(try await Self.admit(theirs, Self.second, fixture) == .known)
+            for command in [ours, theirs] {
+                let ledger = try await fixture.streams.outcomes.ledger(app: command.app, send: command.id)
+                #expect(ledger?.app == command.app && ledger?.planned == 1)
+            }
+        }
+    }
+
+    @Test func `Of two apps' sends by the same id in the same shard, both are planned and one is cancelled`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (streams, me) = (fixture.streams, fixture.consumer("me"))
+            let (ours, theirs) = try Self.twins(fixture)
+            let keys = streams.home(app: ours.app, ours.id)
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            let (mailbox, plan) = (keys.mailbox(.bulk), keys.plan(RouteNumber(7)))
+            try await reader.ensure([mailbox, plan])
+            for command in [ours, theirs] {
+                guard case .new(command.id, _) = try await streams.mailboxes.publish(command, lane: .bulk) else {
+                    throw Unexpected("not new")
+                }
+            }
+            for entry in try await reader.read(mailbox, count: 10) {
+                let command = try SendCommand.decode(entry.message)
+                let identity = SendIdentity(of: command, origin: entry.origin)
+                let result = try await streams.mailboxes.accept(
+                    command,
+                    identity: identity,
+                    routes: [RouteNumber(7)],
+                    from: entry,
+                    by: me,
+                    due: nil
+                )
+                #expect(result.admission == .new)
+            }
+            let plans = try await reader.read(plan, count: 10).map { String(decoding: $0.message, as: UTF8.self) }
+            #expect(plans == ["shop/\(ours.id)", "news/\(ours.id)"])
+            let our = SendKey(app: "shop", id: ours.id)
+            guard case .ok = try await streams.control.apply(.cancel, to: our, at: keys) else {
+                throw Unexpected("not cancelled")
+            }
+            #expect(try await streams.outcomes.ledger(app: "shop", send: ours.id)?.state == .cancelled)
+            #expect(try await streams.outcomes.ledger(app: "news", send: ours.id)?.state == .running)
+            #expect(try await streams.mailboxes.command(of: our, tag: keys.tag) == ours)
+            #expect(try await streams.mailboxes.command(of: SendKey(app: "news", id: ours.id), tag: keys.tag) == theirs)
         }
     }
 }

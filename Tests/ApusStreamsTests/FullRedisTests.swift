@@ -49,17 +49,17 @@ import Testing
             var step = Plans.Step(from: "", to: "list:1", outcomes: Self.batch([]))
             step.units = [
                 WorkUnit(
-                    send: "s",
+                    send: "shop/s",
                     route: Self.route,
                     recipients: .references([DeviceReference(partition: 0, ordinal: 0, generation: 1)])
                 )
             ]
             step.isLast = true
             let planned = try await next(plan)
-            #expect(try await streams.plans.advance(step, send: "s", entry: planned, by: me, tag: keys.tag) == .ok)
+            #expect(try await streams.plans.advance(step, send: "shop/s", entry: planned, by: me, tag: keys.tag) == .ok)
             let verdict = try await streams.work.record(
                 try await next(work),
-                of: "s",
+                of: "shop/s",
                 by: me,
                 tag: keys.tag,
                 journal: UnitJournal(sequence: 1, bitmap: [1]),
@@ -107,6 +107,36 @@ import Testing
             #expect(try await reader.ensure([keys.mailbox(.express), keys.outcomes]) == 1)
             #expect(try await reader.read(keys.mailbox(.express), count: 1).isEmpty)
             #expect(try await fixture.streams.lostSends.beginSweep(tag: keys.tag, withinMilliseconds: 60_000))
+        }
+    }
+
+    @Test func `At a full Redis an operator can stop a route, let it go on, and bring a dead letter back`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (streams, me, keys) = (fixture.streams, fixture.consumer("me"), fixture.keys)
+            let events = keys.events
+            let entry = try await fixture.deliver([1], to: events, consumer: me)
+            let letter = DeadLetter(
+                stream: events,
+                entry: entry.id,
+                cause: .poison,
+                problem: Problem(code: "poison", detail: "test"),
+                payload: [1],
+                at: UnixMilliseconds(1)
+            )
+            #expect(
+                try await streams.deadLetters.write(entry, by: me, tag: keys.tag, letter: letter, receipt: nil)
+            )
+            let stored = try #require(try await streams.deadLetters.page(shard: 0, before: "+").letters.first)
+            _ = try await fixture.server.command("CONFIG", "SET", "maxmemory", "1")
+            try await streams.routes.control(Self.route, .pause)
+            #expect(try await streams.routes.state(of: Self.route).isPaused)
+            try await streams.routes.control(Self.route, .resume)
+            #expect(try await !streams.routes.state(of: Self.route).isPaused)
+            guard case .replayed = try await streams.deadLetters.replay(stored) else {
+                throw Unexpected("not replayed")
+            }
+            #expect(try await fixture.length(events) == 1)
         }
     }
 

@@ -121,7 +121,7 @@ import Testing
             #expect(moved.allSatisfy { $0 <= StreamLimits.dueBatchMax })
             let plans = RedisCommand("XRANGE", .text(keys.plan(RouteNumber(7))), "-", "+")
             let planned = try await fixture.client.send(plans, on: keys.tag).root.children.map { $0[1][1].string ?? "" }
-            #expect(planned.count == 250 && Set(planned) == Set(sends))
+            #expect(planned.count == 250 && Set(planned) == Set(sends.map { "shop/\($0)" }))
         }
     }
 
@@ -129,7 +129,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let (streams, keys) = (fixture.streams, fixture.keys)
             let work = keys.work(RouteNumber(7), .bulk)
-            var unit = WorkUnit(send: "s", route: RouteNumber(7), recipients: .addresses([0, 1]))
+            var unit = WorkUnit(send: "shop/s", route: RouteNumber(7), recipients: .addresses([0, 1]))
             unit.attempt = 3
             unit.firstAttemptAt = UnixMilliseconds(1_000)
             let first = try await fixture.deliver(try unit.encode(), to: work, consumer: fixture.consumer("dead"))
@@ -234,7 +234,7 @@ import Testing
             )
             #expect(clash.admission == .conflict(send: "send-1"))
             #expect(try await Self.planned(home, fixture) == [1, 1])
-            #expect(try await streams.mailboxes.command(of: "send-1", tag: home.tag) == command)
+            #expect(try await streams.mailboxes.command(of: "shop/send-1", tag: home.tag) == command)
             let ledger = try await streams.outcomes.ledger(app: "shop", send: "send-1")
             #expect(ledger?.state == .running && ledger?.isPlanning == true && ledger?.planned == 0)
         }

@@ -1,6 +1,7 @@
 import ApusCore
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import NIOCore
 import NIOPosix
 import Testing
@@ -405,7 +406,7 @@ private final class LeaseStage {
         try await StreamsFixture.with { fixture in
             let stage = LeaseStage(fixture, rate: 10)
             _ = try await stage.ask("one")
-            let pace = RateLimit(ofSend: "s", tag: fixture.keys.tag)
+            let pace = RateLimit(ofSend: "shop/s", tag: fixture.keys.tag)
             let loop = MultiThreadedEventLoopGroup.singleton.any()
             _ = try await fixture.streams.rateLimits.request(
                 RateLimitRequest(),

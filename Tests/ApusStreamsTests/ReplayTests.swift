@@ -14,7 +14,7 @@ import Testing
 
     private static func unit(_ count: Int = 3) -> WorkUnit {
         WorkUnit(
-            send: "s",
+            send: "shop/s",
             route: Self.route,
             recipients: .references(
                 (0..<UInt32(count)).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
@@ -83,7 +83,7 @@ import Testing
             step.isLast = isLast
             let result = try await self.streams.plans.advance(
                 step,
-                send: "s",
+                send: "shop/s",
                 entry: plan,
                 by: self.me,
                 tag: self.keys.tag
@@ -100,7 +100,7 @@ import Testing
         ) async throws -> Work.Verdict.State {
             try await self.streams.work.record(
                 entry,
-                of: "s",
+                of: "shop/s",
                 by: self.me,
                 tag: self.keys.tag,
                 journal: UnitJournal(sequence: sequence, bitmap: [bits]),
@@ -159,7 +159,7 @@ import Testing
         ) async throws -> Work.Verdict.State {
             try await self.fixture.streams.work.record(
                 entry,
-                of: "s",
+                of: "shop/s",
                 by: other,
                 tag: self.keys.tag,
                 journal: UnitJournal(sequence: sequence, bitmap: [bits]),
@@ -250,7 +250,7 @@ import Testing
             }
             let filed = try await bench.streams.work.record(
                 unit,
-                of: "s",
+                of: "shop/s",
                 by: bench.me,
                 tag: bench.keys.tag,
                 journal: UnitJournal(sequence: 1, bitmap: [0b111]),

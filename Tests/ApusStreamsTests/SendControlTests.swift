@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Testing
 
 /// A send in the fixture's first shard, accepted for two routes.
@@ -41,9 +42,11 @@ private struct ControlledSend {
         return send
     }
 
+    var key: SendKey { SendKey(app: "shop", id: self.id) }
+
     func unit(_ count: UInt32 = 3) -> WorkUnit {
         let references = (0..<count).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
-        return WorkUnit(send: self.id, route: Self.route, recipients: .references(references))
+        return WorkUnit(send: self.key, route: Self.route, recipients: .references(references))
     }
 
     func batch(_ counts: [(Outcome, UInt64)] = []) -> OutcomeBatch {
@@ -62,7 +65,7 @@ private struct ControlledSend {
     }
 
     func fanstep(_ step: Plans.Step, _ plan: StreamEntry) async throws -> Plans.StepResult {
-        try await self.streams.plans.advance(step, send: self.id, entry: plan, by: self.me, tag: self.tag)
+        try await self.streams.plans.advance(step, send: self.key, entry: plan, by: self.me, tag: self.tag)
     }
 
     func tell(
@@ -74,7 +77,7 @@ private struct ControlledSend {
     ) async throws -> Work.Verdict {
         try await self.streams.work.record(
             entry,
-            of: self.id,
+            of: self.key,
             by: self.me,
             tag: self.tag,
             journal: sequence.map { UnitJournal(sequence: $0, bitmap: [bits]) },
@@ -86,11 +89,11 @@ private struct ControlledSend {
 
     @discardableResult
     func steer(_ wish: SendControlCommand) async throws -> SendControl.Result {
-        try await self.streams.control.apply(wish, app: "shop", send: self.id, at: self.keys)
+        try await self.streams.control.apply(wish, to: self.key, at: self.keys)
     }
 
     func ledger() async throws -> SendLedger {
-        try #require(try await self.streams.outcomes.ledger(self.keys.send(self.id), tag: self.tag))
+        try #require(try await self.streams.outcomes.ledger(self.keys.send(self.key), tag: self.tag))
     }
 
     /// Entries: of the route's plan, of the other's, of its work, put aside, waiting for their time, and journals.
@@ -98,7 +101,7 @@ private struct ControlledSend {
         var counts: [Int64] = []
         for (command, key) in [
             ("XLEN", self.keys.plan(Self.route)), ("XLEN", self.keys.plan(Self.other)), ("XLEN", self.work),
-            ("LLEN", self.keys.held(self.id)), ("ZCARD", self.keys.due), ("HLEN", self.keys.journal),
+            ("LLEN", self.keys.held(self.key)), ("ZCARD", self.keys.due), ("HLEN", self.keys.journal),
         ] {
             let count = try await self.fixture.client.send(RedisCommand(command, .text(key)), on: self.tag).root.integer
             counts.append((count ?? -1) / (command == "LLEN" ? 3 : 1))
@@ -124,7 +127,7 @@ private struct ControlledSend {
             ) async throws -> Work.Verdict {
                 try await send.streams.work.record(
                     unit,
-                    of: send.id,
+                    of: send.key,
                     by: send.me,
                     tag: send.tag,
                     journal: UnitJournal(sequence: sequence, bitmap: [UInt8(1 << sequence) - 1]),
@@ -140,7 +143,7 @@ private struct ControlledSend {
             #expect(try await blame(1, .continue, isByAll: false).state == .running)
             #expect(try await send.ledger().problem?.code == "message_partly_refused")
             if hasTaker {
-                let count = RedisCommand("HSET", .text(send.keys.send(send.id)), "fcm/accepted/none", "1")
+                let count = RedisCommand("HSET", .text(send.keys.send(send.key)), "fcm/accepted/none", "1")
                 _ = try await fixture.client.send(count, on: send.tag)
             }
             #expect(try await blame(2, .continue, isByAll: true).state == (hasTaker ? .running : .refused))
@@ -180,7 +183,7 @@ private struct ControlledSend {
             #expect(try await send.fanstep(step, plan) == .lost)
             #expect(try await send.counts() == [0, 1, 0, 2, 0, 0])
             #expect(try await fixture.pending(send.work) == 0)
-            #expect(try await send.streams.control.releaseHeld(send.id, tag: send.tag) == -1)
+            #expect(try await send.streams.control.releaseHeld(send.key, tag: send.tag) == -1)
             #expect(try await send.counts() == [0, 1, 0, 2, 0, 0])
 
             for _ in 0..<2 {
@@ -232,7 +235,7 @@ private struct ControlledSend {
             let plan = try await send.plannedOnce()
             let unit = try await fixture.read(send.work, send.me)
             let later = UnixMilliseconds(9_000_000_000_000)
-            let retry = UnitRetry(due: later, id: "\(send.id)/1", unit: send.unit(1))
+            let retry = UnitRetry(due: later, id: "\(send.key)/1", unit: send.unit(1))
             _ = try await send.tell(unit, .continue, sequence: 1, bits: 0b001, retries: [retry])
             try await send.steer(.pause)
             #expect(try await send.tell(unit, .leave).state == .paused)
@@ -246,7 +249,7 @@ private struct ControlledSend {
             // A report that comes late: its retry does not wait for its time.
             let first = try await fixture.read(send.work, send.me)
             #expect(try await send.tell(first, .begin).state == .cancelled)
-            let late = UnitRetry(due: later, id: "\(send.id)/2", unit: send.unit(1))
+            let late = UnitRetry(due: later, id: "\(send.key)/2", unit: send.unit(1))
             #expect(try await send.tell(first, .finish, sequence: 2, bits: 0b111, retries: [late]).state == .cancelled)
             #expect(try await send.streams.work.moveDue(tag: send.tag).moved == 1)
 
@@ -282,7 +285,7 @@ private struct ControlledSend {
         try await StreamsFixture.with { fixture in
             let (keys, tag) = (fixture.keys, fixture.keys.tag)
             for index in 0..<600 {
-                for send in ["a", "ab"] {
+                for send in ["shop/a", "shop/ab", "news/a"] {
                     let id = "\(send)/\(index)"
                     let body = RedisCommand(
                         "HSET",
@@ -295,12 +298,12 @@ private struct ControlledSend {
                 }
             }
             for expected in [600, 0] {
-                var page = try await fixture.streams.control.moveDue(of: "a", tag: tag, cursor: "0", pageMax: 50)
+                var page = try await fixture.streams.control.moveDue(of: "shop/a", tag: tag, cursor: "0", pageMax: 50)
                 var (moved, pages) = (page.moved, 1)
                 while page.cursor != "0" {
                     #expect(page.moved <= 200)
                     page = try await fixture.streams.control.moveDue(
-                        of: "a",
+                        of: "shop/a",
                         tag: tag,
                         cursor: page.cursor,
                         pageMax: 50
@@ -319,12 +322,12 @@ private struct ControlledSend {
             let send = try await ControlledSend.accepted(fixture)
             for index in 0..<5 {
                 let parts: [RedisArgument] = [.text("work:7:bulk"), .text("unit \(index)"), .text("")]
-                let command = RedisCommand("RPUSH", [.text(send.keys.held(send.id))] + parts)
+                let command = RedisCommand("RPUSH", [.text(send.keys.held(send.key))] + parts)
                 _ = try await fixture.client.send(command, on: send.tag)
             }
             var left: [Int] = []
             for _ in 0..<4 {
-                left.append(try await send.streams.control.releaseHeld(send.id, tag: send.tag, countMax: 2))
+                left.append(try await send.streams.control.releaseHeld(send.key, tag: send.tag, countMax: 2))
             }
             #expect(left == [3, 1, 0, 0])
             #expect(try await send.counts() == [1, 1, 5, 0, 0, 0])
@@ -341,11 +344,11 @@ private struct ControlledSend {
             #expect(try await send.fanstep(step, plan) == .paused)
             let held = RedisCommand("HGETALL", .text(send.keys.heldCounts))
             let counts = try await fixture.client.send(held, on: send.tag).root.children.map(\.string)
-            #expect(counts == [send.id, "2"])
+            #expect(counts == [send.key.description, "2"])
             _ = try await send.streams.work.moveDue(tag: send.tag)
             #expect(try await send.counts() == [0, 1, 0, 2, 0, 0])
             // Whoever resumed it died before anything was moved.
-            let state = RedisCommand("HSET", .text(send.keys.send(send.id)), "state", "running")
+            let state = RedisCommand("HSET", .text(send.keys.send(send.key)), "state", "running")
             _ = try await fixture.client.send(state, on: send.tag)
             for _ in 0..<2 {
                 _ = try await send.streams.work.moveDue(tag: send.tag)
@@ -405,10 +408,14 @@ private struct ControlledSend {
     @Test func `What there is not, or is over, cannot be steered`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
-            let stranger = try await send.streams.control.apply(.pause, app: "other", send: send.id, at: send.keys)
+            let stranger = try await send.streams.control.apply(
+                .pause,
+                to: SendKey(app: "other", id: send.id),
+                at: send.keys
+            )
             #expect(stranger == .unknown)
-            #expect(try await send.streams.control.apply(.cancel, app: "shop", send: "none", at: send.keys) == .unknown)
-            let done = RedisCommand("HSET", .text(send.keys.send(send.id)), "state", "done")
+            #expect(try await send.streams.control.apply(.cancel, to: "shop/none", at: send.keys) == .unknown)
+            let done = RedisCommand("HSET", .text(send.keys.send(send.key)), "state", "done")
             _ = try await fixture.client.send(done, on: send.tag)
             for wish in [SendControlCommand.pause, .resume, .cancel, .rate(5)] {
                 #expect(try await send.steer(wish) == .over(.done))

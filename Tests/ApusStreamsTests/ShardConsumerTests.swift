@@ -274,7 +274,7 @@ import Testing
             let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 8)
             let (handled, latch) = (Handled(), Latch())
             // Poison entries, of which the first never gets its turn: another is in hand.
-            let gate = PoisonGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
+            let gate = PoisonGate(times: .init(emptyingMax: .seconds(60), turnMax: .seconds(60)))
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, _ in
                 handled.add(entry)
                 await latch.wait()
@@ -377,34 +377,41 @@ import Testing
         }
     }
 
-    @Test func `A poison entry begins when nothing else is in hand, and nothing else begins before its first progress`()
-        async throws
+    /// An entry that its dead owner had begun so many times.
+    private static func leave(
+        _ name: String,
+        deliveries: Int,
+        in stream: String,
+        _ fixture: StreamsFixture
+    ) async throws
+        -> StreamEntry
     {
+        let entry = try await fixture.deliver(Array(name.utf8), to: stream, consumer: fixture.consumer("dead"))
+        let claim = RedisCommand(
+            "XCLAIM",
+            .text(stream),
+            "dispatcher",
+            "dead",
+            "0",
+            .text(entry.id),
+            "IDLE",
+            "3600000",
+            "RETRYCOUNT",
+            .integer(deliveries),
+            "JUSTID"
+        )
+        _ = try await fixture.client.send(claim, on: fixture.keys.tag)
+        return entry
+    }
+
+    @Test func `A poison entry waits for what was in hand, and keeps no first delivery waiting`() async throws {
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)
             let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 1)
             let events = Mutex<[String]>([])
             let (slow, solo) = (Latch(), Latch())
-            let poison = try await fixture.deliver(
-                Array("poison entry".utf8),
-                to: stream,
-                consumer: fixture.consumer("dead")
-            )
-            let claim = RedisCommand(
-                "XCLAIM",
-                .text(stream),
-                "dispatcher",
-                "dead",
-                "0",
-                .text(poison.id),
-                "IDLE",
-                "3600000",
-                "RETRYCOUNT",
-                "2",
-                "JUSTID"
-            )
-            _ = try await fixture.client.send(claim, on: fixture.keys.tag)
-            let gate = PoisonGate(times: .init(emptyingMax: .seconds(60), aloneMax: .seconds(60)))
+            _ = try await Self.leave("poison entry", deliveries: 3, in: stream, fixture)
+            let gate = PoisonGate(times: .init(lastEmptyingMax: .seconds(60), lastTurnMax: .seconds(60)))
             let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, turn in
                 let name = String(decoding: entry.message, as: UTF8.self)
                 events.withLock { $0.append("\(name) begins") }
@@ -418,24 +425,53 @@ import Testing
                 }
                 try await Self.done(entry, fixture)
             }
+            func count(_ event: String) -> Int { events.withLock { $0.count { $0 == event } } }
             try await Self.write(1, to: stream, fixture)
             try await Self.running(consumer) {
-                try await eventually("the gate closes for the poison entry") { !gate.isOpen }
+                try await eventually("the poison entry waits") { !gate.isOpen }
                 try await Self.write(1, to: stream, fixture)
+                try await eventually("another begins while it waits") { count("0 begins") == 2 }
+                #expect(count("poison entry begins") == 0)
                 slow.open()
-                try await eventually("the poison entry has begun") {
-                    events.withLock { $0.contains("poison entry begins") }
-                }
-                try await Task.sleep(for: .milliseconds(300))
-                #expect(events.withLock { $0.last } == "poison entry begins")
+                try await eventually("the poison entry has begun") { count("poison entry begins") == 1 }
+                try await Self.write(1, to: stream, fixture)
+                try await eventually("another goes from its beginning to its end") { count("0 ends") == 3 }
+                #expect(count("poison entry progresses") == 0 && !gate.isOpen)
                 solo.open()
                 try await eventually("all are done") { try await fixture.length(stream) == 0 }
             }
-            let trace = events.withLock { $0 }
-            #expect(
-                trace.filter { $0.hasPrefix("poison entry") } == ["poison entry begins", "poison entry progresses"]
-            )
-            #expect(trace.firstIndex(of: "poison entry begins").map { trace[$0 + 1] } == "poison entry progresses")
+        }
+    }
+
+    @Test func `During the turn of a poison entry what came back is excused, and first deliveries count`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let feed = ShardConsumer.Feed(stream, inHandMax: 8, countPerRead: 1)
+            let begun = Mutex<Set<String>>([])
+            let latch = Latch()
+            let returned = try await Self.leave("returned", deliveries: 1, in: stream, fixture)
+            let poison = try await Self.leave("poison entry", deliveries: 2, in: stream, fixture)
+            let gate = PoisonGate(times: .init(emptyingMax: .milliseconds(50), turnMax: .seconds(60)))
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 400, gate: gate) { entry, _ in
+                _ = begun.withLock { $0.insert(String(decoding: entry.message, as: UTF8.self)) }
+                await latch.wait()
+                try await Self.done(entry, fixture)
+            }
+            try await Self.running(consumer) {
+                try await eventually("the poison entry has begun") { begun.withLock { $0.contains("poison entry") } }
+                try await Self.write(1, to: stream, fixture)
+                try await eventually("a first delivery has begun") { begun.withLock { $0.contains("0") } }
+                let command = RedisCommand("XPENDING", .text(stream), "dispatcher", "-", "+", "10")
+                var deliveries: [String: Int64] = [:]
+                for entry in try await fixture.client.send(command, on: fixture.keys.tag).root.children {
+                    deliveries[entry[0].string ?? ""] = entry[3].integer
+                }
+                #expect(deliveries.count == 3 && deliveries[returned.id] == 1 && deliveries[poison.id] == 3)
+                #expect(deliveries.values.sorted() == [1, 1, 3])
+                latch.open()
+                try await eventually("all are done") { try await fixture.length(stream) == 0 }
+            }
         }
     }
 

@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Testing
 
 /// Sends of which nothing, or something, is left.
@@ -11,7 +12,7 @@ import Testing
     /// A planned send in the first shard.
     private struct Scene {
         let fixture: StreamsFixture
-        let send: String
+        let send: SendKey
 
         var keys: StreamKeys { self.fixture.keys }
         var state: String { self.keys.send(self.send) }
@@ -41,13 +42,13 @@ import Testing
             return sweeping
         }
 
-        func unit(of send: String) throws -> [UInt8] {
+        func unit(of send: SendKey) throws -> [UInt8] {
             let reference = DeviceReference(partition: 0, ordinal: 1, generation: 1)
             return try WorkUnit(send: send, route: SweepTests.route, recipients: .references([reference])).encode()
         }
 
-        func batch(of send: String, _ count: UInt64) -> OutcomeBatch {
-            var batch = OutcomeBatch(send: send, app: "shop", route: SweepTests.route, provider: .apns)
+        func batch(of send: SendKey, _ count: UInt64) -> OutcomeBatch {
+            var batch = OutcomeBatch(send: send.id, app: send.app, route: SweepTests.route, provider: .apns)
             batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: count)]
             return batch
         }
@@ -88,7 +89,7 @@ import Testing
                 by: fixture.consumer("one"),
                 due: nil,
             )
-            try await body(Scene(fixture: fixture, send: send))
+            try await body(Scene(fixture: fixture, send: SendKey(app: "shop", id: send)))
         }
     }
 
@@ -114,21 +115,26 @@ import Testing
             // Something happened to it lately.
             #expect(try await scene.sweep(silence: 3_600_000) == .fresh)
 
-            // What is another's is not its own, though its name begins the same.
+            // What is another's is not its own, though its name begins the same, or another app gave it the same.
+            let strangers = [SendKey(app: "shop", id: send.id + "0"), SendKey(app: "news", id: send.id)]
             _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 4).encode()))
             #expect(try await scene.applyNext() == .ok)
             for stream in [keys.outcomes, scene.work] {
                 let isUnit = stream == scene.work
-                let message = try isUnit ? scene.unit(of: send + "0") : scene.batch(of: send + "0", 1).encode()
-                _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message))
+                for stranger in strangers {
+                    let message = try isUnit ? scene.unit(of: stranger) : scene.batch(of: stranger, 1).encode()
+                    _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message))
+                }
             }
-            _ = try await scene.redis("ZADD", .text(keys.due), .integer(later), .text("\(send)0/1/2/3"))
-            _ = try await scene.redis("XADD", .text(scene.plan), "*", "m", .text(send + "0"))
+            for stranger in strangers {
+                _ = try await scene.redis("ZADD", .text(keys.due), .integer(later), .text("\(stranger)/1/2/3"))
+                _ = try await scene.redis("XADD", .text(scene.plan), "*", "m", .text(stranger.description))
+            }
             #expect(try await scene.sweep() == .closed)
             // The batch that closes it is on its way.
             #expect(try await scene.sweep() == .left)
 
-            #expect(try await scene.applyNext() == .gone)
+            for _ in strangers { #expect(try await scene.applyNext() == .gone) }
             guard case .final(let ledger) = try await scene.applyNext() else {
                 Issue.record("it is not complete")
                 return
@@ -144,7 +150,7 @@ import Testing
             // What comes after all counts no more: the ledger still adds up.
             _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 6).encode()))
             #expect(try await scene.applyNext() == .gone)
-            #expect(try await scene.fixture.streams.outcomes.ledger(app: "shop", send: send)?.total(.accepted) == 4)
+            #expect(try await scene.fixture.streams.outcomes.ledger(app: "shop", send: send.id)?.total(.accepted) == 4)
         }
     }
 
@@ -181,11 +187,11 @@ import Testing
             func add(_ count: Int, _ message: [UInt8], _ stream: String) async throws {
                 for _ in 0..<count { _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message)) }
             }
-            let other = try scene.unit(of: "other")
+            let other = try scene.unit(of: "shop/other")
             try await add(250, other, scene.work)
             #expect(try await scene.sweep(with: scene.unit(of: scene.send), in: scene.work) == .left)
             // A plan that waits for its time is asked for by name, however much else waits.
-            let others = try scene.batch(of: "other", 1).encode()
+            let others = try scene.batch(of: "shop/other", 1).encode()
             try await add(StreamLimits.sweepOutcomesMax + 1, others, scene.keys.outcomes)
             #expect(try await scene.sweep() == .much)
             let plan = RedisArgument.text("\(scene.send)/plan/\(Self.route)")
@@ -207,17 +213,17 @@ import Testing
 
     @Test func `Sends under way are found page by page, and those that are gone are struck off`() async throws {
         try await self.with { scene in
-            let ghosts = (0..<500).map { RedisArgument.text("ghost-\($0)") }
+            let ghosts = (0..<500).map { RedisArgument.text("shop/ghost-\($0)") }
             let add = RedisCommand("SADD", [.text(scene.keys.openSends)] + ghosts)
             _ = try await scene.fixture.client.send(add, on: scene.keys.tag)
-            var (cursor, found): (String, Set<String>) = ("0", [])
+            var (cursor, found): (String, Set<SendKey>) = ("0", [])
             repeat {
                 let page = try await scene.fixture.streams.lostSends.openSends(tag: scene.keys.tag, cursor: cursor)
                 cursor = page.cursor
                 found.formUnion(page.sends)
             } while cursor != "0"
             #expect(found.count == 501)
-            let ghost = Scene(fixture: scene.fixture, send: "ghost-7")
+            let ghost = Scene(fixture: scene.fixture, send: "shop/ghost-7")
             #expect(try await ghost.sweep() == .gone)
             #expect(try await scene.redis("SCARD", .text(scene.keys.openSends)).integer == 500)
             #expect(

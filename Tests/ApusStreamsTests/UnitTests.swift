@@ -2,12 +2,13 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Testing
 
 @Suite struct UnitTests {
     private static func unit(_ send: String = "s", count: Int = 3) -> WorkUnit {
         WorkUnit(
-            send: send,
+            send: SendKey(app: "shop", id: send),
             route: RouteNumber(7),
             recipients: .references(
                 (0..<UInt32(count)).map { DeviceReference(partition: 0, ordinal: $0, generation: 1) }
@@ -60,18 +61,20 @@ import Testing
             let (keys, plan) = try await Self.planned(fixture, "s", me)
             var step = Plans.Step(from: "", to: "list:3", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
-            #expect(try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+            #expect(try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag) == .ok)
             #expect(
-                try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
+                try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
                     == .moved(cursor: "list:3")
             )
             let zombie = fixture.consumer("two")
-            #expect(try await streams.plans.advance(step, send: "s", entry: plan, by: zombie, tag: keys.tag) == .lost)
+            #expect(
+                try await streams.plans.advance(step, send: "shop/s", entry: plan, by: zombie, tag: keys.tag) == .lost
+            )
             let ended = Self.batch("s", [(.skipped, 2)])
             var last = Plans.Step(from: "list:3", to: "list:3", outcomes: ended)
             last.isLast = true
             last.plannedBesides = 2
-            #expect(try await streams.plans.advance(last, send: "s", entry: plan, by: me, tag: keys.tag) == .ok)
+            #expect(try await streams.plans.advance(last, send: "shop/s", entry: plan, by: me, tag: keys.tag) == .ok)
             let ledger = try await streams.outcomes.ledger(app: "shop", send: "s")
             #expect(ledger?.planned == 5 && ledger?.isPlanning == false)
             #expect(
@@ -91,13 +94,20 @@ import Testing
                 step.units = (0..<StreamLimits.unitsPerStepMax).map { _ in Self.unit(count: 1)
                 }
                 #expect(
-                    try await fixture.streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag) == .ok
+                    try await fixture.streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
+                        == .ok
                 )
                 cursor = step.next
             }
             var step = Plans.Step(from: cursor, to: "list:99", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
-            let result = try await fixture.streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            let result = try await fixture.streams.plans.advance(
+                step,
+                send: "shop/s",
+                entry: plan,
+                by: me,
+                tag: keys.tag
+            )
             #expect(result == .full)
         }
     }
@@ -106,11 +116,11 @@ import Testing
         try await StreamsFixture.with { fixture in
             let (me, streams) = (fixture.consumer("one"), fixture.streams)
             let (keys, plan) = try await Self.planned(fixture, "s", me)
-            _ = try await streams.control.apply(.rate(10), app: "shop", send: "s", at: keys)
+            _ = try await streams.control.apply(.rate(10), to: "shop/s", at: keys)
             func take(_ from: String, _ to: String, units: Int) async throws -> Plans.StepResult {
                 var step = Plans.Step(from: from, to: to, outcomes: Self.batch("s", []))
                 step.units = (0..<units).map { _ in Self.unit(count: 1) }
-                return try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
+                return try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
             }
             #expect(try await take("", "list:1", units: StreamLimits.pacedUnitsPerStepMax) == .ok)
             #expect(try await take("list:1", "list:2", units: 2) == .ok)
@@ -120,7 +130,7 @@ import Testing
             _ = try await fixture.client.send(.init("XTRIM", .text(work), "MAXLEN", 2), on: keys.tag)
             #expect(try await take("list:2", "list:3", units: 1) == .ok)
             #expect(try await take("list:3", "list:4", units: 1) == .paced)
-            _ = try await streams.control.apply(.rate(0), app: "shop", send: "s", at: keys)
+            _ = try await streams.control.apply(.rate(0), to: "shop/s", at: keys)
             #expect(try await take("list:3", "list:4", units: 1) == .ok)
         }
     }
@@ -140,13 +150,14 @@ import Testing
                 let from = number == 0 ? "" : "list:\(number)"
                 var step = Plans.Step(from: from, to: "list:\(number + 1)", outcomes: Self.batch(send, []))
                 step.units = (0..<units).map { _ in Self.unit(count: 1) }
-                return try await streams.plans.advance(step, send: send, entry: plan, by: me, tag: fixture.keys.tag)
+                let key = SendKey(app: "shop", id: send)
+                return try await streams.plans.advance(step, send: key, entry: plan, by: me, tag: fixture.keys.tag)
             }
             let (keys, unpaced) = try await Self.planned(fixture, fast, me)
             var paced: [(send: String, plan: StreamEntry, steps: Int)] = []
             for send in slow {
                 paced.append((send, try await Self.planned(fixture, send, me).1, 0))
-                _ = try await streams.control.apply(.rate(10), app: "shop", send: send, at: keys)
+                _ = try await streams.control.apply(.rate(10), to: SendKey(app: "shop", id: send), at: keys)
             }
             for _ in 0..<3 {
                 for index in paced.indices {
@@ -178,7 +189,7 @@ import Testing
             var step = Plans.Step(from: "", to: "list:3", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
             step.isLast = true
-            _ = try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            _ = try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
             let work = keys.work(RouteNumber(7), .bulk)
             let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
             let connection = fixture.client.blockingConnection(for: keys.tag)
@@ -198,7 +209,7 @@ import Testing
             {
                 try await streams.work.record(
                     entry,
-                    of: "s",
+                    of: "shop/s",
                     by: consumer,
                     tag: keys.tag,
                     journal: UnitJournal(sequence: sequence, bitmap: [bits]),
@@ -252,7 +263,7 @@ import Testing
             var step = Plans.Step(from: "", to: "list:3", outcomes: Self.batch("s", []))
             step.units = [Self.unit()]
             step.isLast = true
-            _ = try await streams.plans.advance(step, send: "s", entry: plan, by: me, tag: keys.tag)
+            _ = try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
             for count in [2, 1] as [UInt64] {
                 let bytes = try Self.batch("s", [(.accepted, count)]).encode()
                 _ = try await fixture.client.send(
@@ -290,7 +301,7 @@ import Testing
                     == 1
             )
             #expect(try await apply(2) == .lost)
-            #expect(try await streams.mailboxes.command(of: "s", tag: keys.tag) == nil)
+            #expect(try await streams.mailboxes.command(of: "shop/s", tag: keys.tag) == nil)
         }
     }
 

@@ -186,7 +186,25 @@ import Testing
         #expect(libraries.count == 1 && libraries.allSatisfy { functions.text.contains("One library, `\($0)`") })
         let rows = functions.rows.filter { $0[0] != "function" }
         #expect(Set(rows.map { $0[0].trimmingCharacters(in: ["`"]) }) == registered)
-        #expect(rows.allSatisfy { $0.count == 2 && !$0[1].isEmpty })
+        #expect(rows.allSatisfy { $0.count == 3 && !$0[1].isEmpty })
+    }
+
+    @Test func `Every function says whether it runs at a full Redis, and why`() throws {
+        var flags: [String: String] = [:]
+        for path in try Self.files(in: "Sources") where path.hasSuffix(".lua") {
+            for declaration in try Self.text(path).split(separator: "register_function{").dropFirst() {
+                let head = declaration.firstRange(of: "run =").map { declaration[..<$0.lowerBound] } ?? declaration
+                guard let name = head.firstMatch(of: /name = 'apus[0-9]+_([a-z_]+)'/) else { continue }
+                flags[String(name.1)] = head.firstMatch(of: /flags = \{'([a-z-]+)'/).map { String($0.1) } ?? ""
+            }
+        }
+        let functions = try #require(try Self.article("Architecture").section("Functions"))
+        for row in functions.rows where row[0] != "function" {
+            let words = ["allow-oom": "runs: ", "no-writes": "reads", "": "refused: "]
+            let flag = try #require(flags[row[0].trimmingCharacters(in: ["`"])])
+            let expected = try #require(words[flag])
+            #expect(row[2].hasPrefix(expected), "\(row[0])")
+        }
     }
 
     /// The first word of every key: what stands before a colon.

@@ -74,7 +74,11 @@ import Testing
             try await eventually("nothing is left", timeout: .seconds(60)) {
                 try await redis("XLEN", .text(keys.outcomes)) == 0
             }
-            #expect(Set(try await fleet.receipts(of: "s").map(\.id).filter { $0.hasPrefix("final") }) == ["final:s"])
+            #expect(
+                Set(try await fleet.receipts(of: "s").map(\.id).filter { $0.hasPrefix("final") }) == [
+                    "final:\(Fleet.app)/s"
+                ]
+            )
             #expect(try await redis("XLEN", .text(keys.dead)) == 0)
             try await second.terminate()
         }
@@ -115,7 +119,7 @@ import Testing
                     return (json["receipts"]?.array ?? []).compactMap { $0["id"]?.string }
                 }
             }
-            let expected = Set(sends.map { "final:\($0)" })
+            let expected = Set(sends.map { "final:\(Fleet.app)/\($0)" })
             try await eventually("every receipt arrived", timeout: .seconds(180)) {
                 // What was not answered may not have arrived.
                 let answered = try arrived().enumerated().filter { !silent.contains($0.offset) }

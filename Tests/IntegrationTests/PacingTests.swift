@@ -112,7 +112,7 @@ import Testing
             #expect((500...660).contains(slow))
             let streams = fleet.installation.streams
             let home = streams.home(app: Fleet.app, "slow")
-            _ = try await streams.control.apply(.rate(0), app: Fleet.app, send: "slow", at: home)
+            _ = try await streams.control.apply(.rate(0), to: SendKey(app: Fleet.app, id: "slow"), at: home)
             let ledger = try await fleet.completion(of: "slow", timeout: .seconds(10))
             #expect(ledger.total(.accepted) == UInt64(audience.count))
             #expect(Comparison(accepted: fleet.accepted(of: "slow"), audience: audience) == .exact)
@@ -143,8 +143,7 @@ import Testing
                 #expect(fleet.accepted(of: send).count < audience.count / 2)
                 _ = try await streams.control.apply(
                     .cancel,
-                    app: Fleet.app,
-                    send: send,
+                    to: SendKey(app: Fleet.app, id: send),
                     at: streams.home(app: Fleet.app, send)
                 )
             }

@@ -66,11 +66,13 @@ import Testing
                 try await !streams.control.find(app: nil, send: "held").isEmpty
             }
             let home = try await streams.control.find(app: nil, send: "held")[0].keys
-            guard case .ok = try await streams.control.apply(.pause, app: Fleet.app, send: "held", at: home) else {
+            guard case .ok = try await streams.control.apply(.pause, to: SendKey(app: Fleet.app, id: "held"), at: home)
+            else {
                 return
             }
             try await eventually("its worth is gone", timeout: .seconds(5)) { SystemClock().now() > soon }
-            guard case .ok = try await streams.control.apply(.resume, app: Fleet.app, send: "held", at: home) else {
+            guard case .ok = try await streams.control.apply(.resume, to: SendKey(app: Fleet.app, id: "held"), at: home)
+            else {
                 return
             }
             let ledger = try await fleet.completion(of: "held")

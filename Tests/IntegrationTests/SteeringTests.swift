@@ -42,7 +42,7 @@ import Testing
     private static func held(_ send: String, _ fleet: Fleet) async throws -> Int64 {
         let found = try await fleet.installation.streams.control.find(app: Fleet.app, send: send)
         let keys = try #require(found.first).keys
-        let command = RedisCommand("LLEN", .text(keys.held(send)))
+        let command = RedisCommand("LLEN", .text(keys.held(SendKey(app: Fleet.app, id: send))))
         return try await fleet.client.send(command, on: keys.tag).root.integer ?? 0
     }
 
@@ -92,7 +92,9 @@ import Testing
             let counts = try await finals().flatMap(\.counts)
             #expect(counts.filter { $0.outcome == .cancelled }.reduce(0) { $0 + $1.count } == ledger.total(.cancelled))
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
-            #expect(try await streams.control.apply(.pause, app: Fleet.app, send: "s", at: home) == .over(.done))
+            #expect(
+                try await streams.control.apply(.pause, to: SendKey(app: Fleet.app, id: "s"), at: home) == .over(.done)
+            )
             for dispatcher in dispatchers { try await dispatcher.terminate() }
             try await feedback.terminate()
         }
@@ -112,7 +114,7 @@ import Testing
             let returned = SystemClock().nanosecondsSince1970()
             #expect(paused.code == 0 && paused.json["state"] as? String == "paused")
             try await eventually("all of it is put aside") {
-                try await fleet.unfinishedEntries().keys.allSatisfy { $0.hasSuffix("}held:s") }
+                try await fleet.unfinishedEntries().keys.allSatisfy { $0.hasSuffix("}held:\(Fleet.app)/s") }
             }
             let count = fleet.accepted(of: "s").count
             #expect(count < 20_000)

@@ -46,11 +46,10 @@ package struct SendControlReport: Sendable {
     package func perform(_ wish: SendControlCommand) async throws -> Report {
         let found = try await self.streams.control.find(app: self.app, send: self.send)
         guard found.count <= 1 else {
-            let apps = found.map(\.ledger.app).sorted().joined(separator: ", ")
-            throw CommandFailure("\(self.send) is a send of several apps (\(apps)): say which with --app")
+            throw SendObserver.ambiguity(of: self.send, apps: found.map(\.ledger.app))
         }
         guard let (keys, ledger) = found.first else { throw try await self.absence() }
-        switch try await self.streams.control.apply(wish, app: ledger.app, send: self.send, at: keys) {
+        switch try await self.streams.control.apply(wish, to: SendKey(app: ledger.app, id: self.send), at: keys) {
         case .ok(let ledger):
             let status = SendStatus(send: self.send, ledger: ledger)
             return Report(status: status, ratePerSecond: ledger.ratePerSecond)

@@ -12,7 +12,7 @@ package struct MessageSummary: Hashable, Sendable {
         switch message {
         case .command(let command): self.value = Self.outline(command) ?? [:]
         case .unit(let unit): self.value = Self.outline(unit) ?? [:]
-        case .plan(let send): self.value = ["send": .string(send)]
+        case .plan(let send): self.value = ["app": .string(send.app), "send": .string(send.id)]
         case .outcomes(let batch): self.value = Self.outline(batch) ?? [:]
         case .registration(let command): self.value = Self.outline(command) ?? [:]
         case .event(let event): self.value = Self.outline(event) ?? [:]

@@ -10,13 +10,13 @@ internal import Synchronization
 
 /// A send as a process knows it while it works on it: decoded once, rendered once per route and variant.
 final class SendContext: Sendable {
-    /// The send's id.
+    /// The send's id in its app.
     let send: String
     /// What the publisher asked for.
     let command: SendCommand
     /// Where its state lives.
     let tag: HashTag
-    /// First eight bytes of a hash of the id: part of every request's id.
+    /// First eight bytes of a hash of the app and the id: part of every request's id.
     let digest: UInt64
     /// When it loses its worth; nil: never.
     let expiresAt: UnixMilliseconds?
@@ -61,6 +61,9 @@ final class SendContext: Sendable {
         self.anyProvider = command.target.holder ?? routes.values.map(\.route.provider).min() ?? anyProvider
         self.routes = routes
     }
+
+    /// The send, by its app and its id.
+    var key: SendKey { SendKey(app: self.command.app, id: self.send) }
 
     /// What it takes, roughly: the command, and what was written out for each route.
     func byteCount() throws -> Int {

@@ -41,7 +41,7 @@ actor SendContextCache {
     /// The context of a send that is kept in Redis; nil: it has ended.
     ///
     /// - Parameter isNew: it has just been accepted: what is known of that id was another's.
-    func context(of send: String, tag: HashTag, isNew: Bool = false) async throws -> SendContext? {
+    func context(of send: SendKey, tag: HashTag, isNew: Bool = false) async throws -> SendContext? {
         let (key, now) = ("\(tag)\(send)", self.clock.now())
         if isNew { self.cache.remove(key) }
         let known = self.cache.value(key, now: now)
@@ -103,7 +103,9 @@ actor SendContextCache {
             send: send,
             command: command,
             tag: tag,
-            digest: SHA256.hash(Array(send.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
+            digest: SHA256.hash(utf8: SendKey(app: command.app, id: send).description).prefix(8).reduce(0) {
+                $0 << 8 | UInt64($1)
+            },
             expiresAt: command.deadline(now: now),
             predicate: predicate,
             namesUnknownTopic: namesUnknownTopic,
@@ -112,8 +114,8 @@ actor SendContextCache {
         )
     }
 
-    private func load(_ send: String, tag: HashTag) async throws -> SendContext? {
+    private func load(_ send: SendKey, tag: HashTag) async throws -> SendContext? {
         guard let command = try await self.streams.mailboxes.command(of: send, tag: tag) else { return nil }
-        return try await self.context(of: command, send: send, tag: tag, isAccepted: true)
+        return try await self.context(of: command, send: send.id, tag: tag, isAccepted: true)
     }
 }

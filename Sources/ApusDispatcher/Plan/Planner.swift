@@ -46,11 +46,12 @@ struct Planner: Sendable {
         book: SendContextCache,
         isStopping: @escaping @Sendable () -> Bool,
     ) async throws {
-        let send = String(decoding: entry.message, as: UTF8.self)
-        guard let state = try await self.streams.plans.state(send: send, route: route, tag: tag),
+        let text = String(decoding: entry.message, as: UTF8.self)
+        guard let send = SendKey(text),
+            let state = try await self.streams.plans.state(send: send, route: route, tag: tag),
             let context = try await book.context(of: send, tag: tag, isNew: state.cursor.isEmpty)
         else {
-            self.logger.warning("a plan for a send that has ended", metadata: ["send": "\(send)"])
+            self.logger.warning("a plan for a send that has ended", metadata: ["send": "\(text)"])
             _ = try await self.streams.entries.acknowledge([entry.id], of: entry.stream, by: self.consumer, tag: tag)
             return
         }
@@ -124,7 +125,7 @@ struct Planner: Sendable {
         while true {
             let result = try await self.streams.plans.advance(
                 step,
-                send: work.context.send,
+                send: work.context.key,
                 entry: work.entry,
                 by: self.consumer,
                 tag: work.tag
@@ -184,7 +185,7 @@ struct Planner: Sendable {
             from: work.startedAt,
             to: self.clock.nanosecondsSince1970()
         )
-        let key = StreamKeys(tag: work.tag).send(work.context.send)
+        let key = StreamKeys(tag: work.tag).send(work.context.key)
         guard let ledger = try await self.streams.outcomes.ledger(key, tag: work.tag), !ledger.isPlanning else {
             return
         }
@@ -233,7 +234,7 @@ enum PlanningError: Error, CustomStringConvertible {
 extension Planner {
     /// A unit of a send on a route.
     func unit(_ context: SendContext, _ route: RouteNumber, _ recipients: WorkUnit.Recipients) -> WorkUnit {
-        var unit = WorkUnit(send: context.send, route: route, recipients: recipients)
+        var unit = WorkUnit(send: context.key, route: route, recipients: recipients)
         unit.lane = .bulk
         unit.expiresAt = context.expiresAt
         unit.publishedAtNanoseconds = context.command.publishedAtNanoseconds

@@ -39,7 +39,7 @@ extension Worker {
 
 extension SendContext {
     /// What keeps the whole fleet to the send's rate.
-    fileprivate var limiter: RateLimit { RateLimit(ofSend: self.send, tag: self.tag) }
+    fileprivate var limiter: RateLimit { RateLimit(ofSend: self.key, tag: self.tag) }
 }
 
 extension Worker {

@@ -255,9 +255,15 @@ struct DirectSend: Sendable {
             _ = try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
             return
         }
-        batches[0].isFinal = true
-        batches[0].planned = UInt64(recipients.count)
-        _ = try await streams.mailboxes.finish(self.entry, by: consumer, tag: tag, batches: batches)
+        _ = try await streams.mailboxes.finish(
+            self.entry,
+            of: self.context.command,
+            identity: self.identity,
+            by: consumer,
+            tag: tag,
+            recipients: recipients.count,
+            batch: batches[0],
+        )
     }
 
     /// Those that could not go out become units of their own route, for as long as it takes. That is no attempt.
@@ -270,7 +276,7 @@ struct DirectSend: Sendable {
     }
 
     private func unit(_ plan: RunPlan) -> WorkUnit {
-        var unit = WorkUnit(send: self.context.send, route: plan.context.number, recipients: .references([]))
+        var unit = WorkUnit(send: self.context.key, route: plan.context.number, recipients: .references([]))
         unit.lane = plan.lane
         unit.expiresAt = self.context.expiresAt
         unit.publishedAtNanoseconds = plan.publishedAtNanoseconds

@@ -148,7 +148,7 @@ struct DispatchHandler: Sendable {
     {
         self.count(.duplicate)
         var receipt = SendReceipt(
-            id: "duplicate:\(identity.send)",
+            id: "duplicate:\(command.app)/\(identity.send)",
             send: identity.send,
             app: command.app,
             kind: .refused
@@ -160,7 +160,8 @@ struct DispatchHandler: Sendable {
         )
         receipt.duplicateOf = send
         receipt.carry(command, send: identity.send)
-        try await self.reply(receipt, command)
+        let home = self.receiptsTag(of: command, entry)
+        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
         _ = try await self.streams.entries.acknowledge(
             [entry.id],
             of: entry.stream,
@@ -265,9 +266,12 @@ struct DispatchHandler: Sendable {
         receipt.idempotencyKey = command?.idempotencyKey ?? ""
         receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
         var ownReceipt: SendReceipt? = receipt
-        if let command, !command.replyTo.isEmpty {
-            try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
-            ownReceipt = nil
+        if let command {
+            let home = self.receiptsTag(of: command, entry)
+            if !command.replyTo.isEmpty || home != self.keys.tag {
+                try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
+                ownReceipt = nil
+            }
         }
         _ = try await self.streams.deadLetters.write(
             entry,
@@ -293,8 +297,9 @@ struct DispatchHandler: Sendable {
         }
     }
 
-    private func reply(_ receipt: SendReceipt, _ command: SendCommand) async throws {
-        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+    /// Returns the shard whose receipts a publisher looks at: the command's home, whatever mailbox it was written into.
+    private func receiptsTag(of command: SendCommand, _ entry: StreamEntry) -> HashTag {
+        self.streams.home(app: command.app, SendIdentity(of: command, origin: entry.origin).home).tag
     }
 
     // MARK: Plans and work
@@ -342,7 +347,9 @@ struct DispatchHandler: Sendable {
             // Its send has ended: whatever it carried has its outcome.
             self.logger.notice(
                 "a unit of a send that has ended",
-                metadata: ["send": "\(unit.send)", "entry": "\(entry.origin)"]
+                metadata: [
+                    "send": "\(unit.send.id)", "app": "\(unit.send.app)", "entry": "\(entry.origin)",
+                ]
             )
             _ = try await self.streams.deadLetters.write(
                 entry,
@@ -418,7 +425,7 @@ struct DispatchHandler: Sendable {
         var batch: OutcomeBatch?
         if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
             batch = await self.closing(unit, entry, entry.journal, .failed, .other)
-            letter.send = unit.send
+            (letter.app, letter.send) = (unit.send.app, unit.send.id)
             // Only of those that are open: who is done must not be sent to again when the letter is brought back.
             let done = DoneBitmap(count: unit.recipients.count, journal: entry.journal?.bitmap ?? [])
             if done.setCount > 0 {
@@ -427,8 +434,10 @@ struct DispatchHandler: Sendable {
                 letter.payload = try open.encode()
             }
         } else if let route = self.keys.route(ofPlan: entry.stream) {
-            letter.send = String(decoding: entry.message, as: UTF8.self)
-            batch = await self.batch(of: letter.send, route)
+            if let send = SendKey(String(decoding: entry.message, as: UTF8.self)) {
+                (letter.app, letter.send) = (send.app, send.id)
+                batch = await self.batch(of: send, route)
+            }
         }
         self.logger.error(
             "buried an entry",
@@ -463,11 +472,11 @@ struct DispatchHandler: Sendable {
     }
 
     /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
-    private func batch(of send: String, _ route: RouteNumber) async -> OutcomeBatch {
+    private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
         let known = self.routes.entries.first { $0.number == route }?.route
         var batch = OutcomeBatch(
-            send: send,
-            app: known?.app.text ?? "",
+            send: send.id,
+            app: send.app,
             route: route,
             provider: known?.provider ?? self.routes.anyProvider
         )

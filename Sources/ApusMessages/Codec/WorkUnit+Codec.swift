@@ -17,8 +17,17 @@ extension WorkUnit: Message, @unsafe PackedMessage {
 
     init(unpacking packed: UnsafePointer<Apus__V1__WorkUnit>) throws(MessageError) {
         let unit = unsafe packed.pointee
+        let text = unsafe Unpack.text(unit.send)
+        guard !text.isEmpty else { throw Check.missing("send") }
+        guard let send = SendKey(text) else {
+            throw MessageError(
+                .malformed,
+                field: "send",
+                "must be an app and the id of a send, with a slash between them"
+            )
+        }
         self.init(
-            send: unsafe Unpack.text(unit.send),
+            send: send,
             route: unsafe RouteNumber(unit.route),
             recipients: try unsafe Recipients(unpacking: unit),
         )
@@ -39,7 +48,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         into packed: UnsafeMutablePointer<Apus__V1__WorkUnit>,
         _ arena: borrowing MessageArena,
     ) throws(MessageError) {
-        unsafe packed.pointee.send = try unsafe Pack.text(self.send, arena)
+        unsafe packed.pointee.send = try unsafe Pack.text(self.send.description, arena)
         unsafe packed.pointee.route = self.route.value
         unsafe packed.pointee.lane = Apus__V1__Lane(UInt32(self.lane.rawValue))
         unsafe packed.pointee.count = UInt32(self.recipients.count)
@@ -54,7 +63,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
     }
 
     func check() throws(MessageError) {
-        try Check.requiredText(self.send, "send", bytesMax: Limits.sendIDBytesMax)
+        try Check.requiredText(self.send.description, "send", bytesMax: SendKey.bytesMax)
         guard self.route.value > 0 else { throw Check.missing("route") }
         guard self.attempt > 0 else { throw Check.missing("attempt") }
         try Check.optionalTime(self.expiresAt, "expires_at_ms")

@@ -275,17 +275,11 @@ struct FeedBook {
     }
 
     /// Streams that have room for entries and were not read for that long. A stopped consumer has none.
-    ///
-    /// - Parameter mayRead: whether entries could be read at all; if not, the time starts anew.
-    mutating func unansweredStreams(
-        for limit: Duration,
-        mayRead: Bool,
-        now: ContinuousClock.Instant,
-    ) -> [String] {
+    mutating func unansweredStreams(for limit: Duration, now: ContinuousClock.Instant) -> [String] {
         guard !self.isStopped else { return [] }
         var streams: [String] = []
         for index in self.states.indices {
-            if !mayRead || self.states[index].credit == 0 { self.states[index].answeredAt = now }
+            if self.states[index].credit == 0 { self.states[index].answeredAt = now }
             if now - self.states[index].answeredAt >= limit { streams.append(self.states[index].feed.stream) }
         }
         return streams

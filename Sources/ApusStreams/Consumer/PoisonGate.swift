@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// Where every entry of a process passes before it begins: poison entries alone, the others together.
+/// Lets every entry of a process begin in its turn: poison entries one at a time, first deliveries always at once.
 ///
 /// One gate serves all shards of a process, because a poison entry that ends the process ends it for all of them.
 package final class PoisonGate: Sendable {
     typealias Visitor = PoisonMachine.Visitor
-    /// Tells Redis that what one shard has in hand, but for that entry, is not to answer for the end of this process.
+    /// Tells Redis that what one shard has in hand and came back, but for that entry, is not to answer for the end of this process.
     typealias Excuse = @Sendable (_ poison: StreamEntry) async -> Void
 
     private struct Suspended {
@@ -19,7 +19,6 @@ package final class PoisonGate: Sendable {
         /// What the machine decided about those that have not asked for it yet.
         var suspended: [Visitor: Suspended] = [:]
         var members: [UInt64: Excuse] = [:]
-        var openers: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state: Mutex<State>
@@ -46,14 +45,13 @@ package final class PoisonGate: Sendable {
     func enter(_ entry: StreamEntry) async -> Visitor? {
         let (visitor, isAdmitted) = self.state.withLock { state in
             state.nextVisitor += 1
-            return (state.nextVisitor, state.machine.admits(state.nextVisitor, isPoison: entry.isPoison))
+            return (state.nextVisitor, state.machine.admits(state.nextVisitor, entry.standing))
         }
         if isAdmitted { return visitor }
         let mayBegin = await withCheckedContinuation { continuation in
             self.run { state in
                 state.suspended[visitor] = Suspended(continuation: continuation, entry: entry)
-                let isLastChance = entry.deliveries + 1 >= StreamLimits.deliveriesMax
-                return state.machine.arrived(visitor, isPoison: entry.isPoison, isLastChance: isLastChance)
+                return state.machine.arrived(visitor, entry.standing)
             }
         }
         return mayBegin ? visitor : nil
@@ -68,32 +66,15 @@ package final class PoisonGate: Sendable {
     /// Nothing begins any more.
     package func stop() { self.run { $0.machine.stop() } }
 
-    /// Whether entries may begin at once.
+    /// Whether entries that came back may begin at once: before that none is worth taking over.
     var isOpen: Bool { self.state.withLock { $0.machine.isOpen } }
 
-    /// Waits until entries may begin at once: before that none is worth reading.
-    func waitUntilOpen() async {
-        guard !self.isOpen else { return }
-        await withCheckedContinuation { continuation in
-            let isOpen = self.state.withLock { state in
-                guard !state.machine.isOpen else { return true }
-                state.openers.append(continuation)
-                return false
-            }
-            if isOpen { continuation.resume() }
-        }
-    }
-
     private func run(_ body: (inout State) -> [PoisonMachine.Action]) {
-        let (steps, openers) = self.state.withLock { state in
+        let steps = self.state.withLock { state in
             let actions = body(&state)
-            let steps = actions.map { self.step(for: $0, &state) }
-            let openers = state.machine.isOpen ? state.openers : []
-            if state.machine.isOpen { state.openers = [] }
-            return (steps, openers)
+            return actions.map { self.step(for: $0, &state) }
         }
         for step in steps { step() }
-        for opener in openers { opener.resume() }
     }
 
     /// What an action means, to be done outside the lock.

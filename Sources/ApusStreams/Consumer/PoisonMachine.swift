@@ -1,28 +1,45 @@
-/// How long each state of the quarantine may last.
+/// How long each state of the gate may last.
 struct PoisonTimes: Hashable, Sendable {
     /// For what is in hand, to end before a poison entry runs.
     var emptyingMax = StreamLimits.poisonEmptyingMax
-    /// For a poison entry alone.
-    var aloneMax = StreamLimits.poisonAloneMax
+    /// For the turn of a poison entry.
+    var turnMax = StreamLimits.poisonTurnMax
     /// The same two for a poison entry that becomes a dead letter with the next end of its process.
     var lastEmptyingMax = StreamLimits.poisonLastEmptyingMax
-    var lastAloneMax = StreamLimits.poisonLastAloneMax
+    var lastTurnMax = StreamLimits.poisonLastTurnMax
     /// For poison entries, to follow one another.
     var shutMax = StreamLimits.poisonShutMax
-    /// For the others, before the next poison entry.
+    /// For entries that came back, before the next poison entry.
     var rest = StreamLimits.poisonRest
-    /// For the others, after a poison entry that made no progress.
+    /// For them, after a poison entry that made no progress.
     var slowRest = StreamLimits.poisonSlowRest
 }
 
-/// Decides which entries may begin in a process where poison entries run alone. Pure.
+/// Decides which entries may begin in a process where poison entries run one at a time. Pure.
 ///
-/// A poison entry has been delivered again and again without progress: maybe it ends every process that begins it. While it runs, nothing
-/// else begins, what is in hand gets a bounded time to end and is excused, so that the poison entry's next end counts against nobody else.
-/// However many poison entries there are, the others get their time between them.
+/// A poison entry has been delivered again and again without progress: maybe it ends every process that begins it. Should a process end
+/// during its turn, that must be its own doing and nobody else's:
+///
+/// - Entries at their first delivery always begin at once. One of them that ends the process in the turn of another's comes back as a second
+///   delivery, so it can put the blame on the other no second time.
+/// - Entries that came back, of which one may be what ended their last owner, do not begin during a turn.
+/// - What was in hand before the turn gets a bounded time to end. Of that, what came back before is excused: this delivery does not
+///   count against it.
+///
+/// So a poison entry keeps nothing new waiting. However many poison entries there are, the entries that came back get their time between them.
 struct PoisonMachine {
     /// One entry's place at the gate.
     typealias Visitor = UInt64
+
+    /// What the deliveries of an entry say of it.
+    enum Standing: Hashable {
+        /// It was never delivered before.
+        case first
+        /// It came back.
+        case returned
+        /// It came back so often that its turn must be its own; with `isLastChance` it becomes a dead letter with the next end of its process.
+        case poison(isLastChance: Bool)
+    }
 
     /// What the driver does.
     enum Action: Hashable {
@@ -30,7 +47,7 @@ struct PoisonMachine {
         case admit(Visitor)
         /// It may not begin any more.
         case refuse(Visitor)
-        /// Excuse everything in hand but this one, then say `excused`.
+        /// Excuse what is in hand and came back, but for this one, then say `excused`.
         case excuse(Visitor)
         /// Say `timePassed` after that.
         case start(Clock, Duration)
@@ -40,37 +57,40 @@ struct PoisonMachine {
     enum Clock: Hashable {
         /// For what is in hand, to end before that poison entry runs.
         case emptying(Visitor)
-        /// For that poison entry alone.
-        case alone(Visitor)
-        /// For the others, after that poison entry.
+        /// For the turn of that poison entry.
+        case turn(Visitor)
+        /// For entries that came back, after that poison entry.
         case rest(Visitor)
         /// For poison entries, from that one on.
         case shut(Visitor)
     }
 
     private enum State: Hashable {
-        /// Everybody may begin. Can become `emptying` or `excusing`.
+        /// Everybody but poison may begin. Can become `emptying` or `excusing`.
         case open
-        /// A poison entry waits for what is in hand to end. Can become `excusing`.
+        /// A poison entry waits for what was in hand to end. Can become `excusing`.
         case emptying(Visitor)
-        /// What did not end is being excused. Can become `alone`.
+        /// What did not end is being excused. Can become `turn`.
         case excusing(Visitor)
         /// A poison entry runs. Can become any other.
-        case alone(Visitor)
+        case turn(Visitor)
     }
 
     private let times: PoisonTimes
     private var state = State.open
     private var running: Set<Visitor> = []
+    /// Of those that were running when the state became `emptying`, the ones that still are.
+    private var outstanding: Set<Visitor> = []
+    /// Entries that came back, and wait for the end of a turn.
     private var waiting: [Visitor] = []
     private var poisonEntries: [Visitor] = []
     /// Poison entries that have not run and become dead letters with the next end of their process.
     private var lastChances: Set<Visitor> = []
-    /// The poison entry from which on nobody else could begin.
+    /// The poison entry from which on no entry that came back could begin.
     private var shutBy: Visitor?
     /// That was long ago.
     private var isShutLong = false
-    /// The others have their time after that poison entry.
+    /// Entries that came back have their time after that poison entry.
     private var resting: Visitor?
     private var isStopped = false
 
@@ -78,21 +98,25 @@ struct PoisonMachine {
         self.times = times
     }
 
-    /// Whether no entry has to wait: they begin at once, or never.
+    /// Whether an entry that came back would begin at once, or never. A first delivery does in any case.
     var isOpen: Bool { self.isStopped || self.state == .open }
 
-    /// Admits an entry that need not wait for another; false: it must be announced by ``arrived(_:isPoison:isLastChance:)``.
-    mutating func admits(_ visitor: Visitor, isPoison: Bool) -> Bool {
-        guard !self.isStopped, !isPoison, self.state == .open else { return false }
+    /// Admits an entry that need not wait for another; false: it must be announced by ``arrived(_:_:)``.
+    mutating func admits(_ visitor: Visitor, _ standing: Standing) -> Bool {
+        guard !self.isStopped else { return false }
+        switch standing {
+        case .first: break
+        case .returned: guard self.state == .open else { return false }
+        case .poison: return false
+        }
         self.running.insert(visitor)
         return true
     }
 
-    /// - Parameter isLastChance: it becomes a dead letter with the next end of its process.
-    mutating func arrived(_ visitor: Visitor, isPoison: Bool, isLastChance: Bool = false) -> [Action] {
+    mutating func arrived(_ visitor: Visitor, _ standing: Standing) -> [Action] {
         guard !self.isStopped else { return [.refuse(visitor)] }
-        guard isPoison else {
-            if self.admits(visitor, isPoison: false) { return [.admit(visitor)] }
+        guard case .poison(let isLastChance) = standing else {
+            if self.admits(visitor, standing) { return [.admit(visitor)] }
             self.waiting.append(visitor)
             return []
         }
@@ -104,33 +128,35 @@ struct PoisonMachine {
     mutating func ended(_ visitor: Visitor) -> [Action] {
         self.running.remove(visitor)
         switch self.state {
-        case .alone(visitor): return self.open(after: visitor)
-        case .emptying(let poison) where self.running.isEmpty: return self.excuse(poison)
+        case .turn(visitor): return self.open(after: visitor)
+        case .emptying(let poison):
+            guard self.outstanding.remove(visitor) != nil, self.outstanding.isEmpty else { return [] }
+            return self.excuse(poison)
         default: return []
         }
     }
 
     /// It made progress: it is no poison entry any more.
     mutating func progressed(_ visitor: Visitor) -> [Action] {
-        guard self.state == .alone(visitor) else { return [] }
+        guard self.state == .turn(visitor) else { return [] }
         self.running.insert(visitor)
         return self.open(after: visitor)
     }
 
     mutating func excused(_ poison: Visitor) -> [Action] {
         guard self.state == .excusing(poison) else { return [] }
-        self.state = .alone(poison)
+        self.state = .turn(poison)
         let isLastChance = self.lastChances.remove(poison) != nil
-        let aloneMax = isLastChance ? self.times.lastAloneMax : self.times.aloneMax
-        return [.admit(poison), .start(.alone(poison), aloneMax)]
+        let turnMax = isLastChance ? self.times.lastTurnMax : self.times.turnMax
+        return [.admit(poison), .start(.turn(poison), turnMax)]
     }
 
     mutating func timePassed(_ clock: Clock) -> [Action] {
         switch clock {
         case .emptying(let poison):
             return self.state == .emptying(poison) ? self.excuse(poison) : []
-        case .alone(let poison):
-            guard self.state == .alone(poison) else { return [] }
+        case .turn(let poison):
+            guard self.state == .turn(poison) else { return [] }
             self.running.insert(poison)
             return self.rest(after: poison, for: self.times.slowRest)
         case .rest(let poison):
@@ -151,7 +177,7 @@ struct PoisonMachine {
         case .emptying(let poison), .excusing(let poison):
             refused.append(poison)
             self.state = .open
-        case .open, .alone: break
+        case .open, .turn: break
         }
         self.waiting = []
         self.poisonEntries = []
@@ -168,16 +194,18 @@ struct PoisonMachine {
         }
         guard !self.running.isEmpty else { return actions + self.excuse(poison) }
         self.state = .emptying(poison)
+        self.outstanding = self.running
         let emptyingMax = self.lastChances.contains(poison) ? self.times.lastEmptyingMax : self.times.emptyingMax
         return actions + [.start(.emptying(poison), emptyingMax)]
     }
 
     private mutating func excuse(_ poison: Visitor) -> [Action] {
         self.state = .excusing(poison)
+        self.outstanding = []
         return [.excuse(poison)]
     }
 
-    /// Begins the next poison entry's turn, or that of all others.
+    /// Begins the turn of the next poison entry, or lets in those that came back.
     private mutating func open(after poison: Visitor) -> [Action] {
         guard !self.poisonEntries.isEmpty, self.waiting.isEmpty, !self.isShutLong else {
             return self.rest(after: poison, for: self.times.rest)
@@ -185,7 +213,7 @@ struct PoisonMachine {
         return self.callNext()
     }
 
-    /// Begins the turn of all others; the next poison entry's comes after that time.
+    /// Lets in those that came back; the next poison entry's turn comes after that time.
     private mutating func rest(after poison: Visitor, for duration: Duration) -> [Action] {
         self.state = .open
         self.resting = poison

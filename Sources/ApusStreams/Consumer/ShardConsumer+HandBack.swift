@@ -38,10 +38,11 @@ extension ShardConsumer {
         }
     }
 
-    /// A poison entry is about to begin: should it end this process, that is no fault of what else is in hand here.
+    /// A poison entry is about to begin: should it end this process, that is no fault of what else came back and is in hand here. First
+    /// deliveries count: one of them may be what ends the process, and must not be able to put that on another twice.
     func excuse(besides poison: StreamEntry) async {
-        let holdings = self.inHand.filter { $0.stream != poison.stream || $0.id != poison.id }
-            .map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: max(1, $0.deliveries) - 1) }
+        let holdings = self.inHand.filter { $0.deliveries > 1 && ($0.stream != poison.stream || $0.id != poison.id) }
+            .map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: $0.deliveries - 1) }
         guard !holdings.isEmpty else { return }
         do {
             try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.tag)

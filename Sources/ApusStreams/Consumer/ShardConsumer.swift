@@ -254,7 +254,6 @@ package final class ShardConsumer: Sendable {
 
     private func perform(_ read: FeedBook.OwnRead) async {
         do {
-            await self.gate.waitUntilOpen()
             let server = try await self.replayLog?.serverForReading()
             let reader = self.sites[read.stream]?.reader ?? self.reader
             let asked = ContinuousClock.now
@@ -271,7 +270,6 @@ package final class ShardConsumer: Sendable {
     /// One group's blocking reads, one after the other.
     private func watch(_ group: Int, _ watcher: Watcher) async {
         while !self.isStopping {
-            await self.gate.waitUntilOpen()
             guard let watch = self.state.withLock({ $0.book.watch(group: group) }) else {
                 await self.sleep(group)
                 continue
@@ -469,11 +467,7 @@ package final class ShardConsumer: Sendable {
     private func checkReads() {
         let now = ContinuousClock.now
         let (unanswered, isNews, mustReconnect) = self.state.withLock { state in
-            let streams = state.book.unansweredStreams(
-                for: StreamLimits.readSilenceMax,
-                mayRead: self.gate.isOpen,
-                now: now,
-            )
+            let streams = state.book.unansweredStreams(for: StreamLimits.readSilenceMax, now: now)
             let isNews = streams.count != state.unansweredCount
             state.unansweredCount = streams.count
             let isDue = state.reconnectedAt.map { now - $0 >= StreamLimits.readSilenceMax } ?? true

@@ -1,30 +1,29 @@
 -- Control of sends by operators.
 
 -- Sets what an operator wants of a send. Asking for what is so already changes nothing.
--- KEYS: 1 {q}send:<id>
+-- KEYS: 1 {q}send:<app>/<id>
 -- Returns: {'ok', state} · {'none'} (there is no such send) · {'over', state} (cancelled or done: too late for that)
 register_function{
     name = 'apus2_control_send',
     flags = {'allow-oom'},
-    required = 2,
+    required = 1,
     run = function(
         keys,
-        app,
         command, -- 'pause' · 'resume' · 'cancel' · 'rate'
         rate_per_second -- recipients, for 'rate'; 0: any
     )
         rate_per_second = rate_per_second or 0
         local state = keys[1]
-        local known = redis.call('HMGET', state, 'app', 'state')
-        if not known[2] or known[1] ~= app then
+        local known = redis.call('HGET', state, 'state')
+        if not known then
             return {'none'}
         end
-        if known[2] == 'done' or (known[2] == 'cancelled' and command ~= 'cancel') then
-            return {'over', known[2]}
+        if known == 'done' or (known == 'cancelled' and command ~= 'cancel') then
+            return {'over', known}
         end
         if command == 'rate' then
             redis.call('HSET', state, 'rate', rate_per_second)
-            return {'ok', known[2]}
+            return {'ok', known}
         end
         local wanted = ({pause = 'paused', resume = 'running', cancel = 'cancelled'})[command]
         redis.call('HSET', state, 'state', wanted)
@@ -33,7 +32,7 @@ register_function{
 }
 
 -- Moves held entries back to the ends of their streams, journals and all, unless the send is still paused.
--- KEYS: 1 {q}send:<id>
+-- KEYS: 1 {q}send:<app>/<id>
 -- Returns: how many are still held · -1 (the send is paused; nothing was moved)
 register_function{
     name = 'apus2_release_held',
@@ -57,7 +56,7 @@ register_function{
     required = 3,
     run = function(
         keys,
-        send,
+        send, -- '<app>/<id>'
         cursor, -- '0' to begin
         limit -- entries to look at, roughly
     )

@@ -71,12 +71,13 @@ end
 -- Returns: {'replayed', entry} · {'gone'} (no such letter, or no longer) · {'ended', state} (the send is over or gone; the letter stays)
 register_function{
     name = 'apus2_replay_dead_letter',
+    flags = {'allow-oom'},
     required = 2,
     run = function(
         keys,
         entry, -- of the letter
         message,
-        send, -- that the message is a part of
+        send, -- '<app>/<id>' of the send that the message is a part of
         recipients -- to plan again
     )
         send = send or ''

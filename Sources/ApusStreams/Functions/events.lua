@@ -30,7 +30,7 @@ local HOUR_MS = 3600 * 1000
 -- inventions) only so many of each app are begun to be counted in an hour.
 local function may_count(counts)
     local tag = tag_of(counts)
-    local app, send = string.match(counts, '^%b{}event_counts:([^:]*):(.*)$')
+    local send, app = string.match(counts, '^%b{}event_counts:(([^/]*)/.*)$')
     if redis.call('EXISTS', counts) == 1 or redis.call('EXISTS', tag .. 'send:' .. send) == 1 then
         return true
     end
@@ -44,7 +44,7 @@ local function may_count(counts)
 end
 
 -- Counts an event, once for each id, and acknowledges it: both or neither.
--- KEYS: 1 {q}events, 2 {q}event_counts:<app>:<send>
+-- KEYS: 1 {q}events, 2 {q}event_counts:<app>/<id>
 -- Returns: {'counted'} · {'known'} (that id was counted) · {'full'} (not counted; acknowledged) · {'lost'} (another owns the entry)
 register_function{
     name = 'apus2_count_event',

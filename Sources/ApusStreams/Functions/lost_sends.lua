@@ -22,7 +22,7 @@ end
 
 -- Looks for what is left of a send: returns 'left', 'much', or nil for nothing. What is cheap to ask comes first: Redis serves nobody else
 -- meanwhile.
-local function find_left(tag, send, streams, message_prefix)
+local function find_left(tag, send, streams, unit_prefix, outcomes_prefix)
     local due, outcomes = tag .. 'due', tag .. 'outcomes'
     if redis.call('EXISTS', tag .. 'held:' .. send) == 1 then
         return 'left'
@@ -46,19 +46,19 @@ local function find_left(tag, send, streams, message_prefix)
     if is_much or waiting > SWEEP_ENTRIES_MAX or redis.call('ZCARD', due) > SWEEP_DUE_MAX then
         return 'much'
     end
-    local function has_prefix(message)
-        return string.sub(message, 1, #message_prefix) == message_prefix
+    local function begins_with(prefix)
+        return function(message) return string.sub(message, 1, #prefix) == prefix end
     end
     for _, plan in ipairs(plans) do
         if stream_has(plan, function(message) return message == send end) then
             return 'left'
         end
     end
-    if stream_has(outcomes, has_prefix) then
+    if stream_has(outcomes, begins_with(outcomes_prefix)) then
         return 'left'
     end
     for _, stream in ipairs(units) do
-        if stream_has(stream, has_prefix) then
+        if stream_has(stream, begins_with(unit_prefix)) then
             return 'left'
         end
     end
@@ -87,19 +87,20 @@ register_function{
 
 -- Ends a send of which nothing is left although not every recipient has its outcome: the rest is closed, and no route is waited for any
 -- more. All in one call, so nothing can be on its way from one place to another.
--- KEYS: 1 {q}send:<id>
+-- KEYS: 1 {q}send:<app>/<id>
 -- Returns: 'gone' (there is no such send, or it is complete) · 'fresh' (something happened to it lately) · 'moved' (the counts are other
 --          ones) · 'left' (something of it waits or is in hand) · 'much' (too much waits to look for it) · 'closed'
 register_function{
     name = 'apus2_close_lost_send',
     flags = {'allow-oom'},
-    required = 6,
+    required = 7,
     run = function(
         keys,
         silence_ms, -- for which nothing may have happened to it
         planned, -- recipients, in digits, as the caller knows them
         closed, -- recipients, in digits, as the caller knows them
-        message_prefix, -- that every message of this send begins with
+        unit_prefix, -- that every WorkUnit of this send begins with
+        outcomes_prefix, -- that every OutcomeBatch of this send begins with
         outcomes, -- OutcomeBatch that closes the rest
         streams -- names of the streams of plans and units
     )
@@ -119,7 +120,7 @@ register_function{
         if known[2] ~= planned or known[3] ~= closed then
             return 'moved'
         end
-        local found = find_left(tag, send, streams, message_prefix)
+        local found = find_left(tag, send, streams, unit_prefix, outcomes_prefix)
         if found then
             return found
         end

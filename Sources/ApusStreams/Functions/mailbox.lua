@@ -46,7 +46,7 @@ register_function{
         keys,
         app,
         digest, -- of the command's content
-        send,
+        send, -- its id in the app
         entries_max, -- that the mailbox may hold
         command, -- SendCommand
         key -- idempotency key
@@ -76,7 +76,7 @@ register_function{
     end,
 }
 
--- Decides whether a direct send may go out: its key names it and no other, and no other send has its id. One whose state is kept has gone
+-- Decides whether a direct send may go out: its key names it and no other, and no other send of the app has its id. One whose state is kept has gone
 -- out.
 -- KEYS: 1 {q}idem
 -- Returns: {'new'} (also when this origin asks again) · {'known'} (this origin's send is kept) · {'duplicate', send} · {'conflict', send}
@@ -88,7 +88,7 @@ register_function{
         keys,
         app,
         digest, -- of the command's content
-        send,
+        send, -- its id in the app
         origin, -- mailbox key / entry
         key -- idempotency key
     )
@@ -105,7 +105,7 @@ register_function{
             end
             is_known = known_digest ~= nil
         end
-        local kept = redis.call('HMGET', tag .. 'send:' .. send, 'origin', 'digest')
+        local kept = redis.call('HMGET', tag .. 'send:' .. send_key(app, send), 'origin', 'digest')
         if kept[1] == origin then
             return {'known'}
         end
@@ -121,7 +121,7 @@ register_function{
 
 -- Takes a command that needs plans, one for each route: keeps its body and state, hands it to the planners, acknowledges the mailbox
 -- entry if that is in this slot.
--- KEYS: 1 {q}send:<id>
+-- KEYS: 1 {q}send:<app>/<id>
 -- Returns: {'new', ids of the plans} · {'known'} (this origin was accepted before) · {'duplicate', send} · {'conflict', send}
 register_function{
     name = 'apus2_accept_send',
@@ -131,7 +131,7 @@ register_function{
         keys,
         app,
         digest, -- of the command's content
-        send,
+        send, -- its id in the app
         origin, -- mailbox key / entry
         command, -- SendCommand
         routes, -- numbers
@@ -174,15 +174,16 @@ register_function{
             redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
                 rate_per_second, 'planning', #routes, 'routes', table.concat(routes, ','), 'planned', '0',
                 'closed', '0', 'accepted_at', digits(now))
-            redis.call('SET', tag .. 'command:' .. send, command)
-            redis.call('SADD', tag .. 'open_sends', send)
+            local name = send_of(state)
+            redis.call('SET', tag .. 'command:' .. name, command)
+            redis.call('SADD', tag .. 'open_sends', name)
             for index, route in ipairs(routes) do
                 local plan = plan_entries[index] or ''
                 redis.call('HSET', state, 'cursor:' .. route, '')
                 if due_ms > now then
-                    add_due(tag, due_ms, send .. '/plan/' .. route, 'plan:' .. route, send)
+                    add_due(tag, due_ms, name .. '/plan/' .. route, 'plan:' .. route, name)
                 else
-                    plan = add_with_id(tag .. 'plan:' .. route, plan, send)
+                    plan = add_with_id(tag .. 'plan:' .. route, plan, name)
                 end
                 plans[index] = plan
             end
@@ -225,17 +226,16 @@ register_function{
 }
 
 -- Keeps a direct send that has something left to retry: its command, its state, the outcomes so far, the retries.
--- KEYS: 1 {q}send:<id>
--- Returns: 'new' · 'known' (it was kept before; nothing was written) · 'taken' (another send has that id; nothing was written)
+-- KEYS: 1 {q}send:<app>/<id>
+-- Returns: 'new' · 'known' (it was kept before; nothing was written) · 'taken' (another send of the app has that id; nothing was written)
 register_function{
     name = 'apus2_persist_send',
     flags = {'allow-oom'},
-    required = 6,
+    required = 5,
     run = function(
         keys,
         app,
         digest, -- of the command's content
-        send,
         origin, -- mailbox key / entry
         command, -- SendCommand
         recipients, -- in all
@@ -259,8 +259,8 @@ register_function{
         end
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
             rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now_ms()))
-        redis.call('SET', tag .. 'command:' .. send, command)
-        redis.call('SADD', tag .. 'open_sends', send)
+        redis.call('SET', tag .. 'command:' .. send_of(state), command)
+        redis.call('SADD', tag .. 'open_sends', send_of(state))
         for _, batch in ipairs(outcomes) do
             redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
         end

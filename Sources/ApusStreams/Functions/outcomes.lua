@@ -23,7 +23,7 @@ end
 
 -- Moves the ledger of a send by one batch of outcomes and acknowledges it: both or neither. The batch that completes the send stays
 -- unacknowledged until its receipt is out (apus2_acknowledge), and gives the same answer again until then.
--- KEYS: 1 {q}outcomes, 2 {q}send:<id>
+-- KEYS: 1 {q}outcomes, 2 {q}send:<app>/<id>
 -- Returns: {'ok'} · {'progress', fields and values of the ledger} (acknowledged: not reported again if the caller dies) ·
 --          {'final', fields and values of the ledger} · {'lost'} · {'gone'} (no such send, or it was complete before; acknowledged)
 register_function{

@@ -15,7 +15,7 @@ local PACED_KEPT_MS = 3600 * 1000
 
 -- Makes one step of a route's plan: appends units and advances the cursor together, or does nothing. A plan that meets a paused send is
 -- held with it, one that meets a cancelled send ends there.
--- KEYS: 1 {q}plan:<route>, 2 {q}send:<id>
+-- KEYS: 1 {q}plan:<route>, 2 {q}send:<app>/<id>
 -- Returns: {'ok', ids of the units} · {'lost'} (another owns the entry) · {'moved', cursor} · {'full'} ·
 --          {'paced'} (enough waits of this send, which has a rate of its own, or of all that have) · {'paused'} · {'cancelled'}
 register_function{

@@ -28,6 +28,7 @@ register_function{
 -- Returns: 1; for 'restore' 0 if the route was not stopped for our configuration
 register_function{
     name = 'apus2_control_route',
+    flags = {'allow-oom'},
     required = 1,
     run = function(
         keys,

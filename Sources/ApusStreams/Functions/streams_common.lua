@@ -49,11 +49,17 @@ local function acknowledge(stream, group, entry)
     return acknowledged
 end
 
+-- Returns the text that names a send among those of all apps: '<app>/<id>'. Below, `send` is that text wherever it is a part of a key.
+local function send_key(app, id)
+    return app .. '/' .. id
+end
+
+-- Returns the text that names the send whose state is in that key.
 local function send_of(state)
     return string.match(state, '^%b{}send:(.*)$')
 end
 
--- A held entry is three elements of its send's list {q}held:<id>: the name of its stream, its message, its journal ('' none). The hash
+-- A held entry is three elements of its send's list {q}held:<app>/<id>: the name of its stream, its message, its journal ('' none). The hash
 -- {q}held counts the held entries of each send that has some.
 local HELD_ELEMENTS = 3
 

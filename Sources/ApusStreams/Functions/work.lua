@@ -8,7 +8,7 @@ end
 -- Makes a unit's progress durable: the done bitmap, the outcomes of the newly set bits and the retries, together or not at all;
 -- renews the lease and answers whether to go on, and how fast. A report that comes twice is written once: the journal begins with the
 -- number of the last one. Of two that reported the same unit, as a failover can bring about, the one that is behind has lost it.
--- KEYS: 1 {q}work:<route>:<lane>, 2 {q}send:<id>
+-- KEYS: 1 {q}work:<route>:<lane>, 2 {q}send:<app>/<id>
 -- Returns: {verdict, recipients per second (0 any), journal ('' none; for 'begin' only)}; the verdict is 'running' · 'paused' ·
 --          'cancelled' · 'refused' (the provider refuses the message) · 'done' (the send is complete without this unit) · 'lost' (another
 --          owns the unit or reported in this one's place, or a report before this one is missing; nothing was written)

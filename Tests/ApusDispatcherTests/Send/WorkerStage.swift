@@ -91,7 +91,7 @@ struct WorkerStage: Sendable {
         var catalogue = MetricCatalogue()
         let metrics = DispatcherMetrics(&catalogue)
         let registry = MetricRegistry(catalogue)
-        let pace = RoutePace(limiter: RateLimit(ofSend: "route", tag: HashTag(ofKey: "{1}")), ratePerSecond: nil)
+        let pace = RoutePace(limiter: RateLimit(ofSend: "shop/route", tag: HashTag(ofKey: "{1}")), ratePerSecond: nil)
         let makeGateway: @Sendable () -> ProviderGateway = {
             ProviderGateway(
                 configuration: configuration,

@@ -4,6 +4,7 @@ import ApusMessages
 import ApusProviders
 import ApusRedis
 import ApusStreams
+import ApusTestKit
 import Testing
 
 @testable import ApusDispatcher
@@ -47,7 +48,7 @@ import Testing
         for ordinal in 0..<3 as Range<UInt32> {
             table.append(RecipientTable.Row(partition: 0, ordinal: ordinal, generation: 1), token: [1])
         }
-        var unit = WorkUnit(send: "s", route: route, recipients: .references([]))
+        var unit = WorkUnit(send: "shop/s", route: route, recipients: .references([]))
         unit.lane = lane
         let update = RunUpdate(
             report: RunReport(),
@@ -78,7 +79,7 @@ import Testing
             try self.retries(RouteNumber(2), lane: .express, entry: "{q1}in:express"),
         ].joined()
         #expect(all.count == 6 && Set(all.map(\.id)).count == 6)
-        #expect(all.allSatisfy { $0.id.hasPrefix("s/") && $0.due == Self.due && $0.unit.attempt == 2 })
+        #expect(all.allSatisfy { $0.id.hasPrefix("shop/s/") && $0.due == Self.due && $0.unit.attempt == 2 })
         let place = DeviceReference(partition: 0, ordinal: 2, generation: 1)
         #expect(all.allSatisfy { $0.unit.recipients == .references([place]) })
         let again = try self.retries(RouteNumber(1), entry: "{q1}work:1:bulk")

@@ -106,6 +106,9 @@ typedef enum {
 struct  Apus__V1__WorkUnit
 {
   ProtobufCMessage base;
+  /*
+   * "<app>/<id>"
+   */
   char *send;
   uint32_t route;
   Apus__V1__Lane lane;
