@@ -28,9 +28,9 @@ struct FCMPlatforms {
 
     private var texts: JSONObject {
         var texts: JSONObject = [:]
-        Self.add(self.notification.title, as: "title", to: &words)
-        Self.add(self.notification.body, as: "body", to: &words)
-        Self.add(self.notification.image, as: "image", to: &words)
+        Self.add(self.notification.title, as: "title", to: &texts)
+        Self.add(self.notification.body, as: "body", to: &texts)
+        Self.add(self.notification.image, as: "image", to: &texts)
         return texts
     }
 
