@@ -1,7 +1,7 @@
 internal import ApusCore
 package import ApusStreams
 
-/// The error of a command: one sentence that also names the cure.
+/// Reports a command's failure in one sentence that also names the remedy.
 package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The sentence.
     package let description: String
@@ -10,16 +10,16 @@ package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertibl
     package init(_ sentence: String) { self.description = sentence }
 }
 
-/// The exit codes of commands that failed.
+/// The exit codes of failed commands.
 package enum CommandExit {
-    /// It failed.
+    /// The command failed.
     package static let failed: Int32 = 1
-    /// A part of it failed.
+    /// A part of the command failed.
     package static let partlyFailed: Int32 = 2
 }
 
 extension SendStatus {
-    /// The exit code of the state: 0 all were reached, 1 the send was refused or is not over, 2 some were not reached.
+    /// The exit code of the state: 0 when all were reached, 1 when the send was refused or is not complete, 2 when some were not reached.
     package var exitCode: Int32 {
         switch self.phase {
         case .refused: CommandExit.failed

@@ -14,16 +14,16 @@ package enum Console {
     /// Writes a message as a line.
     package static func message(_ line: String) { Self.write(line + "\n", to: STDERR_FILENO) }
 
-    /// Writes a part of a message as it is.
+    /// Writes a part of a message unchanged.
     package static func message(raw text: String) { Self.write(text, to: STDERR_FILENO) }
 
-    /// An environment variable; nil when it is not set.
+    /// Returns an environment variable; nil when it is not set.
     package static func variable(_ name: String) -> String? {
         guard let value = unsafe getenv(name) else { return nil }
         return unsafe String(cString: value)
     }
 
-    /// The text in bold, if messages may be coloured.
+    /// Returns the text in bold, if messages may be coloured.
     package static func bold(_ text: String) -> String { Self.isColoured ? "\u{1b}[1m\(text)\u{1b}[0m" : text }
 
     private static func write(_ text: String, to descriptor: Int32) {
@@ -31,7 +31,7 @@ package enum Console {
         while !rest.isEmpty {
             let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR || errno == EAGAIN { continue }
-            // Nobody reads any more: what is left concerns nobody.
+            // The reader has gone away: the rest is not needed.
             guard count > 0 else { return }
             rest = rest.dropFirst(count)
         }

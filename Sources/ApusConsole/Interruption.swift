@@ -1,9 +1,9 @@
 internal import Dispatch
 internal import Glibc
 
-/// Turns Ctrl-C and similar signals into cancellation, so that everything that was started ends in order.
+/// Converts Ctrl-C and similar signals to cancellation, so that everything that was started ends in order.
 package enum Interruption {
-    /// Runs `body`; SIGINT, SIGTERM and SIGHUP cancel it. A second one has no effect: cleaning up takes a moment.
+    /// Runs `body`; SIGINT, SIGTERM and SIGHUP cancel it. A second signal has no effect: cleaning up takes a moment.
     package static func whileWatching<Result: Sendable>(
         _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
@@ -17,7 +17,7 @@ package enum Interruption {
 
     private static func signals() -> AsyncStream<Int32> {
         AsyncStream { continuation in
-            // Dispatch locks its sources itself; its Swift overlay only does not say so.
+            // Dispatch locks its sources itself, but its Swift overlay does not declare it.
             nonisolated(unsafe) let sources = [SIGINT, SIGTERM, SIGHUP].map { number in
                 _ = signal(number, SIG_IGN)
                 let source = DispatchSource.makeSignalSource(signal: number, queue: .global())

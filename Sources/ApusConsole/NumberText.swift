@@ -1,8 +1,8 @@
 package import ApusCore
 
-/// Numbers as people read them, the same in every locale.
+/// Formats numbers for people, the same in every locale.
 package enum NumberText {
-    /// 61204 as "61,204".
+    /// Formats 61204 as "61,204".
     package static func grouped(_ value: some BinaryInteger) -> String {
         let digits = String(value.magnitude)
         var text = ""
@@ -13,7 +13,7 @@ package enum NumberText {
         return value < 0 ? "-" + text : text
     }
 
-    /// With so many decimals, rounded half away from zero: 2.345 with two as "2.35".
+    /// Formats with the given decimals, rounded half away from zero: 2.345 with two as "2.35".
     package static func decimal(_ value: Double, _ decimals: Int) -> String {
         precondition((0...9).contains(decimals))
         guard value.isFinite, value.magnitude < 1e15 else { return "-" }
@@ -27,12 +27,12 @@ package enum NumberText {
         return "\(sign)\(whole)." + String(repeating: "0", count: decimals - fraction.count) + fraction
     }
 
-    /// The same number for JSON; null when it is not finite.
+    /// Returns the same number for JSON; null when it is not finite.
     package static func json(_ value: Double, _ decimals: Int) -> JSONValue {
         Double(Self.decimal(value, decimals)).flatMap(JSONNumber.init).map { .number($0) } ?? .null
     }
 
-    /// A rate per second: "12.4k", "830", "0.5".
+    /// Formats a rate per second: "12.4k", "830", "0.5".
     package static func rate(_ value: Double) -> String {
         guard value.isFinite, value >= 0 else { return "-" }
         if value >= 999_950 { return Self.decimal(value / 1_000_000, 1) + "M" }
@@ -40,7 +40,7 @@ package enum NumberText {
         return value >= 9.95 || value == 0 ? Self.decimal(value, 0) : Self.decimal(value, 1)
     }
 
-    /// A duration in a word: "3s", "2m05s", "1h20m".
+    /// Formats a duration: "3s", "2m05s", "1h20m".
     package static func duration(seconds: Double) -> String {
         guard seconds.isFinite, seconds >= 0, seconds < 1e9 else { return "-" }
         let whole = Int64(seconds.rounded(.up))
@@ -50,19 +50,19 @@ package enum NumberText {
         return "\(whole / 3_600)h\(two(whole / 60 % 60))m"
     }
 
-    /// An age in milliseconds: "340 ms", "12 s", "2m05s".
+    /// Formats an age in milliseconds: "340 ms", "12 s", "2m05s".
     package static func age(milliseconds: Int64) -> String {
         if milliseconds < 1_000 { return "\(max(0, milliseconds)) ms" }
         return Self.duration(seconds: Double(milliseconds / 1_000))
     }
 }
 
-/// Durations as operators type them.
+/// Parses durations that operators type.
 package enum DurationText {
-    /// The form that they have, for messages.
+    /// The accepted form, for messages.
     package static let form = "a number of seconds, or has a unit: 30s, 5m, 2h, 1d"
 
-    /// The milliseconds of a duration; nil when the text is none, or too long.
+    /// Returns the milliseconds of a duration; nil when the text is not one, or too long.
     package static func milliseconds(_ text: String) -> Int64? {
         let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
         let scale = text.last.flatMap { units[$0] }

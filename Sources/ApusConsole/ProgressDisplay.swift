@@ -1,4 +1,4 @@
-/// Shows progress: one redrawn line at most ten times a second for a person, else a plain line every five
+/// Shows progress: on a terminal one line that is redrawn at most ten times a second, otherwise a plain line every five
 /// seconds and at the end.
 package struct ProgressDisplay {
     private static let redrawSeconds = 0.1
@@ -12,8 +12,8 @@ package struct ProgressDisplay {
     /// Creates a display.
     ///
     /// - Parameters:
-    ///   - label: stands before every line; empty: nothing does.
-    ///   - write: takes text as it is to appear, line ends included.
+    ///   - label: the text before every line; empty for none.
+    ///   - write: writes text unchanged, including line ends.
     package init(
         label: String = "",
         isInteractive: Bool = Console.isInteractive,
@@ -26,10 +26,10 @@ package struct ProgressDisplay {
 
     /// Shows a line, unless one was shown a moment ago.
     ///
-    /// - Parameter time: seconds from any fixed moment.
+    /// - Parameter time: the seconds since any fixed moment.
     package mutating func show(_ line: @autoclosure () -> String, at time: Double) {
         let pause = self.isInteractive ? Self.redrawSeconds : Self.plainSeconds
-        // A plain line comes only after its pause: what is over sooner needs but one.
+        // The first plain line comes after a pause: a short task shows only its last line.
         guard let shownAt else {
             self.shownAt = time
             if self.isInteractive { self.put(line(), end: "") }
@@ -44,34 +44,34 @@ package struct ProgressDisplay {
     package mutating func finish(_ line: String) { self.put(line, end: "\n") }
 
     private func put(_ line: String, end: String) {
-        // Back to the start, and clear to the end of the line.
+        // The cursor returns to the start of the line, which is cleared.
         self.write((self.isInteractive ? "\r\u{1b}[K" : "") + self.label + line + end)
     }
 }
 
-/// The rate over the last seconds, from totals that were seen.
+/// Computes the rate over the last seconds, from observed totals.
 package struct RateWindow: Sendable {
-    /// Seconds that count.
+    /// The length of the window in seconds.
     package static let seconds = 5.0
 
     private var samples: [(time: Double, total: UInt64)] = []
 
-    /// Nothing seen yet.
+    /// Creates a window without samples.
     package init() {}
 
-    /// Notes a total.
+    /// Adds a total.
     ///
     /// - Parameters:
-    ///   - total: never less than before.
-    ///   - time: seconds from any fixed moment.
+    ///   - total: the total, never less than before.
+    ///   - time: the seconds since any fixed moment.
     package mutating func note(_ total: UInt64, at time: Double) {
         if let last = self.samples.last, time <= last.time { return }
         self.samples.append((time, total))
-        // One sample from before the window stays: the rate is over the whole window.
+        // One sample from before the window is kept, so that the rate is over the whole window.
         while self.samples.count > 2, self.samples[1].time <= time - Self.seconds { self.samples.removeFirst() }
     }
 
-    /// Per second; nil until there are two samples.
+    /// The rate per second; nil until there are two samples.
     package var rate: Double? {
         guard let first = self.samples.first, let last = self.samples.last, last.time > first.time else { return nil }
         return Double(last.total &- first.total) / (last.time - first.time)

@@ -2,15 +2,15 @@ internal import ApusCore
 internal import ApusMessages
 package import ApusStreams
 
-/// One send in one line:
+/// Shows the progress of a send in one line:
 /// `[#######----] 61,204/100,000  accepted 60,911  unregistered 240  failed 53  12.4k/s  ETA 3s`.
 package struct ProgressLine {
     private static let barWidth = 24
 
-    /// The line.
+    /// Returns the line.
     ///
     /// - Parameters:
-    ///   - rate: recipients per second; nil for unknown.
+    ///   - rate: the recipients per second; nil when unknown.
     package static func text(_ status: SendStatus, rate: Double?) -> String {
         if case .refused(let problem) = status.phase { return "refused: \(problem.code): \(problem)" }
         guard status.phase != .waiting else { return "waiting for a dispatcher" }

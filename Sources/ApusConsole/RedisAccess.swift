@@ -5,20 +5,20 @@ package import ApusRedis
 internal import Logging
 internal import NIOPosix
 
-/// Connects commands to Redis: with one try, and an error that names the cure.
+/// Connects commands to Redis: with one attempt, and an error that names the remedy.
 package enum RedisAccess {
     /// The default address.
     package static let defaultURL = "redis://127.0.0.1:6379"
-    /// The variable that names it.
+    /// The environment variable with the address.
     package static let variable = "APUS_REDIS_URL"
 
-    /// What `CLIENT LIST` shows.
+    /// The connection's name in `CLIENT LIST`.
     package static let clientName = "apus-command"
 
-    /// The address that was given, else the environment's, else the default.
+    /// Returns the given address, otherwise the environment's, otherwise the default.
     package static func url(_ given: String?) -> String { given ?? Console.variable(Self.variable) ?? Self.defaultURL }
 
-    /// Runs `body` with a client, and closes it.
+    /// Runs `body` with a client, and closes the client.
     package static func withClient<Result>(
         _ url: String,
         _ body: (RedisClient) async throws -> Result,
@@ -32,7 +32,7 @@ package enum RedisAccess {
         return try await Self.withClient(configuration, body)
     }
 
-    /// Runs `body` with a client of that configuration, and closes it.
+    /// Runs `body` with a client of a configuration, and closes the client.
     package static func withClient<Result>(
         _ configuration: RedisConfiguration,
         _ body: (RedisClient) async throws -> Result,
@@ -56,7 +56,7 @@ package enum RedisAccess {
         }
     }
 
-    /// Runs `body` with an installation, and closes it.
+    /// Runs `body` with an installation, and closes its client.
     package static func withInstallation<Result>(
         _ url: String,
         _ body: (Installation) async throws -> Result,
@@ -66,7 +66,7 @@ package enum RedisAccess {
         }
     }
 
-    /// Runs `body` with a publisher, and closes it.
+    /// Runs `body` with a publisher, and closes the publisher.
     package static func withPublisher<Result>(
         _ url: String,
         _ body: (Publisher) async throws -> Result,
@@ -107,7 +107,7 @@ package enum RedisAccess {
         "Redis at \(place) refuses (\(message)): check user and password in the address"
     }
 
-    /// Without the password.
+    /// Returns the address without the password.
     private static func place(_ url: String) -> String {
         (try? RedisConfiguration(url: url))?.description ?? "that address"
     }

@@ -5,7 +5,7 @@ package import ApusPublisher
 internal import ApusRedis
 package import ApusStreams
 
-/// Finds out where a send stands: in its ledger, and for direct sends, which have none, in the receipts.
+/// Reads the status of a send: from its ledger, and for direct sends, which have none, from the receipts.
 package struct SendObserver: Sendable {
     private static let receiptsPerRead = 1_000
 
@@ -13,14 +13,14 @@ package struct SendObserver: Sendable {
     /// The app of the send; nil until it is known.
     private var app: String?
     private let send: String
-    /// Where reading of each shard's receipts goes on.
+    /// The positions from which each shard's receipts are read next.
     private var cursors: [String]
 
     /// Creates an observer.
     ///
     /// - Parameters:
-    ///   - app: nil when whichever app's send it is, if it is only one app's.
-    ///   - receiptsAfter: an entry id that is older than the send.
+    ///   - app: the send's app; nil for any, if only one app has the send.
+    ///   - receiptsAfter: the id of an entry that is older than the send.
     package init(_ streams: SendStreams, app: String?, send: String, receiptsAfter: String = "0") {
         self.streams = streams
         self.app = app
@@ -28,11 +28,11 @@ package struct SendObserver: Sendable {
         self.cursors = Array(repeating: receiptsAfter, count: streams.keyspace.queueShards)
     }
 
-    /// Where the send stands now.
+    /// Returns the current status of the send.
     package mutating func look() async throws -> SendStatus {
         if let ledger = try await self.ledger() {
             let status = SendStatus(send: self.send, ledger: ledger)
-            // A direct send that has something to retry gets a ledger later; until then it has neither.
+            // A direct send with retries gets a ledger later; until then it has neither.
             return status
         }
         for shard in self.cursors.indices {
@@ -41,7 +41,7 @@ package struct SendObserver: Sendable {
         return SendStatus(send: self.send)
     }
 
-    /// What apps reported of the send's notifications so far.
+    /// Returns the counts of events that apps have reported for the send so far.
     package mutating func tally() async throws -> ClientEventCounts {
         if self.app == nil { _ = try await self.ledger() }
         guard let app else { return ClientEventCounts() }
@@ -56,9 +56,9 @@ package struct SendObserver: Sendable {
         return found.first
     }
 
-    /// The failure of a command that names a send by its id only, when several apps have a send of that id.
+    /// Returns the failure of a command that names a send by its id only, when several apps have a send of that id.
     package static func ambiguity(of send: String, apps: [String]) -> CommandFailure {
-        CommandFailure("\(send) is a send of several apps (\(apps.joined(separator: ", "))): say which with --app")
+        CommandFailure("\(send) is a send of several apps (\(apps.joined(separator: ", "))): name one with --app")
     }
 
     private mutating func readReceipts(_ shard: Int) async throws -> SendStatus? {
@@ -87,10 +87,10 @@ package struct SendObserver: Sendable {
         }
     }
 
-    /// Looks again and again until the send is over or the time is up, showing how it goes.
+    /// Polls until the send is complete or the time has passed, and shows its progress.
     ///
-    /// - Parameter patience: nil for for ever.
-    /// - Returns: the last status, which is not over when the time was.
+    /// - Parameter patience: the time limit; nil for none.
+    /// - Returns: the last status, which is incomplete when the time has passed.
     package mutating func follow(
         within patience: Duration?,
         display: ProgressDisplay,
@@ -120,7 +120,7 @@ package struct SendObserver: Sendable {
 }
 
 extension SendObserver {
-    /// Creates an observer of what was just published.
+    /// Creates an observer of a publication.
     package init(_ publisher: Publisher, _ publication: Publication) {
         self.init(
             publisher.installation.streams,

@@ -6,24 +6,24 @@ package import ApusStreams
 
 /// Counts the entries that wait in each stream, for `apus lag` and the demo.
 package struct StreamBacklog: Sendable {
-    /// One stream, or all of one kind.
+    /// Describes one stream, or all of one kind.
     package struct Row: Hashable, Sendable {
         /// The name without its tag.
         package var name: String
-        /// The shard's tag; empty: all shards.
+        /// The shard's tag; empty for all shards.
         package var shard: String
-        /// Entries that nobody has read: `XLEN − pending`.
+        /// The number of entries that nobody has read: `XLEN − pending`.
         package var backlog: Int64
-        /// Entries that somebody has read and not finished; nil when the stream has no group.
+        /// The number of entries that were read and not finished; nil when the stream has no group.
         package var pending: Int64?
-        /// Milliseconds since the oldest entry that is not finished was published, or written if that is not known; of
-        /// what waits for its time, how late the first is.
+        /// The milliseconds since the oldest unfinished entry was published, or written if that is unknown; for
+        /// scheduled entries, the delay of the first.
         package var oldestMilliseconds: Int64?
-        /// Of what waits for its time: milliseconds until the first is due; negative: it is late.
+        /// For scheduled entries: the milliseconds until the first is due; negative when it is late.
         package var nextDueMilliseconds: Int64?
-        /// And until the last is.
+        /// For scheduled entries: the milliseconds until the last is due.
         package var latestDueMilliseconds: Int64?
-        /// Of what is put aside: of how many paused sends.
+        /// For held entries: the number of paused sends.
         package var sends: Int64?
 
         /// Creates a row.
@@ -41,7 +41,7 @@ package struct StreamBacklog: Sendable {
             self.oldestMilliseconds = oldestMilliseconds
         }
 
-        /// As JSON.
+        /// The row as JSON.
         package var json: JSONObject {
             var object: JSONObject = ["stream": .string(self.name)]
             if !self.shard.isEmpty { object["shard"] = .string(self.shard) }
@@ -54,7 +54,7 @@ package struct StreamBacklog: Sendable {
             return object
         }
 
-        /// What no column says.
+        /// The remarks that no column shows.
         fileprivate var note: String {
             var parts: [String] = []
             if let nextDueMilliseconds, nextDueMilliseconds >= 0 {
@@ -92,7 +92,7 @@ package struct StreamBacklog: Sendable {
         self.keyspace = streams.keyspace
     }
 
-    /// Rows of all streams of all shards, shard by shard.
+    /// Returns the rows of all streams of all shards, shard by shard.
     package func rows() async throws -> [Row] {
         let routes = try await self.streams.routes.all()
         var rows: [Row] = []
@@ -123,7 +123,7 @@ package struct StreamBacklog: Sendable {
         return rows
     }
 
-    /// One row for each kind of stream, over all shards, in the order of their first rows.
+    /// Returns one row for each kind of stream, over all shards, in the order of their first rows.
     package static func totals(_ rows: [Row]) -> [Row] {
         var order: [String] = []
         var totals: [String: Row] = [:]
@@ -141,7 +141,7 @@ package struct StreamBacklog: Sendable {
         return order.compactMap { totals[$0] }
     }
 
-    /// The rows as a table.
+    /// Returns the rows as a table.
     package static func table(_ rows: [Row]) -> TextTable {
         let hasShards = rows.contains { !$0.shard.isEmpty }
         let hasNotes = rows.contains { !$0.note.isEmpty }
@@ -170,7 +170,7 @@ package struct StreamBacklog: Sendable {
         let name = String(key.dropFirst(keys.tag.description.count))
         let length = try await self.send(RedisCommand("XLEN", .text(key)), keys.tag).root.integer ?? 0
         var row = Row(name: name, shard: keys.tag.description, backlog: length)
-        // What is finished is deleted, so the first entry is the oldest that is not.
+        // Finished entries are deleted, so the first entry is the oldest unfinished one.
         let first = try await self.send(RedisCommand("XRANGE", .text(key), "-", "+", "COUNT", 1), keys.tag)
         if let entry = first.root.element(0), let id = entry.element(0)?.string {
             let published = Self.published(entry.element(1)?.element(1)?.bytes ?? [], name)
@@ -211,13 +211,13 @@ package struct StreamBacklog: Sendable {
         return row
     }
 
-    /// Sends that are kept and have not ended: audience sends, and small ones with something to retry.
+    /// Counts sends that have a ledger and are not complete: audience sends, and small ones with retries.
     private func openSends(_ keys: StreamKeys) async throws -> Row {
         let count = try await self.send(RedisCommand("SCARD", .text(keys.openSends)), keys.tag).root.integer ?? 0
         return Row(name: "sends", shard: keys.tag.description, backlog: count)
     }
 
-    /// When the message at the head of a stream was published, in milliseconds since 1970; nil when it does not say.
+    /// Returns the time at which the first message of a stream was published, in milliseconds since 1970; nil when it holds none.
     private static func published(_ message: [UInt8], _ name: String) -> Int64? {
         let nanoseconds: Int64 =
             switch name.prefix(while: { $0 != ":" }) {

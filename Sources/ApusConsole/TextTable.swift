@@ -1,10 +1,10 @@
-/// Columns of text: the first to the left, numbers to the right.
+/// Formats columns of text: texts are aligned to the left, numbers to the right.
 package struct TextTable {
     private let titles: [String]
     private let isNumber: [Bool]
     private var rows: [[String]] = []
 
-    /// Creates a table with those titles; a title that begins with ">" heads a column of numbers.
+    /// Creates a table with the given titles; a title that begins with ">" heads a column of numbers.
     package init(_ titles: [String]) {
         self.titles = titles.map { $0.hasPrefix(">") ? String($0.dropFirst()) : $0 }
         self.isNumber = titles.map { $0.hasPrefix(">") }
@@ -16,10 +16,10 @@ package struct TextTable {
         self.rows.append(cells)
     }
 
-    /// True when it has no rows.
+    /// True when the table has no rows.
     package var isEmpty: Bool { self.rows.isEmpty }
 
-    /// Its lines, the titles first.
+    /// The lines of the table, the titles first.
     package var lines: [String] {
         let all = [self.titles] + self.rows
         let widths = self.titles.indices.map { column in all.map { $0[column].count }.max() ?? 0 }

@@ -76,9 +76,9 @@ struct ProjectShare: Hashable, Sendable {
             else { return nil }
             let names = shares.map(\.app.text).sorted().joined(separator: ", ")
             return """
-                the apps \(names) share the project \(project), whose messages Google counts together: the sum of their \
-                fcm.rate_per_minute is above its \(FCMSettings.projectRatePerMinute) a minute; set a part of that for each, or of \
-                what Google has granted, or omit it for an even share
+                the apps \(names) share the project \(project), whose messages Google counts together: the sum of \
+                their fcm.rate_per_minute is above its \(FCMSettings.projectRatePerMinute) a minute; set a part of \
+                that for each, or of what Google has granted, or omit it for an even share
                 """
         }
     }

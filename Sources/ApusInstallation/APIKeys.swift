@@ -2,27 +2,27 @@ public import ApusCore
 public import ApusRedis
 internal import ApusTLS
 
-/// The keys of backends that `apus key` made: the hash `apus:keys:<app>`, name → role, time and SHA-256 of the key.
+/// Manages the backends' keys that `apus key` creates: the hash `apus:keys:<app>`, name → role, time and SHA-256 of the key.
 ///
-/// The key itself is nowhere: who has Redis cannot act for an app. It is 256 random bits, so a plain digest is enough; there
-/// is nothing to guess.
+/// The key itself is stored nowhere: access to Redis does not allow acting for an app. It is 256 random bits, so a
+/// plain digest is safe; there is nothing to guess.
 public struct APIKeys: Sendable {
     /// The maximum number of keys of one app.
     public static let countMax = 100
     /// The maximum number of characters of a key's name.
     public static let nameBytesMax = 64
-    /// Random bytes of a key.
+    /// The number of random bytes of a key.
     private static let secretBytes = 32
 
-    /// A key as it is kept.
+    /// A key as it is stored.
     public struct Stored: Hashable, Sendable {
-        /// Its name.
+        /// The key's name.
         public var name: String
-        /// What its holder may do.
+        /// The role of the key's holder.
         public var role: APIKeyRole
-        /// The time at which it was made.
+        /// The time at which the key was created.
         public var createdAt: UnixMilliseconds
-        /// SHA-256 of it.
+        /// The SHA-256 of the key.
         public var sha256: [UInt8]
 
         init(name: String, role: APIKeyRole, createdAt: UnixMilliseconds, sha256: [UInt8]) {
@@ -32,7 +32,7 @@ public struct APIKeys: Sendable {
             self.sha256 = sha256
         }
 
-        /// Reads what stands in Redis; nil when it is nothing that we wrote: such a key opens nothing.
+        /// Parses a stored value; nil when we did not write it: such a key opens nothing.
         init?(name: String, value: String) {
             let parts = value.split(separator: " ", omittingEmptySubsequences: false)
             guard parts.count == 3, let role = APIKeyRole(rawValue: String(parts[0])), let time = Int64(parts[1]),
@@ -44,16 +44,16 @@ public struct APIKeys: Sendable {
         var value: String { "\(self.role.rawValue) \(self.createdAt.value) \(Hexadecimal.encode(self.sha256))" }
     }
 
-    /// The reasons why a key was not made.
+    /// The reasons for refusing to create a key.
     public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
         /// The name breaks the rule.
         case badName
-        /// The name is another key's.
+        /// Another key has the name.
         case nameTaken(String)
-        /// The app has as many as it may.
+        /// The app has the maximum number of keys.
         case tooMany
 
-        /// The sentence.
+        /// The error's sentence.
         public var description: String {
             switch self {
             case .badName:
@@ -66,10 +66,10 @@ public struct APIKeys: Sendable {
 
     private let client: RedisClient
 
-    /// Creates the keys in that Redis.
+    /// Creates an object for the keys in a Redis.
     public init(_ client: RedisClient) { self.client = client }
 
-    /// The keys of an app, by name.
+    /// Returns the keys of an app, sorted by name.
     public func list(_ app: AppID) async throws -> [Stored] {
         let (key, tag) = Self.place(app)
         let reply = try await self.client.send(RedisCommand("HGETALL", .text(key)), on: tag, options: .idempotent)
@@ -81,10 +81,10 @@ public struct APIKeys: Sendable {
         return keys.sorted { $0.name < $1.name }
     }
 
-    /// Makes a key.
+    /// Creates a key.
     ///
-    /// - Returns: the key: nobody will ever see it again.
-    /// - Throws: `Refusal`, or what Redis says.
+    /// - Returns: the key, which cannot be read again later.
+    /// - Throws: `Refusal`, or the error of Redis.
     public func create(_ app: AppID, name: String, role: APIKeyRole, now: UnixMilliseconds) async throws -> String {
         guard Self.isName(name) else { throw Refusal.badName }
         let (key, tag) = Self.place(app)
@@ -97,7 +97,7 @@ public struct APIKeys: Sendable {
         return secret
     }
 
-    /// Revokes a key: services refuse it a second later at the latest.
+    /// Revokes a key: services refuse it at most a second later.
     ///
     /// - Returns: true when there was one of that name.
     public func revoke(_ app: AppID, name: String) async throws -> Bool {

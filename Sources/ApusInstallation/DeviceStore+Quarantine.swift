@@ -3,8 +3,8 @@ package import ApusStore
 package import ApusStreams
 
 extension DeviceStore {
-    /// Does with a suspect what its reason says, as long as nothing has cleared it: a device whose token its provider takes in the other
-    /// environment is moved there, any other is removed.
+    /// Applies the consequence of a quarantine's reason, unless the token has been cleared: a device whose token its
+    /// provider accepts in the other environment is moved there, any other is removed.
     package func conclude(_ suspect: QuarantinedToken, on route: Route) async throws(StoreError) -> VerdictResult {
         if suspect.isOfOtherEnvironment {
             return try await self.learnEnvironment(route, suspect.reference, tokenDigest: suspect.tokenDigest)

@@ -4,19 +4,19 @@ package import ApusStore
 public import ApusStreams
 public import Logging
 
-/// An Apus installation in Redis, opened: its sizes are known and its functions are there.
+/// Represents an opened Apus installation in Redis: its sizes are known and its functions are loaded.
 public struct Installation: Sendable {
-    /// How Redis is reached.
+    /// The client of its Redis.
     public let client: RedisClient
     /// The stream functions.
     public let streams: SendStreams
     /// The device store.
     package let store: DeviceStore
 
-    /// Which shard and partition an id belongs to.
+    /// The assignment of ids to shards and partitions.
     public var keyspace: Keyspace { self.streams.keyspace }
 
-    /// The server-side functions of this version: what `initialize` loads and every service asks for.
+    /// Returns the server-side functions of this version, which `initialize` loads and every service requires.
     public static func library() throws(RedisError) -> FunctionLibrary {
         try FunctionLibrary(
             name: "apus2",
@@ -25,7 +25,7 @@ public struct Installation: Sendable {
         )
     }
 
-    /// Lays Apus out in an empty Redis, or brings the functions of an installation up to date.
+    /// Creates an installation in an empty Redis, or updates the functions of an existing one.
     ///
     /// - Throws: `layoutMismatch` when the installation has other sizes: they cannot be changed.
     public static func initialize(_ client: RedisClient, keyspace: Keyspace) async throws(RedisError) {
@@ -35,8 +35,7 @@ public struct Installation: Sendable {
 
     /// Opens the installation behind a client.
     ///
-    /// - Throws: `notInitialized`, `functionsMissing` or `functionsOutdated`, with what to do about it; or why Redis cannot be
-    ///   reached.
+    /// - Throws: `notInitialized`, `functionsMissing` or `functionsOutdated`, with the remedy; or the reason why Redis cannot be reached.
     public init(_ client: RedisClient, clock: any WallClock) async throws(RedisError) {
         guard let meta = try await ApusMeta.read(from: client) else {
             throw RedisError(.notInitialized, "\(ApusMeta.key) is missing in this Redis: run `apus init`")
@@ -51,12 +50,12 @@ public struct Installation: Sendable {
         self.store = DeviceStore(client: client, keyspace: keyspace, clock: clock)
     }
 
-    /// The same installation by way of another client: other connections, on other event loops.
+    /// Returns the same installation with another client: other connections, on other event loops.
     public func reached(by client: RedisClient, clock: any WallClock) -> Installation {
         Installation(client, keyspace: self.keyspace, clock: clock)
     }
 
-    /// Opens the installation of a service: waits while Redis cannot be reached, saying so.
+    /// Opens the installation of a service: waits while Redis cannot be reached, and logs that.
     public static func waiting(
         _ client: RedisClient,
         clock: any WallClock,

@@ -4,24 +4,25 @@ package import ApusRedis
 internal import ApusStreams
 internal import Synchronization
 
-/// Counts what a service's consumers do with its streams.
+/// Counts the events of a service's stream consumers.
 package final class StreamCounts: StreamObserver {
     private let metrics: StreamMetrics
     private let shared: SharedMetrics
     private let vanished: Counter
     private let groupsLost: Counter
     private let replay: (repeated: Counter, dropped: Counter)?
-    /// By shard, how many streams are not read although there is room for what they hold.
+    /// The number of streams by shard that are not read although there is room for their entries.
     private let unanswered = Mutex<[HashTag: Int]>([:])
 
-    /// Counts in those cells.
+    /// Creates an observer that counts in the given cells.
     ///
     /// - Parameters:
     ///   - metrics: the families that every service has.
-    ///   - shared: where all of it is counted.
+    ///   - shared: the cells that count.
     ///   - vanished: the service's counter of entries that vanished before they were acknowledged.
-    ///   - groupsLost: the service's counter of streams or groups made again.
-    ///   - replay: the service's counters of calls repeated after a failover, and of those it could not keep for that; nil when it keeps none.
+    ///   - groupsLost: the service's counter of streams or groups that were recreated.
+    ///   - replay: the service's counters of calls repeated after a failover, and of those that could not be kept for
+    ///     it; nil when it has none.
     package init(
         _ metrics: StreamMetrics,
         shared: SharedMetrics,
@@ -36,37 +37,37 @@ package final class StreamCounts: StreamObserver {
         self.groupsLost = groupsLost
     }
 
-    /// Counts them.
+    /// Counts entries that were read.
     package func entriesRead(_ count: Int, stream: String) {
         self.shared.add(Int64(count), to: self.metrics.entriesRead[Self.label(stream)])
     }
 
-    /// Counts it.
+    /// Counts an entry that was claimed.
     package func entryClaimed(stream: String) {
         self.shared.add(to: self.metrics.entriesClaimed[Self.label(stream)])
     }
 
-    /// Counts them.
+    /// Counts acknowledged entries.
     package func entriesAcknowledged(_ count: Int, stream: String) {
         self.shared.add(Int64(count), to: self.metrics.entriesAcknowledged[Self.label(stream)])
     }
 
-    /// Counts it by its cause; one that could not be decoded also as malformed.
+    /// Counts a dead letter by its cause; one that could not be decoded also as malformed.
     package func deadLetterWritten(_ cause: DeadLetter.Cause, stream: String) {
         let label = StreamLabel(streamKey: stream)
         self.shared.add(to: self.metrics.deadLetters[label, DeadLetterLabel(cause)])
         if cause == .malformed { self.shared.add(to: self.metrics.entriesMalformed[label]) }
     }
 
-    /// Counts them.
+    /// Counts entries that vanished.
     package func entriesVanished(_ count: Int, stream: String) {
         self.shared.add(Int64(count), to: self.vanished)
     }
 
-    /// Counts it.
+    /// Counts a lost group.
     package func groupLost() { self.shared.add(to: self.groupsLost) }
 
-    /// Keeps how many there are, and sets the gauge to those of all shards; see ``unansweredReads``.
+    /// Records the number of unread streams of a shard, and sets the gauge to that of all shards; see ``unansweredReads``.
     package func readsUnanswered(_ streams: Int, shard: HashTag) {
         self.unanswered.withLock { unanswered in
             unanswered[shard] = streams == 0 ? nil : streams
@@ -74,7 +75,7 @@ package final class StreamCounts: StreamObserver {
         }
     }
 
-    /// The number of streams that are not read although there is room for what they hold, in words; nil for none.
+    /// A sentence about streams that are not read although there is room for their entries; nil when there are none.
     package var unansweredReads: String? {
         let unanswered = self.unanswered.withLock { $0 }
         let streams = unanswered.values.reduce(0, +)
@@ -83,12 +84,12 @@ package final class StreamCounts: StreamObserver {
         return "\(streams) streams of \(unanswered.count) shards were not read for \(seconds) s or longer"
     }
 
-    /// Counts them.
+    /// Counts calls that were repeated after a failover.
     package func callsReplayed(_ count: Int) {
         if let replay { self.shared.add(Int64(count), to: replay.repeated) }
     }
 
-    /// Counts them.
+    /// Counts calls that could not be kept for repetition.
     package func replayCallsDropped(_ count: Int) {
         if let replay { self.shared.add(Int64(count), to: replay.dropped) }
     }

@@ -3,7 +3,7 @@ package import ApusMetrics
 package import ApusStreams
 
 extension StreamLabel {
-    /// Creates the label of a stream by its key, as `StreamKeys` writes them: `{q7}in:express`; work streams are all that no other name is.
+    /// Creates the label of a stream from its key, as `StreamKeys` writes them: `{q7}in:express`; all other names are work streams.
     package init(streamKey key: String) {
         let name = key.utf8.firstIndex(of: UInt8(ascii: "}")).map { key[key.utf8.index(after: $0)...] } ?? ""
         self =
@@ -21,7 +21,7 @@ extension StreamLabel {
             }
     }
 
-    /// The keys of one shard that count under this label.
+    /// Returns the keys of one shard that count under this label.
     package func keys(_ keys: StreamKeys, routes: [RouteNumber]) -> [String] {
         switch self {
         case .inExpress: [keys.mailbox(.express)]

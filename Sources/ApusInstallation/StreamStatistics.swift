@@ -5,19 +5,19 @@ package import ApusStreams
 package import Logging
 internal import Synchronization
 
-/// Asks Redis how long the streams of a service are and how old their oldest entries, at every scrape, over all shards.
+/// Queries the length of a service's streams and the age of their oldest entries, at every scrape, over all shards.
 ///
-/// What it asks costs Redis little (no stream is walked) and is bounded in number and time. While Redis does not answer, the
-/// gauges are absent: an old number would be a lie.
+/// The queries cost Redis little (no stream is scanned) and are limited in number and time. While Redis does not
+/// answer, the gauges are absent: an old number would be wrong.
 package final class StreamStatistics: Sendable {
-    /// Streams asked about, in all shards together. A label whose streams would be beyond it stays absent.
+    /// The maximum number of streams queried, in all shards together. A label whose streams would exceed it stays absent.
     package static let streamsMax = 16_384
-    /// Streams asked about at a time, four commands each at most.
+    /// The maximum number of streams queried at a time, with at most four commands each.
     package static let atOnceMax = 128
-    /// How long a scrape waits.
+    /// The longest time that a scrape waits.
     package static let durationMax = Duration.seconds(2)
 
-    private struct Question: Sendable {
+    private struct StreamQuery: Sendable {
         let label: StreamLabel
         let tag: HashTag
         let key: String
@@ -25,23 +25,23 @@ package final class StreamStatistics: Sendable {
 
     private let client: RedisClient
     private let labels: [StreamLabel]
-    private let questions: [Question]
+    private let queries: [StreamQuery]
     private let metrics: StreamMetrics
     private let shared: SharedMetrics
     private let clock: any WallClock
-    /// Two scrapes at a time share one statistics.
+    /// Concurrent scrapes share one query.
     private let isRunning = Atomic(false)
 
-    /// Creates a statistics of what a service reads.
+    /// Creates the statistics of the streams that a service reads.
     ///
     /// - Parameters:
-    ///   - streams: of the installation.
-    ///   - labels: what the service reads.
-    ///   - routes: whose plans and work streams count.
+    ///   - streams: the streams of the installation.
+    ///   - labels: the labels of the streams that the service reads.
+    ///   - routes: the routes whose plans and work streams count.
     ///   - metrics: the gauges.
-    ///   - shared: where they are set.
-    ///   - clock: tells what is due.
-    ///   - logger: says once when there are too many streams.
+    ///   - shared: the cells of the gauges.
+    ///   - clock: the clock that decides which retries are due.
+    ///   - logger: logs once when there are too many streams.
     package init(
         _ streams: SendStreams,
         labels: [StreamLabel],
@@ -55,28 +55,28 @@ package final class StreamStatistics: Sendable {
         self.metrics = metrics
         self.shared = shared
         self.clock = clock
-        var questions: [Question] = []
+        var queries: [StreamQuery] = []
         var counted: [StreamLabel] = []
         for label in labels {
-            let asked = (0..<streams.keyspace.queueShards).flatMap { shard in
+            let added = (0..<streams.keyspace.queueShards).flatMap { shard in
                 let keys = streams.keys(shard: shard)
-                return label.keys(keys, routes: routes).map { Question(label: label, tag: keys.tag, key: $0) }
+                return label.keys(keys, routes: routes).map { StreamQuery(label: label, tag: keys.tag, key: $0) }
             }
-            guard questions.count + asked.count <= Self.streamsMax else {
+            guard queries.count + added.count <= Self.streamsMax else {
                 logger.warning(
-                    "too many streams to count",
-                    metadata: ["stream": "\(label.labelValues[0])", "streams": "\(asked.count)"],
+                    "there are too many streams to query them for metrics",
+                    metadata: ["stream": "\(label.labelValues[0])", "streams": "\(added.count)"],
                 )
                 continue
             }
-            questions += asked
+            queries += added
             counted.append(label)
         }
-        self.questions = questions
+        self.queries = queries
         self.labels = counted
     }
 
-    /// Sets the gauges: to what Redis answers, or to nothing when it does not.
+    /// Sets the gauges: to Redis' answers, or to absent when it does not answer.
     package func collect() async {
         guard !self.isRunning.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let counts = await firstWithin(Self.durationMax) {
@@ -103,52 +103,52 @@ package final class StreamStatistics: Sendable {
 
     // MARK: Asking
 
-    /// The numbers by label, all shards together; nil when not all was answered.
+    /// Returns the numbers by label, all shards together; nil when an answer is missing.
     private func count() async -> [StreamLabel: StreamCount]? {
         var counts = Dictionary(uniqueKeysWithValues: self.labels.map { ($0, StreamCount()) })
-        var questions = self.questions.makeIterator()
+        var queries = self.queries.makeIterator()
         let isComplete = await withTaskGroup(of: (StreamLabel, StreamCount)?.self) { group in
             for _ in 0..<Self.atOnceMax {
-                guard let question = questions.next() else { break }
-                group.addTask { await self.answer(question) }
+                guard let query = queries.next() else { break }
+                group.addTask { await self.answer(query) }
             }
             while let answer = await group.next() {
                 guard let (label, count) = answer, !Task.isCancelled else { return false }
                 counts[label]?.add(count)
-                if let question = questions.next() { group.addTask { await self.answer(question) } }
+                if let query = queries.next() { group.addTask { await self.answer(query) } }
             }
             return true
         }
         return isComplete ? counts : nil
     }
 
-    private func answer(_ question: Question) async -> (StreamLabel, StreamCount)? {
+    private func answer(_ query: StreamQuery) async -> (StreamLabel, StreamCount)? {
         do {
-            let count = question.label == .due ? try await self.due(question) : try await self.stream(question)
-            return (question.label, count)
+            let count = query.label == .due ? try await self.due(query) : try await self.stream(query)
+            return (query.label, count)
         } catch {
             return nil
         }
     }
 
-    /// A stream and the group that reads it. One that is not there yet is empty.
-    private func stream(_ question: Question) async throws -> StreamCount {
-        let group = GroupedStream(question.label).labelValues[1]
-        async let length = self.ask("XLEN", question)
-        async let groups = self.groups(of: question)
+    /// Queries a stream and the group that reads it. A missing one counts as empty.
+    private func stream(_ query: StreamQuery) async throws -> StreamCount {
+        let group = GroupedStream(query.label).labelValues[1]
+        async let length = self.query("XLEN", query)
+        async let groups = self.groups(of: query)
         var count = StreamCount()
         count.length = try await length.root.integer ?? 0
         let state = try await groups.first { $0.name == group }
         count.pending = state?.pending ?? 0
-        // Redis' own lag is unknown in a stream that entries are deleted from.
+        // Redis' own lag is unknown in a stream from which entries are deleted.
         count.backlog = max(0, count.length - count.pending)
         if count.pending > 0 {
-            let pending = try await self.ask("XPENDING", question, [.text(group)])
+            let pending = try await self.query("XPENDING", query, [.text(group)])
             count.oldestPending = Self.milliseconds(pending.root[1].string)
         }
         if count.backlog > 0 {
             let after = state.map { "(\($0.lastDelivered)" } ?? "-"
-            let unread = try await self.ask("XRANGE", question, [.text(after), "+", "COUNT", 1])
+            let unread = try await self.query("XRANGE", query, [.text(after), "+", "COUNT", 1])
             count.oldestUnread = unread.root.count > 0 ? Self.milliseconds(unread.root[0][0].string) : nil
         }
         return count
@@ -160,12 +160,12 @@ package final class StreamStatistics: Sendable {
         var lastDelivered = "0-0"
     }
 
-    private func groups(of question: Question) async throws -> [GroupState] {
+    private func groups(of query: StreamQuery) async throws -> [GroupState] {
         let reply: RESPReply
         do throws(RedisError) {
             reply = try await self.client.send(
-                RedisCommand("XINFO", "GROUPS", .text(question.key)),
-                on: question.tag,
+                RedisCommand("XINFO", "GROUPS", .text(query.key)),
+                on: query.tag,
                 options: Self.options,
             )
         } catch {
@@ -186,43 +186,43 @@ package final class StreamStatistics: Sendable {
         }
     }
 
-    /// Retries and scheduled sends. Unread is what should have been moved already; what lies in the future only counts as length.
-    private func due(_ question: Question) async throws -> StreamCount {
+    /// Queries retries and scheduled sends. Overdue entries count as unread; future ones count only as length.
+    private func due(_ query: StreamQuery) async throws -> StreamCount {
         let now = self.clock.now().value
         var count = StreamCount()
-        count.length = try await self.ask("ZCARD", question).root.integer ?? 0
+        count.length = try await self.query("ZCARD", query).root.integer ?? 0
         guard count.length > 0 else { return count }
-        count.backlog = try await self.ask("ZCOUNT", question, ["-inf", .integer(now)]).root.integer ?? 0
+        count.backlog = try await self.query("ZCOUNT", query, ["-inf", .integer(now)]).root.integer ?? 0
         guard count.backlog > 0 else { return count }
-        let first = try await self.ask("ZRANGE", question, [0, 0, "WITHSCORES"])
+        let first = try await self.query("ZRANGE", query, [0, 0, "WITHSCORES"])
         count.oldestUnread = first.root.count > 1 ? first.root[1].string.flatMap { Int64($0) } : nil
         return count
     }
 
-    /// One try: a scrape that finds Redis away shall say so at once.
+    /// The options for a single attempt: a scrape must report an unreachable Redis at once.
     private static let options = RedisClient.Options(isIdempotent: true, patience: .zero)
 
-    private func ask(
+    private func query(
         _ command: String,
-        _ question: Question,
+        _ query: StreamQuery,
         _ arguments: [RedisArgument] = [],
     ) async throws(RedisError) -> RESPReply {
-        let command = RedisCommand(command, [.text(question.key)] + arguments)
-        return try await self.client.send(command, on: question.tag, options: Self.options)
+        let command = RedisCommand(command, [.text(query.key)] + arguments)
+        return try await self.client.send(command, on: query.tag, options: Self.options)
     }
 
-    /// An entry's id begins with the time of its writing.
+    /// Returns the time in an entry's id, at which it was written.
     private static func milliseconds(_ id: String?) -> Int64? {
         id.flatMap { Int64($0.prefix { $0 != "-" }) }
     }
 }
 
-/// What is known of one stream, or of several together.
+/// The numbers of one stream, or of several together.
 struct StreamCount: Sendable, Hashable {
     var length: Int64 = 0
     var pending: Int64 = 0
     var backlog: Int64 = 0
-    /// The time at which it was written, in milliseconds; nil when there is none.
+    /// The time at which the entry was written, in milliseconds; nil when there is none.
     var oldestUnread: Int64?
     var oldestPending: Int64?
 

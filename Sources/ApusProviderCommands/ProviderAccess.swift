@@ -10,9 +10,9 @@ internal import Logging
 internal import NIOCore
 internal import NIOPosix
 
-/// How commands reach an app's providers: with the configuration's credentials, over a connection of their own.
+/// Connects commands to an app's providers: with the configuration's credentials, over a connection of their own.
 package struct ProviderAccess: Sendable {
-    /// What the configuration says of the app.
+    /// The app's settings.
     package let settings: AppSettings
     /// The app.
     let app: AppID
@@ -23,7 +23,7 @@ package struct ProviderAccess: Sendable {
 
     /// Reads the configuration.
     ///
-    /// - Parameter file: nil for the usual one.
+    /// - Parameter file: the path of the configuration; nil for the default one.
     package init(app: AppID, configuration file: String?) throws {
         let source = SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
         let common: CommonSettings
@@ -40,7 +40,7 @@ package struct ProviderAccess: Sendable {
         self.settings = settings
     }
 
-    /// The value of `authorization`; nil when the connection says who asks.
+    /// Returns the value of `authorization`; nil when the connection authenticates the request.
     static func header(
         _ credential: any ProviderCredential,
         _ eventLoop: any EventLoop,
@@ -48,7 +48,7 @@ package struct ProviderAccess: Sendable {
         switch try await credential.grant(on: eventLoop).get() {
         case .usable(let header, _): return header
         case .connection: return nil
-        case .unavailable: throw CommandFailure("there is no access token: the token endpoint does not answer")
+        case .unavailable: throw CommandFailure("cannot get an access token: the token endpoint does not answer")
         case .paused(let detail): throw CommandFailure(detail)
         }
     }
@@ -89,7 +89,7 @@ package struct ProviderAccess: Sendable {
         do {
             return try await PlainClient.connect(to: address, tls: tls, on: eventLoop)
         } catch {
-            throw CommandFailure("no connection to \(address.authority): \(error)")
+            throw CommandFailure("cannot connect to \(address.authority): \(error)")
         }
     }
 }

@@ -2,7 +2,7 @@ public import ApusCore
 
 /// A header of a request or an answer.
 package struct ProviderHeader: Hashable, Sendable {
-    /// Lower case.
+    /// The name in lower case.
     package let name: String
     /// The value.
     package let value: String
@@ -16,11 +16,11 @@ package struct ProviderHeader: Hashable, Sendable {
 
 /// A complete request to a simulated provider.
 package struct ProviderRequest: Sendable {
-    /// "POST".
+    /// The method, such as "POST".
     package var method: String
     /// The path with its query, if it has one.
     package var path: String
-    /// The headers without pseudo headers, in the order they came.
+    /// The headers without pseudo headers, in the order of arrival.
     package var headers: [ProviderHeader]
     /// The raw body.
     package var body: [UInt8]
@@ -33,23 +33,23 @@ package struct ProviderRequest: Sendable {
         self.body = body
     }
 
-    /// The first value of a header.
+    /// Returns the first value of a header.
     package func first(_ name: String) -> String? { self.headers.first { $0.name == name }?.value }
 
-    /// The name of a header that is given twice, if any. (A cookie may be split, RFC 9113 §8.2.3.)
+    /// The name of a repeated header; nil for none. (A cookie may be split, RFC 9113 §8.2.3.)
     package var duplicateHeader: String? {
         var seen: Set<String> = []
         return self.headers.first { $0.name != "cookie" && !seen.insert($0.name).inserted }?.name
     }
 }
 
-/// A notification that a strict simulator accepted, as it came.
+/// A notification that a strict simulator accepted, unchanged.
 public struct AcceptedRequest: Sendable {
     /// The provider that accepted it.
     public let provider: Provider
-    /// ":path".
+    /// The value of ":path".
     public let path: String
-    /// The rest of the headers, in the order they came.
+    /// The other headers, in the order of arrival.
     public let headers: [(name: String, value: String)]
     /// The raw body.
     public let body: [UInt8]
@@ -64,14 +64,14 @@ public struct AcceptedRequest: Sendable {
 
 /// An answer of a simulated provider.
 package struct ProviderAnswer: Hashable, Sendable {
-    /// The header that explains a refusal in words; no provider sends it.
+    /// The header that explains a refusal in words; no real provider sends it.
     package static let explanationHeader = "apus-simulator"
 
-    /// 200...599.
+    /// The status, 200...599.
     package var status: Int
     /// The headers without `:status`.
     package var headers: [ProviderHeader]
-    /// Empty, or JSON unless a script says otherwise.
+    /// The body; empty, or JSON unless a script defines another.
     package var body: [UInt8]
 
     /// Creates an answer.
@@ -82,13 +82,13 @@ package struct ProviderAnswer: Hashable, Sendable {
         self.body = body
     }
 
-    /// Creates an answer of JSON.
+    /// Creates an answer with a JSON body.
     init(status: Int, json object: JSONObject, contentType: String = "application/json") {
         let headers = [ProviderHeader("content-type", contentType)]
         self.init(status: status, headers: headers, body: JSONValue.object(object).bytes)
     }
 
-    /// Adds a sentence that explains it.
+    /// Returns the answer with a sentence that explains it.
     package func explained(_ sentence: String) -> ProviderAnswer {
         var answer = self
         let printable = sentence.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" }

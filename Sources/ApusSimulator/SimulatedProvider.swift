@@ -1,7 +1,7 @@
 package import ApusCore
 package import ApusTLS
 
-/// The providers that the simulator imitates. A new one has a folder of its own and a line here.
+/// Lists the simulated providers. A new one has a folder of its own and a line here.
 enum SimulatedProviders {
     static let all: [any SimulatedProvider.Type] = [
         SimulatedAPNs.self,
@@ -20,12 +20,12 @@ enum SimulatedProviders {
     }
 }
 
-/// A kind of request that faults strike and counters count by itself, such as a provider's messages or its access tokens.
+/// A kind of request with faults and counters of its own, such as a provider's messages or its access tokens.
 public struct FaultRoute: Hashable, Sendable, CaseIterable {
-    /// The highest ``number``.
+    /// The maximum ``number``.
     static let numberMax: UInt8 = 4
 
-    /// From 1 to ``numberMax``: it stands in packed ledger entries and seeds the faults.
+    /// The number from 1 to ``numberMax``, which packed ledger entries hold and faults are seeded with.
     let number: UInt8
     /// The name in plans, ledgers and summaries.
     public let name: String
@@ -46,14 +46,14 @@ public struct FaultRoute: Hashable, Sendable, CaseIterable {
     public static let allCases = SimulatedProviders.all.flatMap { $0.traits.routes }
     /// The names of all routes as a sentence lists them.
     static let names = SimulatedProviders.listed(Self.allCases.map(\.name))
-    /// The type of provider behind each number; the first number belongs to none.
+    /// The type of provider for each number; number 0 belongs to none.
     private static let types: [(any SimulatedProvider.Type)?] = (0...Self.numberMax).map { number in
         SimulatedProviders.all.first { $0.traits.routes.contains { $0.number == number } }
     }
 
     private static let providers = Self.types.map { $0?.traits.provider }
 
-    /// The type of provider that serves it.
+    /// The type of provider that serves the route.
     var type: any SimulatedProvider.Type {
         guard let type = Self.types[Int(self.number)] else { preconditionFailure("no provider serves \(self.name)") }
         return type
@@ -65,7 +65,7 @@ public struct FaultRoute: Hashable, Sendable, CaseIterable {
         return provider
     }
 
-    /// True when it names a provider's listener: the route of its messages does.
+    /// True when the route names a provider's listener, as the route of its messages does.
     var isListener: Bool { self == self.type.traits.routes[0] }
 
     /// Compares the numbers.
@@ -77,111 +77,111 @@ public struct FaultRoute: Hashable, Sendable, CaseIterable {
 
 /// The constants of a simulated provider.
 package struct ProviderTraits: Sendable {
-    /// The provider that it imitates.
+    /// The provider that is simulated.
     let provider: Provider
-    /// Its routes; the first one is that of messages and names its listener.
+    /// The routes; the first one is that of messages and names its listener.
     let routes: [FaultRoute]
-    /// True when its listener takes HTTP/1.1 beside HTTP/2.
+    /// True when the listener accepts HTTP/1.1 besides HTTP/2.
     var speaksHTTP1 = false
-    /// True when its listener asks clients for a certificate, which they may refuse to show.
+    /// True when the listener requests a certificate from clients, which they may refuse.
     var asksForCertificate = false
     /// True when a client may send one request at a time until its credentials were accepted.
     var startsWithOneStream = false
-    /// The header that a request carries its id in; nil when accepted messages are numbered by the simulator.
+    /// The header with a request's id; nil when the simulator numbers accepted messages.
     var idHeader: String?
-    /// The quoted key that a payload carries the send's id under.
+    /// The quoted key of the send's id in a payload.
     let sendKey: StaticString
-    /// The path that tokens of 64 hexadecimal digits follow; nil when tokens are not in the path.
+    /// The path before a token of 64 hexadecimal digits; nil when tokens are not in the path.
     var tokenPath: String?
-    /// The errors that it can name for one token of a batch.
+    /// The errors for single tokens of a batch.
     var resultWords: [String] = []
-    /// Its part of the example of a script.
+    /// The provider's part of the example of a script.
     let example: ScriptExample
 }
 
-/// A provider's lines in the example of a script, each ending without a newline.
+/// The lines of a provider in the example of a script, each ending without a newline.
 struct ScriptExample: Sendable {
-    /// Rates of faults.
+    /// The rates of faults.
     let rates: String
     /// A phase.
     let phase: String
-    /// Single faults.
+    /// The single faults.
     let scripts: String
-    /// A token's schedule.
+    /// The schedule of a token.
     let token: String
 }
 
-/// A push service that the simulator imitates: what its listener serves, how it validates requests, words refusals and treats tokens,
-/// which credentials it hands out and which faults it can answer with.
+/// A push service that the simulator imitates: its routes, its validation, its refusals, its behavior of tokens, its
+/// credentials and its faults.
 ///
-/// Nothing outside a provider's folder names it, but ``SimulatedProviders``.
+/// Nothing outside a provider's folder names it, except ``SimulatedProviders``.
 package protocol SimulatedProvider: Sendable {
-    /// Its constants.
+    /// The constants of the provider.
     static var traits: ProviderTraits { get }
 
-    /// Creates the store of the keys and accounts that it hands out; nil for it hands out none.
+    /// Creates the store of the provider's keys and accounts; nil when it has none.
     static func makeKeys() -> (any ProviderKeys)?
 
-    /// Creates a provider that knows those keys.
+    /// Creates a provider with the given keys.
     init(_ configuration: SimulatorConfiguration, _ keys: SimulatorKeys)
 
-    /// Takes over the keys of apps that were registered meanwhile.
+    /// Adopts the keys of apps that were registered meanwhile.
     func update(_ keys: SimulatorKeys)
 
-    /// Takes over the addresses, once all listeners are open.
+    /// Adopts the addresses, once all listeners are open.
     func update(_ addresses: SimulatorAddresses)
 
-    /// Forgets what requests changed.
+    /// Discards the changes that requests made.
     func reset()
 
-    /// The members of `ports.json` that it has beside its port.
+    /// Returns the provider's members of `ports.json` besides its port.
     static func members(of addresses: SimulatorAddresses) -> JSONObject
 
     // MARK: Requests
 
-    /// The route of a request to that path.
+    /// Returns the route of requests to a path.
     static func route(path: Span<UInt8>) -> FaultRoute
 
     /// Opens a connection whose requests are validated.
     func connect() -> any ProviderConnection
 
-    /// The recipient of a request that was not validated; nil when the request is no message, and is counted only.
+    /// Returns the recipient of a request that was not validated; nil for a request without a message, which is only counted.
     static func recipient(of request: ProviderRequest) -> Recipient?
 
-    /// The recipient of a request to a fast connection; nil when the request is no message, and is counted only.
+    /// Returns the recipient of a request to a fast connection; nil for a request without a message, which is only counted.
     static func recipient(path: [UInt8], body: Span<UInt8>) -> Recipient?
 
-    /// The answer of a fast connection to a request that it accepts; nil: 200 without a body.
+    /// Returns the answer of a fast connection to an accepted request; nil for 200 without a body.
     func fastAnswer(_ route: FaultRoute, number: UInt64, now: UnixMilliseconds) -> ProviderAnswer?
 
     // MARK: Tokens
 
-    /// The bytes that a token is known by in tables and in the ledger.
+    /// Returns the bytes of a token in tables and in the ledger.
     static func tokenBytes(_ token: String) -> [UInt8]
 
-    /// The answer to a message to a token of that behavior; nil when it is accepted.
+    /// Returns the answer to a message to a token with the given behavior; nil when it is accepted.
     static func answer(to behavior: TokenBehavior) -> ProviderAnswer?
 
     // MARK: Faults
 
-    /// The reasons that can be asked for on a route.
+    /// Returns the reasons that faults can use on a route.
     static func reasons(of route: FaultRoute) -> [String]
 
-    /// The answer that carries a reason; nil when the route knows no such reason.
+    /// Returns the answer with a reason; nil when the route has no such reason.
     ///
     /// - Parameter id: the id of the request, from its ``ProviderTraits/idHeader``.
     static func answer(reason: String, route: FaultRoute, id: String?, now: UnixMilliseconds) -> ProviderAnswer?
 
-    /// The answer to `tooManyRequests`, `unavailable` or `internalError`.
+    /// Returns the answer to `tooManyRequests`, `unavailable` or `internalError`.
     static func answer(status fault: Fault, route: FaultRoute, id: String?) -> ProviderAnswer
 
-    /// The answer to a request that a fault struck; nil for faults without an answer.
+    /// Returns the answer to a request with a fault; nil for faults without an answer.
     static func answer(_ fault: Fault, to request: ProviderRequest, _ context: RequestContext) -> ProviderAnswer?
 
-    /// Returns true when a request to that path uses up the quota of messages.
+    /// Returns true when requests to a path count against the quota of messages.
     static func usesQuota(path: Span<UInt8>) -> Bool
 
-    /// Returns true when a request to that path names many tokens and is answered for each.
+    /// Returns true when requests to a path name many tokens and are answered for each.
     static func isBatch(path: Span<UInt8>) -> Bool
 }
 
@@ -198,14 +198,14 @@ extension SimulatedProvider {
     package static func isBatch(path: Span<UInt8>) -> Bool { false }
 }
 
-/// A connection to a simulated provider: validates requests and remembers what later ones depend on.
+/// A connection to a simulated provider: validates requests and keeps the state that later ones depend on.
 package protocol ProviderConnection {
     /// True when the client may send several requests at a time.
     var isAuthorized: Bool { get }
-    /// The reason of the GOAWAY that every request gets instead of an answer; nil when there is none.
+    /// The reason of the GOAWAY that replaces every answer; nil for none.
     var goAwayReason: String? { get }
 
-    /// Takes the certificate that the client showed in the handshake.
+    /// Receives the certificate that the client presented in the handshake.
     mutating func present(_ certificate: Certificate)
 
     /// Validates a request.
@@ -218,27 +218,27 @@ extension ProviderConnection {
     package mutating func present(_ certificate: Certificate) {}
 }
 
-/// A validated request: its answer, and its recipient as the validator read it.
+/// The result of validating a request: its answer, and its recipient.
 package struct Validation: Sendable {
     /// The answer.
     var answer: ProviderAnswer
-    /// nil when the request is no message, and is counted only.
+    /// The recipient; nil for a request without a message, which is only counted.
     var recipient: Recipient?
 }
 
-/// The recipient of a message, as the ledger keeps it.
+/// The recipient of a message in the ledger's form.
 package struct Recipient: Sendable {
-    /// Raw bytes if `isRaw`, else text: a token, a topic, a condition or a channel.
+    /// The raw bytes if `isRaw`, otherwise text: a token, a topic, a condition or a channel.
     package let token: [UInt8]
     /// True when the token is shown in hexadecimal.
     var isRaw = false
 }
 
-/// The circumstances of a request.
+/// The context of a request.
 package struct RequestContext: Sendable {
     /// The route of its path.
     let route: FaultRoute
-    /// The fault that struck it.
+    /// The fault of the request.
     let fault: Fault?
     /// The form of `Retry-After` beside 429 and 503.
     let retryAfter: RetryAfterForm
@@ -253,7 +253,7 @@ package struct RequestContext: Sendable {
 }
 
 extension Provider {
-    /// Finds a simulated provider by its name.
+    /// Returns a simulated provider by its name.
     init?(simulated name: String) {
         guard let type = SimulatedProviders.all.first(where: { $0.traits.provider.name == name }) else { return nil }
         self = type.traits.provider

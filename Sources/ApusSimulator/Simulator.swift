@@ -5,14 +5,15 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// A simulator of push services for tests, demos and load tests: HTTP/2 over TLS with a certificate authority of its own.
+/// Simulates push services for tests, demos and load tests: HTTP/2 over TLS with a certificate authority of its own.
 ///
-/// Strict, it validates what the providers' documentation demands and explains each refusal in a header `apus-simulator`; fast, it
-/// accepts every request as fast as it comes. In both modes it keeps a ledger and answers with planned faults.
+/// A strict simulator validates requests by the providers' documentation and explains each refusal in a header
+/// `apus-simulator`; a fast one accepts every request as fast as possible. In both modes it keeps a ledger and answers
+/// with planned faults.
 public final class Simulator: Sendable {
-    /// The addresses that it listens on.
+    /// The addresses of its listeners.
     public let addresses: SimulatorAddresses
-    /// The messages that came.
+    /// The ledger of received messages.
     public var ledger: SimulatorLedger { self.state.ledger }
     /// The counters of the ledger, and the seed of the faults in force.
     public var summary: LedgerSummary { self.state.summary }
@@ -37,7 +38,7 @@ public final class Simulator: Sendable {
     ///
     /// Throws ``SimulatorError`` if a port is taken or the fault plan is invalid.
     ///
-    /// - Parameter other: a simulator that it shares the authority, keys and accounts of, such as that of another environment.
+    /// - Parameter other: a simulator whose authority, keys and accounts are shared, such as that of another environment.
     public static func start(
         _ configuration: SimulatorConfiguration = SimulatorConfiguration(),
         beside other: Simulator? = nil,
@@ -77,27 +78,27 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Closes all connections and listeners. Whoever started the simulator has to call it once.
+    /// Closes all connections and listeners. It must be called once.
     public func stop() async { await self.listeners.stop() }
 
-    /// Calls a function on each event loop, in their order, for example to measure its thread.
+    /// Calls a function on each event loop, in order, for example to measure its thread.
     ///
     /// - Throws: after `stop()`.
     package func onEachEventLoop<Found: Sendable>(_ body: @escaping @Sendable () -> Found) async throws -> [Found] {
         try await self.listeners.onEachEventLoop(body)
     }
 
-    /// The certificate to trust, in PEM.
+    /// The CA certificate for clients, in PEM.
     public var authorityPEM: String { self.keys.withLock { $0.authority.certificatePEM } }
 
-    /// Reads the keys of all providers.
+    /// Passes the keys of all providers to `body`.
     func withKeys<Value: Sendable, Failure: Error>(
         _ body: (SimulatorKeys) throws(Failure) -> sending Value
     ) throws(Failure) -> Value {
         try self.keys.withLock { keys throws(Failure) in try body(keys) }
     }
 
-    /// Adds apps; one of a known name is replaced.
+    /// Adds apps; one with a known name is replaced.
     public func register(_ apps: [SimulatedApp]) throws {
         let keys = try self.keys.withLock { keys throws(SimulatorError) in
             try keys.register(apps)
@@ -109,7 +110,7 @@ public final class Simulator: Sendable {
     /// Writes the files that clients need into a folder: `ca.pem`, `ports.json`, and each app's keys, certificates and accounts.
     ///
     /// - Parameters:
-    ///   - apps: apps to register before.
+    ///   - apps: the apps to register first.
     @discardableResult
     public func writeCredentials(
         to folder: String,
@@ -139,7 +140,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Returns true when a token is dead, expired, bad or of another app, declared or by the dead share.
+    /// Returns true when a token is dead, expired, bad or of another app, by declaration or by the dead share.
     public func isDead(_ token: String, provider: Provider) -> Bool {
         self.state.rules.behaviors.behavior(of: TokenDigest(token, provider: provider), now: self.state.clock.now())
             != nil
@@ -163,17 +164,17 @@ public final class Simulator: Sendable {
     /// Puts a fault plan in force and numbers requests from 0 again.
     public func setFaults(_ plan: FaultPlan) { self.state.faults.adopt(plan, now: self.state.clock.now()) }
 
-    /// Adds a script behind the others; false: too many wait already.
+    /// Adds a script behind the others; returns false when too many are waiting.
     @discardableResult
     public func addScript(_ script: FaultScript) -> Bool { self.state.faults.add(script) }
 
     /// Removes the fault plan and all scripts.
     public func clearFaults() { self.state.faults.clear() }
 
-    /// Closes a provider's listener and all its connections, or opens it again at the same port. Idempotent.
+    /// Closes a provider's listener and all its connections, or opens it again at the same port. Repetitions have no effect.
     ///
-    /// While it is closed, connections are refused. A port that the system chose may be taken meanwhile: for this, choose one
-    /// outside the range of outgoing connections.
+    /// While it is closed, connections are refused. A port that the system chose may be taken meanwhile: for this use,
+    /// choose one outside the range of outgoing connections.
     ///
     /// - Throws: ``SimulatorError`` if there is no such listener, or its port was taken.
     public func setListening(_ isListening: Bool, at provider: Provider) async throws {
@@ -183,6 +184,6 @@ public final class Simulator: Sendable {
         try await self.listeners.setListening(isListening, route)
     }
 
-    /// Clears the ledger, the behaviors of tokens, the faults and scripts, and what requests changed at the providers. Connections stay.
+    /// Clears the ledger, the behaviors of tokens, the faults and scripts, and the changes by requests. Connections stay open.
     public func reset() { self.state.reset() }
 }

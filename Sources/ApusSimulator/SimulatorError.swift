@@ -1,4 +1,4 @@
-/// An error of the simulator.
+/// Reports an error of the simulator.
 public struct SimulatorError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kind of error.
     public struct Code: Hashable, Sendable {
@@ -19,9 +19,9 @@ public struct SimulatorError: Error, Equatable, Sendable, CustomStringConvertibl
         public static let invalidFaultPlan = Code(value: .invalidFaultPlan)
         /// A declaration of tokens is invalid.
         public static let invalidDeclaration = Code(value: .invalidDeclaration)
-        /// A key or certificate could not be made.
+        /// A key or certificate could not be created.
         public static let keys = Code(value: .keys)
-        /// A port could not be listened on.
+        /// A port could not be opened.
         public static let listening = Code(value: .listening)
         /// The folder could not be written.
         public static let folder = Code(value: .folder)
@@ -31,7 +31,7 @@ public struct SimulatorError: Error, Equatable, Sendable, CustomStringConvertibl
     public let code: Code
     /// A sentence that explains it.
     public let message: String
-    /// The field that is wrong, such as "phases[0].delay_ms"; empty: the whole, or none.
+    /// The invalid field, such as "phases[0].delay_ms"; empty for the whole, or none.
     public let field: String
 
     /// Creates an error.
@@ -45,23 +45,23 @@ public struct SimulatorError: Error, Equatable, Sendable, CustomStringConvertibl
     public var description: String { self.message }
 }
 
-/// The limits that the simulator sets itself, whatever a client does.
+/// The limits of the simulator, whatever a client does.
 package enum SimulatorLimits {
-    /// The most bytes of a request's body. More than every provider's own limit, so that a body that is too large is answered and not
-    /// cut off; a batch of 1,000 tokens for a topic is the longest.
+    /// The maximum bytes of a request's body. It exceeds every provider's own limit, so that a body that is too large
+    /// is answered and not cut off; a batch of 1,000 tokens for a topic is the longest.
     package static let requestBodyBytesMax = 256 * 1_024
-    /// The most bytes of a request's header block, compressed.
+    /// The maximum bytes of a request's header block, compressed.
     package static let headerBlockBytesMax = 32 * 1_024
-    /// The most bytes of a body sent to the control listener: some hundred thousand declared tokens.
+    /// The maximum bytes of a body sent to the control listener: some hundred thousand declared tokens.
     package static let controlBodyBytesMax = 16 * 1_024 * 1_024
-    /// The most levels of a payload's JSON.
+    /// The maximum nesting of a payload's JSON.
     package static let payloadDepthMax = 32
-    /// The most bytes of a send's id that the ledger keeps.
+    /// The maximum bytes of a send's id in the ledger.
     package static let sendBytesMax = 64
-    /// The most scripts that wait for their requests.
+    /// The maximum number of scripts that wait for their requests.
     package static let scriptsMax = 1_000
-    /// The most verified provider tokens that a connection remembers; a good client shows one an hour.
+    /// The maximum number of verified provider tokens that a connection remembers; a good client uses one an hour.
     package static let providerTokensMax = 8
-    /// The most bytes of a provider's JWT or a service account's assertion.
+    /// The maximum bytes of a provider's JWT or a service account's assertion.
     package static let jwtBytesMax = 8 * 1_024
 }

@@ -11,9 +11,9 @@ package struct SharedRules: Sendable {
 
 /// The state that all connections of a simulator share.
 package final class SimulatorState: Sendable {
-    /// The requests that came.
+    /// The ledger of received requests.
     package let ledger: SimulatorLedger
-    /// The faults that strike requests.
+    /// The faults of requests.
     package let faults: FaultInjector
     /// The time of day.
     package let clock: any WallClock
@@ -23,7 +23,7 @@ package final class SimulatorState: Sendable {
     private let version: Atomic<UInt64>
     private let connections: Atomic<UInt64>
 
-    /// Creates the state of a simulator of those providers.
+    /// Creates the state of a simulator with the given providers.
     package init(
         providers: [any SimulatedProvider],
         behaviors: TokenBehaviors = TokenBehaviors(),
@@ -40,7 +40,7 @@ package final class SimulatorState: Sendable {
         self.connections = Atomic(0)
     }
 
-    /// The provider that serves a route.
+    /// Returns the provider that serves a route.
     func provider(of route: FaultRoute) -> any SimulatedProvider {
         guard let match = self.providers.first(where: { type(of: $0).traits.routes.contains(route) }) else {
             preconditionFailure("no provider serves \(route.name)")
@@ -48,7 +48,7 @@ package final class SimulatorState: Sendable {
         return match
     }
 
-    /// The provider of that type.
+    /// Returns the provider of a type.
     package func provider<Wanted: SimulatedProvider>(_ type: Wanted.Type) -> Wanted {
         guard let match = self.providers.lazy.compactMap({ $0 as? Wanted }).first else {
             preconditionFailure("\(type) is not simulated")
@@ -56,10 +56,10 @@ package final class SimulatorState: Sendable {
         return match
     }
 
-    /// Tells every provider of a change.
+    /// Passes every provider to `body`.
     func forEachProvider(_ body: (any SimulatedProvider) -> Void) { for provider in self.providers { body(provider) } }
 
-    /// The rules now.
+    /// The current rules.
     package var rules: SharedRules { self.shared.withLock { $0 } }
 
     /// A number that changes with the rules, so that connections need not copy them for each request.
@@ -83,7 +83,7 @@ package final class SimulatorState: Sendable {
     /// Returns a new connection's number, from 1.
     package func nextConnection() -> UInt64 { self.connections.add(1, ordering: .relaxed).newValue }
 
-    /// Clears the ledger, the behaviors of tokens, the faults and scripts, and what requests changed at the providers.
+    /// Clears the ledger, the behaviors of tokens, the faults and scripts, and the changes by requests.
     package func reset() {
         self.ledger.reset()
         self.faults.clear()

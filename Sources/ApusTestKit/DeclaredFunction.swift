@@ -2,14 +2,14 @@ package import ApusRedis
 
 /// A function of ours as its Lua source declares it.
 package struct DeclaredFunction: Sendable {
-    /// Its name.
+    /// The function's name.
     package let name: String
-    /// Its fields: the parameters behind the keys.
+    /// The fields: the parameters behind the keys.
     package let fields: [DeclaredField]
-    /// True when it has the flag `no-writes`.
+    /// True when the function has the flag `no-writes`.
     package let isReadOnly: Bool
 
-    /// Every function that the sources register.
+    /// Returns every function that the sources register.
     package static func all(in sources: [[UInt8]]) -> [DeclaredFunction] {
         sources.flatMap { source in
             let text = String(decoding: source, as: UTF8.self)
@@ -22,7 +22,7 @@ package struct DeclaredFunction: Sendable {
             let run = declaration.firstMatch(of: /run = (?:function|([a-z_]+))/)
         else { return nil }
         let head = declaration[..<run.range.lowerBound]
-        // What runs stands here, or is a function that several share.
+        // The function stands here, or is one that several share.
         var function = declaration[run.range.upperBound...]
         if let shared = run.1, let start = text.firstRange(of: "local \(shared) = function") {
             function = text[start.upperBound...]

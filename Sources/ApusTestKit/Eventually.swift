@@ -1,16 +1,16 @@
-/// A condition did not come true in time.
+/// Reports a condition that did not come true in time.
 package struct EventuallyTimedOut: Error, CustomStringConvertible {
-    /// What was awaited.
+    /// The awaited condition.
     package let description: String
 }
 
-/// Waits until a condition is true, looking again and again: for what a test cannot be told about.
+/// Waits until a condition is true by polling it, for events that a test is not notified of.
 ///
 /// - Parameters:
-///   - what: said when it never happens.
-///   - timeout: generous: tests run on loaded machines.
-///   - condition: asked every few milliseconds.
-/// - Throws: `EventuallyTimedOut`, or what the condition throws.
+///   - what: the condition's name in the error.
+///   - timeout: the time limit; generous, because tests run on loaded machines.
+///   - condition: the condition, polled every few milliseconds.
+/// - Throws: `EventuallyTimedOut`, or the condition's error.
 package func eventually(
     _ what: String = "the condition",
     timeout: Duration = .seconds(60),

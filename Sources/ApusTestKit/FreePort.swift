@@ -1,19 +1,18 @@
 internal import Glibc
 internal import Synchronization
 
-/// A port of the loopback that nobody listens on, and that no other test takes while this is held: a server that is started again
-/// finds it free.
+/// Reserves a free port of the loopback: no other test takes it while this object exists, so a restarted server finds it free.
 package final class ReservedPort: Sendable {
-    /// The port.
+    /// The port's number.
     package let number: Int
-    /// A socket whose name stands for the port: on one machine a name is bound once at a time, and it goes with its process.
+    /// A socket whose abstract name stands for the port: on one machine a name can be bound only once, and it is released with its process.
     private let claim: Int32
 
-    /// Below the range that outgoing connections take (32768 and up on Linux).
+    /// The range of ports, below the one for outgoing connections (32768 and up on Linux).
     private static let range: ClosedRange<UInt16> = 12_000...32_000
     private static let attemptsMax = 200
 
-    /// Finds one, and keeps others from it.
+    /// Finds a free port and reserves it.
     package init() throws {
         for _ in 0..<Self.attemptsMax {
             let port = UInt16.random(in: Self.range)
@@ -26,16 +25,16 @@ package final class ReservedPort: Sendable {
             self.claim = claim
             return
         }
-        throw RedisServerError("no free port")
+        throw RedisServerError("there is no free port")
     }
 
     deinit { close(self.claim) }
 
-    /// Binds the abstract name of a port (unix(7)); nil when another has it.
+    /// Binds the abstract name of a port (unix(7)); nil when another process has it.
     private static func claim(_ port: UInt16) -> Int32? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
-        // The zero byte in front makes it abstract: there is no file to be left behind.
+        // The zero byte in front makes the name abstract: no file is left behind.
         let name = [0] + Array("apus-port-\(port)".utf8)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -66,11 +65,11 @@ package final class ReservedPort: Sendable {
     }
 }
 
-/// Ports of the loopback that are this process's as long as it runs.
+/// Reserves ports of the loopback for the life of this process.
 package enum FreePort {
     private static let kept = Mutex<[ReservedPort]>([])
 
-    /// Finds one, which no other test is given.
+    /// Returns a free port that no other test gets.
     package static func find() throws -> Int {
         let port = try ReservedPort()
         self.kept.withLock { $0.append(port) }

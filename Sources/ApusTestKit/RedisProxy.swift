@@ -2,28 +2,28 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// Stands between a client and a redis-server, and answers in the server's place when it is told to: for every error that a server can
-/// give, and for replies that no server should give.
+/// Forwards between clients and a redis-server, and answers in the server's place on request: with every error that a
+/// server can give, and with replies that no server should give.
 ///
-/// Replies keep the order of their commands: what the server still owes comes before what the proxy answers. It understands RESP2
-/// without inline commands.
+/// Replies keep the order of their commands: outstanding replies of the server precede the proxy's. The proxy
+/// understands RESP2 without inline commands.
 package final class RedisProxy: Sendable {
-    /// What becomes of commands that reach the proxy.
+    /// The treatments of commands that reach the proxy.
     package enum Behavior: Sendable {
-        /// The server answers.
+        /// The server answers the command.
         case forward
-        /// The proxy answers these bytes, one whole RESP2 reply; the server never sees the command.
+        /// The proxy answers with these bytes, one whole RESP2 reply; the server never sees the command.
         case answer(String)
         /// Nobody answers; the server never sees the command.
         case ignore
-        /// The connection is closed.
+        /// The proxy closes the connection.
         case close
     }
 
-    /// What the proxy does, and to which commands.
+    /// The behavior of the proxy, and the commands that it applies to.
     fileprivate struct Rule: Sendable {
         var behavior = Behavior.forward
-        /// In capitals; nil for all of them.
+        /// The names of the commands in capitals; nil for all.
         var commands: Set<String>?
     }
 
@@ -55,7 +55,7 @@ package final class RedisProxy: Sendable {
         self.rules = rules
     }
 
-    /// Listens on a free port of the loopback for clients of the server that listens on `port`.
+    /// Listens on a free port of the loopback for clients of the server at `port`.
     package static func start(to port: Int) async throws -> RedisProxy {
         let rules = Rules()
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -70,27 +70,27 @@ package final class RedisProxy: Sendable {
         return RedisProxy(channel: channel, rules: rules)
     }
 
-    /// The address to give to clients.
+    /// The address for clients.
     package var url: String { "redis://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
 
-    /// The number of commands that were not forwarded since the behavior was set last.
+    /// The number of commands that were not forwarded since the last call of `set`.
     package var interceptedCount: Int { self.rules.count }
 
-    /// From now on commands of those names (in capitals; nil when all) are treated so; the others are forwarded.
+    /// Applies a behavior to commands of the given names (in capitals; nil for all); others are forwarded.
     package func set(_ behavior: Behavior, for commands: Set<String>? = nil) {
         self.rules.set(Rule(behavior: behavior, commands: commands))
     }
 
-    /// Takes no more connections.
+    /// Stops accepting connections.
     package func stop() async { try? await self.channel.close().get() }
 }
 
-/// One connection of a client and the proxy's own to the server.
+/// Handles one connection of a client and the proxy's own to the server.
 private final class RedisProxyHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Who answers a command.
+    /// The source of a command's reply.
     private enum Answer {
         case server
         case proxy(String)
@@ -160,7 +160,7 @@ private final class RedisProxyHandler: ChannelInboundHandler {
         self.answer(client)
     }
 
-    /// Passes on what is there, in the order of the commands.
+    /// Sends available replies, in the order of the commands.
     private func answer(_ client: any Channel) {
         while let next = self.answers.first {
             switch next {
@@ -177,7 +177,7 @@ private final class RedisProxyHandler: ChannelInboundHandler {
         client.flush()
     }
 
-    /// The first word of a command in capitals.
+    /// Returns the first word of a command in capitals.
     private static func name(of command: ByteBuffer) -> String {
         let lines = String(buffer: command).split(separator: "\r\n", maxSplits: 3, omittingEmptySubsequences: false)
         return lines.count > 2 ? lines[2].uppercased() : ""
@@ -202,9 +202,9 @@ private final class RedisProxyUpstream: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 }
 
-/// Measures RESP2 values without reading them.
+/// Measures RESP2 values without parsing their contents.
 private enum RESPLength {
-    /// How many bytes the first value takes; nil when it is not complete.
+    /// Returns the number of bytes of the first value; nil when it is incomplete.
     static func ofFirst(in bytes: ByteBufferView) -> Int? {
         guard let end = Self.end(of: bytes, from: bytes.startIndex) else { return nil }
         return end - bytes.startIndex

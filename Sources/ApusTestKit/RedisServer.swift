@@ -4,7 +4,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// The reasons why a server could not be started.
+/// Reports why a server could not be started.
 package struct RedisServerError: Error, CustomStringConvertible {
     /// The reason.
     package let description: String
@@ -12,26 +12,27 @@ package struct RedisServerError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// A private `redis-server` for tests and the demo: a cluster of one node that holds all slots.
+/// Runs a private `redis-server` for tests and the demo: a cluster of one node that holds all slots.
 ///
-/// A plain server would take commands with keys of several slots and hide the mistake. It listens on a unix socket and on
-/// a port of the loopback, lives in a temporary folder, and ends with this process, however that ends.
+/// A standalone server would accept commands with keys of several slots and hide the mistake. The server listens on a
+/// Unix socket and on a port of the loopback, lives in a temporary folder, and ends with this process, however that
+/// ends.
 package final class RedisServer: Sendable {
     /// The loopback port.
     package let port: Int
     /// The TLS port, when there is one.
     package let tlsPort: Int?
-    /// Its folder; gone after `stop()`.
+    /// The path of its folder, which `stop()` removes.
     package let directory: String
 
     private let options: Options
-    /// Held for as long as the server may be started again.
+    /// The ports, reserved for as long as the server may be restarted.
     private let ports: [ReservedPort]
     private let process: Mutex<WatchedProcess?>
 
-    /// Its unix socket.
+    /// The path of its Unix socket.
     package var socketPath: String { "\(self.directory)/socket" }
-    /// The address of its unix socket.
+    /// The address of its Unix socket.
     package var url: String { "unix://\(self.socketPath)" }
     /// The address of its port.
     package var tcpURL: String { "redis://127.0.0.1:\(self.port)" }
@@ -45,7 +46,7 @@ package final class RedisServer: Sendable {
     /// The server's log so far.
     package var log: String { readFile("\(self.directory)/log") ?? "" }
 
-    /// Its port, the TLS port if there is one, and the port of the cluster's bus, which nobody else uses.
+    /// Reserves its port, the TLS port if there is one, and the port of the cluster bus.
     private init(options: Options, directory: String) throws {
         self.options = options
         self.directory = directory
@@ -55,10 +56,10 @@ package final class RedisServer: Sendable {
         self.process = Mutex(nil)
     }
 
-    /// Starts a server and waits until it takes writes.
+    /// Starts a server and waits until it accepts writes.
     package static func start(_ options: Options = Options()) async throws -> RedisServer {
         var lastError = RedisServerError("no attempt")
-        // A program that is no test of ours may take a port between our look and the server's.
+        // A foreign program may take a port between our check and the server's start.
         for _ in 0..<10 {
             let server = try RedisServer(options: options, directory: try TemporaryDirectory.make("apus-redis"))
             do {
@@ -76,7 +77,7 @@ package final class RedisServer: Sendable {
         throw lastError
     }
 
-    /// Runs `body` with a server of its own, and stops it afterwards.
+    /// Runs `body` with a server of its own, and stops the server afterwards.
     @discardableResult
     package static func with<Result>(
         _ options: Options = Options(),
@@ -93,7 +94,7 @@ package final class RedisServer: Sendable {
         }
     }
 
-    /// Ends the server and removes its folder. Idempotent.
+    /// Stops the server and removes its folder. May be called twice.
     package func stop() async {
         await self.takeProcess()?.end(keepingDirectory: false)
         TemporaryDirectory.remove(self.directory)
@@ -104,7 +105,7 @@ package final class RedisServer: Sendable {
         await self.takeProcess()?.end(keepingDirectory: true)
     }
 
-    /// Starts the server again on the same port and socket with the data it wrote; kills it first when it still runs.
+    /// Restarts the server on the same port and socket with its data; kills it first when it still runs.
     package func restart() async throws {
         await self.kill()
         try await self.launch()
@@ -113,7 +114,7 @@ package final class RedisServer: Sendable {
     /// Freezes the server with `SIGSTOP`.
     package func suspend() { self.process.withLock { $0?.signal(SIGSTOP) } }
 
-    /// Lets a frozen server go on.
+    /// Resumes a suspended server.
     package func resume() { self.process.withLock { $0?.signal(SIGCONT) } }
 
     /// Sends one command over a connection of its own, as the server's administrator.
@@ -138,7 +139,7 @@ package final class RedisServer: Sendable {
 
     private func connect() async throws -> RedisConnection {
         var configuration = try RedisConfiguration(url: self.url, clientName: "apus-test-kit")
-        // Generous: tests run on loaded machines.
+        // The time limits are generous, because tests run on loaded machines.
         configuration.connectTimeout = .seconds(20)
         configuration.requestTimeout = .seconds(30)
         return try await RedisConnection.connect(
@@ -191,8 +192,8 @@ package final class RedisServer: Sendable {
     private func launch() async throws {
         let selfID = String(repeating: "a", count: 40)
         let otherID = String(repeating: "b", count: 40)
-        // A cluster node that starts as a master refuses writes for two seconds (CLUSTER_WRITABLE_DELAY). One that starts
-        // as a replica does not, and may take over at once from a master that never was.
+        // A cluster node that starts as a master refuses writes for two seconds (CLUSTER_WRITABLE_DELAY). One that
+        // starts as a replica does not, and may take over at once from a master that never existed.
         try writeFile(
             "\(self.directory)/nodes.conf",
             """
@@ -231,7 +232,7 @@ package final class RedisServer: Sendable {
             return info.root.string?.contains("cluster_state:ok") == true
         }
         do {
-            // Only from the state "ok" does the takeover skip the delay.
+            // Only in the state "ok" does the takeover skip the delay.
             try await eventually("the cluster is ok", isReady)
             _ = try await connection.send(RedisCommand("CLUSTER", "FAILOVER", "TAKEOVER")).get()
             _ = try await connection.send(RedisCommand("CLUSTER", "FORGET", .text(otherID))).get()

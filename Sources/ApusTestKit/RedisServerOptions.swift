@@ -1,16 +1,16 @@
 extension RedisServer {
-    /// How a server is set up.
+    /// Configures a server.
     package struct Options: Sendable {
         /// PEM texts of a server that also listens with TLS.
         package struct TLS: Sendable {
             /// The server's certificate chain.
             package var certificatePEM: String
-            /// Its key.
+            /// The private key.
             package var privateKeyPEM: String
-            /// The certificates to trust, written beside them for clients to name.
+            /// The trusted certificates, written beside them for clients.
             package var certificateAuthorityPEM: String
 
-            /// Creates those texts.
+            /// Creates the texts.
             package init(certificatePEM: String, privateKeyPEM: String, certificateAuthorityPEM: String) {
                 self.certificatePEM = certificatePEM
                 self.privateKeyPEM = privateKeyPEM
@@ -18,19 +18,19 @@ extension RedisServer {
             }
         }
 
-        /// Keep an append-only file, synced at every write: what was acknowledged survives `kill()`.
+        /// True to keep an append-only file, synced at every write: acknowledged writes survive `kill()`.
         package var isAppendOnly: Bool
-        /// Also listen with TLS.
+        /// The certificates of a TLS port; nil for none.
         package var tls: TLS?
-        /// Further settings, as in `redis.conf`: `["maxmemory": "4mb"]`.
+        /// The further settings of `redis.conf`: `["maxmemory": "4mb"]`.
         package var settings: [String: String]
 
-        /// True when it is a cluster of one; a plain server can have replicas, and be one.
+        /// True for a cluster of one node; a standalone server can have replicas, and be one.
         package var isCluster: Bool
-        /// The loopback port of the plain server that it follows.
+        /// The loopback port of the standalone server that this one replicates.
         package var primaryPort: Int?
 
-        /// Options.
+        /// Creates options.
         package init(
             isAppendOnly: Bool = false,
             tls: TLS? = nil,
@@ -38,7 +38,7 @@ extension RedisServer {
             isCluster: Bool = true,
             primaryPort: Int? = nil,
         ) {
-            precondition(primaryPort == nil || !isCluster, "a cluster of one follows nobody")
+            precondition(primaryPort == nil || !isCluster, "a cluster of one node cannot be a replica")
             self.isCluster = isCluster
             self.primaryPort = primaryPort
             self.isAppendOnly = isAppendOnly

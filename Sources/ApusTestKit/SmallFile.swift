@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The text of a small file; nil when there is none.
+/// Returns the text of a small file; nil when there is none.
 func readFile(_ path: String) -> String? {
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
@@ -15,7 +15,7 @@ func readFile(_ path: String) -> String? {
     return String(decoding: text, as: UTF8.self)
 }
 
-/// Writes a small file; others may not read it.
+/// Writes a small file that other users cannot read.
 func writeFile(_ path: String, _ text: String) throws {
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw RedisServerError("cannot write \(path): errno \(errno)") }
@@ -29,7 +29,7 @@ func writeFile(_ path: String, _ text: String) throws {
 }
 
 extension String {
-    /// Without white space at the ends.
+    /// The text without white space at the ends.
     var trimmed: String {
         let start = self.firstIndex { !$0.isWhitespace } ?? self.endIndex
         guard let end = self.lastIndex(where: { !$0.isWhitespace }) else { return "" }

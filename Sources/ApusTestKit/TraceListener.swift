@@ -5,20 +5,20 @@ internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
 
-/// A collector of spans on a free port of this machine: keeps what is posted, and answers as it is told.
+/// Collects spans on a free port of this machine: keeps the posted requests, and answers as configured.
 package final class TraceListener: Sendable {
-    /// A request that came.
+    /// A received request.
     package struct Request: Sendable {
-        /// Its path.
+        /// The path.
         package var path = ""
-        /// What it says that it carries.
+        /// The content type.
         package var contentType = ""
-        /// What it carries; nil for no JSON.
+        /// The body; nil when it is not JSON.
         package var body: JSONValue?
-        /// The status of its answer.
+        /// The status of the answer.
         package var status = 200
 
-        /// The spans in it.
+        /// The spans in the request.
         package var spans: [JSONValue] {
             (self.body?["resourceSpans"]?.array ?? []).flatMap { $0["scopeSpans"]?.array ?? [] }
                 .flatMap { $0["spans"]?.array ?? [] }
@@ -35,11 +35,11 @@ package final class TraceListener: Sendable {
         self.scheme = scheme
     }
 
-    /// Listens.
+    /// Starts to listen.
     ///
     /// - Parameters:
-    ///   - answers: the statuses of the first answers; after them 200.
-    ///   - identity: who it is over TLS; nil for without.
+    ///   - answers: the statuses of the first answers; later ones are 200.
+    ///   - identity: the certificate for TLS; nil for plain HTTP.
     package static func start(answers: [Int] = [], identity: TLSIdentity? = nil) async throws -> TraceListener {
         let context = try identity.map { try TLSContext.server(identity: $0) }
         let state = TraceListenerState(answers: answers)
@@ -56,16 +56,16 @@ package final class TraceListener: Sendable {
         return TraceListener(channel: channel, state: state, scheme: identity == nil ? "http" : "https")
     }
 
-    /// Where to post.
+    /// The address for exporters.
     package var endpoint: String { "\(self.scheme)://127.0.0.1:\(self.channel.localAddress?.port ?? 0)" }
 
-    /// Everything that came, in order.
+    /// All received requests, in order.
     package var requests: [Request] { self.state.requests.withLock { $0 } }
 
-    /// The spans that were answered with 200.
+    /// The spans of requests that were answered with 200.
     package var spans: [JSONValue] { self.requests.filter { $0.status == 200 }.flatMap(\.spans) }
 
-    /// Listens no more.
+    /// Stops listening.
     package func stop() async { try? await self.channel.close().get() }
 }
 
@@ -75,7 +75,7 @@ private final class TraceListenerState: Sendable {
 
     init(answers: [Int]) { self.answers = answers }
 
-    /// Keeps a request; the status to answer with.
+    /// Keeps a request and returns the status of its answer.
     func keep(_ request: TraceListener.Request) -> Int {
         self.requests.withLock { requests in
             var request = request

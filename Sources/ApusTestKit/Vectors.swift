@@ -1,4 +1,4 @@
-/// Published test vectors that several targets use; the keys are in the RFCs, open to everybody.
+/// Published test vectors that several targets use; the keys are in the RFCs, known to everybody.
 package enum Vectors {
     /// The RSA key of RFC 7515 Appendix A.2, as PKCS#8.
     package static let rsaKeyPEM = """
@@ -32,10 +32,10 @@ package enum Vectors {
         -----END PRIVATE KEY-----
         """
 
-    /// RFC 7515 Appendix A.3: the secret number of a P-256 key, base64url.
+    /// The secret number of a P-256 key, base64url (RFC 7515 Appendix A.3).
     package static let p256Scalar = "jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"
 
-    /// The assertion of a service account with that RSA key: RS256 has one right signature only.
+    /// The assertion of a service account with the RSA key: RS256 has exactly one valid signature.
     package static let assertion = [
         "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6InRlc3Qta2V5LTEifQ.eyJpc3MiOiJwdXNoQGV4YW1wbGUtcHJvamVjd",
         "C5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSIsInNjb3BlIjoiaHR0cHM6Ly93d3cuZ29vZ2xlYXBpcy5jb20vYXV0aC9maXJlYmFzZ",

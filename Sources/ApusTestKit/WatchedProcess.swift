@@ -1,11 +1,11 @@
 internal import Glibc
 internal import Synchronization
 
-/// A program that never outlives this process, however it ends.
+/// Runs a program that never outlives this process, however it ends.
 ///
-/// A small shell starts it and waits on a socket whose other end only we hold: when that end closes, by intent or because
-/// this process was killed, the shell kills the program and removes its folder. (`PR_SET_PDEATHSIG` will not do: it
-/// fires when the *thread* that started the program ends, and threads of a pool do.)
+/// A small shell starts the program and waits on a socket whose other end only we hold: when that end closes, by intent
+/// or because this process was killed, the shell kills the program and removes its folder. (`PR_SET_PDEATHSIG` is not
+/// suitable: it fires when the *thread* that started the program ends, and threads of a pool do.)
 package final class WatchedProcess: Sendable {
     private static let script = """
         trap '' INT TERM HUP
@@ -30,15 +30,15 @@ package final class WatchedProcess: Sendable {
     /// The program's process id.
     package let pid: Int32
 
-    /// Starts a program with its output going to `log` in `directory`.
+    /// Starts a program whose output is written to `log` in `directory`.
     package init(_ arguments: [String], directory: String) async throws {
         unsafe unlink("\(directory)/pid")
         var ends: [Int32] = [0, 0]
-        // A pair of sockets, since a pipe cannot be made close-on-exec in one step from Swift: a process started by another
-        // thread in between would hold our end open.
+        // It is a pair of sockets, since Swift cannot create a pipe as close-on-exec in one step: a process started by
+        // another thread in between would hold our end open.
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         guard unsafe socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
-            throw RedisServerError("no pair of sockets: errno \(errno)")
+            throw RedisServerError("cannot create a pair of sockets: errno \(errno)")
         }
         let spawned = Self.spawn(["/bin/sh", "-c", Self.script, "watcher", directory] + arguments, input: ends[0])
         close(ends[0])
@@ -66,13 +66,13 @@ package final class WatchedProcess: Sendable {
         if !state.isReaped { _ = waitpid(self.watcher, nil, WNOHANG) }
     }
 
-    /// True when the program runs: a dead one that nobody has waited for does not. One whose first thread has ended does, as long as it
-    /// has others.
+    /// True while the program runs: a dead one that was not waited for does not. A program whose first thread has ended
+    /// runs as long as it has others.
     package var isRunning: Bool {
         guard let status = readFile("/proc/\(self.pid)/stat"), let name = status.lastIndex(of: ")") else {
             return false
         }
-        // proc(5): behind the name stand the state and, as the 18th, the number of threads.
+        // In proc(5), the name is followed by the state and, as the 18th field, the number of threads.
         let fields = status[name...].split(separator: " ").dropFirst()
         return fields.first != "Z" || (fields.dropFirst(17).first.flatMap { Int($0) } ?? 0) > 1
     }
@@ -82,7 +82,7 @@ package final class WatchedProcess: Sendable {
 
     /// Kills the program with `SIGKILL` and waits until it is gone.
     ///
-    /// - Parameter keepingDirectory: else the folder is removed.
+    /// - Parameter keepingDirectory: when false, the folder is removed.
     package func end(keepingDirectory: Bool) async {
         let leash = self.state.withLock { state in
             defer { state.leash = nil }
@@ -92,18 +92,18 @@ package final class WatchedProcess: Sendable {
         if keepingDirectory { _ = unsafe write(leash, "keep\n", 5) }
         close(leash)
         while waitpid(self.watcher, nil, WNOHANG) == 0 {
-            // Not ended by cancellation: a test that was cancelled still cleans up.
+            // Cancellation does not end the wait: a cancelled test still cleans up.
             await Task { try? await Task.sleep(for: .milliseconds(1)) }.value
         }
         self.state.withLock { $0.isReaped = true }
     }
 
-    /// Sockets below this number are kept from programs.
+    /// The descriptors below this number are closed for programs.
     private static let descriptorsMax: Int32 = 4_096
 
     private static func spawn(_ arguments: [String], input: Int32) -> pid_t? {
-        // Our sockets are not the program's: one that listens would stay open until it ends, too. Those that are not open are
-        // passed over by the call.
+        // The program must not inherit our sockets: a listening one would stay open until the program ends. The call
+        // ignores descriptors that are not open.
         for descriptor in 3..<Self.descriptorsMax { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
@@ -111,7 +111,7 @@ package final class WatchedProcess: Sendable {
         unsafe posix_spawn_file_actions_adddup2(&actions, input, 0)
         unsafe posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
-        // A group of its own: Ctrl-C at the terminal is for the tests; the socket tells the watcher.
+        // The program has a process group of its own: Ctrl-C at the terminal is for the tests; the socket informs the watcher.
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
         defer { unsafe posix_spawnattr_destroy(&attributes) }

@@ -4,25 +4,25 @@ package import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
 
-/// A listener on this machine that answers as it is told.
+/// Listens for webhooks on this machine and answers as configured.
 package final class WebhookReceiver: Sendable {
-    /// What it does with a request.
+    /// The reactions to a request.
     package enum Answer: Sendable {
-        /// Answers with that status.
+        /// Answers with the status.
         case status(Int)
-        /// Closes the connection instead.
+        /// Closes the connection without an answer.
         case close
-        /// Never answers.
+        /// Sends no answer.
         case silence
     }
 
-    /// A request that came.
+    /// A received request.
     package struct Request: Sendable {
-        /// Its path, with the query.
+        /// The path, with the query.
         package var path = ""
-        /// Its headers.
+        /// The headers.
         package var headers = HTTPHeaders()
-        /// What it carries.
+        /// The body.
         package var body: [UInt8] = []
     }
 
@@ -37,7 +37,7 @@ package final class WebhookReceiver: Sendable {
 
         var all: [Request] { self.requests.withLock { $0 } }
 
-        /// What is to be answered to the request, which has the next number from 0.
+        /// Returns the answer to the request with the next number, counted from 0.
         func take(_ request: Request) -> Answer {
             let number = self.requests.withLock { requests in
                 requests.append(request)
@@ -52,12 +52,12 @@ package final class WebhookReceiver: Sendable {
         self.state = state
     }
 
-    /// Listens.
+    /// Starts to listen.
     ///
     /// - Parameters:
-    ///   - port: 0: any.
-    ///   - tls: what it speaks HTTPS with; nil for it speaks HTTP.
-    ///   - script: what to do with each request, by its number from 0.
+    ///   - port: the port; 0 for any.
+    ///   - tls: the TLS configuration; nil for plain HTTP.
+    ///   - script: the reaction to each request, by its number from 0.
     package static func start(
         port: Int = 0,
         tls: TLSContext? = nil,
@@ -78,13 +78,13 @@ package final class WebhookReceiver: Sendable {
         return WebhookReceiver(channel, state)
     }
 
-    /// Where it listens.
+    /// The port that it listens on.
     package var port: Int { self.channel.localAddress?.port ?? 0 }
 
-    /// In the order in which they came.
+    /// All received requests, in order.
     package var requests: [Request] { self.state.all }
 
-    /// Listens no more.
+    /// Stops listening.
     package func stop() async { try? await self.channel.close().get() }
 
     private final class Handler: ChannelInboundHandler {

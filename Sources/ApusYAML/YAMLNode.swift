@@ -1,20 +1,20 @@
 internal import CYAML
 
-/// One value of a YAML document, with the line that it begins on.
+/// A value of a YAML document, with the line on which it begins.
 package struct YAMLNode: Hashable, Sendable {
-    /// What a value is made of.
+    /// The kinds of values.
     package indirect enum Content: Hashable, Sendable {
-        /// A single value.
+        /// A scalar.
         case scalar(YAMLScalar)
         /// A list.
         case sequence([YAMLNode])
-        /// Keys with their values, in the order of the text. No key stands there twice.
+        /// Keys with their values, in the order of the text. Every key is unique.
         case mapping([YAMLPair])
     }
 
-    /// Its parts.
+    /// The value.
     package let content: Content
-    /// Where it begins, from 1.
+    /// The line on which it begins, from 1.
     package let line: Int
 
     /// The scalar; nil when it is a list or a mapping.
@@ -23,10 +23,10 @@ package struct YAMLNode: Hashable, Sendable {
         return scalar
     }
 
-    /// Parses a text of at most one document. Aliases are replaced by what they stand for.
+    /// Parses a text of at most one document. Aliases are replaced by their anchors' values.
     ///
-    /// - Returns: nil when there is no document in the text.
-    /// - Throws: ``YAMLError``, whose sentence repeats nothing of the text, which may hold a secret, but a key.
+    /// - Returns: nil when the text has no document.
+    /// - Throws: ``YAMLError``, whose sentence repeats nothing of the text, which may hold a secret, except keys.
     package static func parse(_ text: String) throws(YAMLError) -> YAMLNode? {
         var parser = try YAMLParser(text)
         return try parser.document()
@@ -41,17 +41,17 @@ package struct YAMLPair: Hashable, Sendable {
     package let value: YAMLNode
 }
 
-/// A single value as it was written.
+/// A scalar as it was written.
 package struct YAMLScalar: Hashable, Sendable {
     /// The text, without quotes.
     package let text: String
-    /// True when quotes or a tag say that it is text, whatever it looks like.
+    /// True when quotes or a tag mark the scalar as text, whatever it looks like.
     package let isText: Bool
 
-    /// True when it says that there is no value.
+    /// True when the scalar means that there is no value.
     package var isNull: Bool { !self.isText && ["", "~", "null", "Null", "NULL"].contains(self.text) }
 
-    /// A truth value; nil when it is none. YAML 1.1 has `yes` and `on` too: https://yaml.org/type/bool.html
+    /// The boolean; nil for other scalars. YAML 1.1 has `yes` and `on` too: https://yaml.org/type/bool.html
     package var bool: Bool? {
         guard !self.isText else { return nil }
         let word = self.text.lowercased()
@@ -66,7 +66,7 @@ package struct YAMLScalar: Hashable, Sendable {
         }
     }
 
-    /// A whole number, decimal or after `0x`, `0o` and `0b`; nil when it is none.
+    /// The integer, decimal or after `0x`, `0o` and `0b`; nil for other scalars.
     package var integer: Int? {
         guard !self.isText else { return nil }
         let isNegative = self.text.hasPrefix("-")
@@ -78,7 +78,7 @@ package struct YAMLScalar: Hashable, Sendable {
         return Int((isNegative ? "-" : "") + plain, radix: based?.radix ?? 10)
     }
 
-    /// A number; nil when it is none, or not a finite one.
+    /// The number; nil for other scalars, and for numbers that are not finite.
     package var number: Double? {
         guard !self.isText, self.text.allSatisfy({ $0.isASCII && ($0.isNumber || "+-.eE".contains($0)) }),
             let value = Double(self.text), value.isFinite
@@ -87,17 +87,17 @@ package struct YAMLScalar: Hashable, Sendable {
     }
 }
 
-/// The reasons why a text is not YAML.
+/// Reports why a text is not YAML.
 package struct YAMLError: Error, Hashable, Sendable {
-    /// What is wrong, as the end of a sentence.
+    /// The error, as the end of a sentence.
     package let problem: String
-    /// Where, from 1; nil for unknown.
+    /// The line of the error, from 1; nil when unknown.
     package let line: Int?
 }
 
 /// Builds the nodes of a document from libyaml's events.
 @safe private struct YAMLParser: ~Copyable {
-    /// Nesting of a document: the recursion below is bounded by it.
+    /// The maximum nesting of a document, which bounds the recursion below.
     private static let depthMax = 64
 
     private let raw: UnsafeMutablePointer<CYAML_Parser>
@@ -111,7 +111,7 @@ package struct YAMLError: Error, Hashable, Sendable {
         let count = text.withUTF8 { unsafe bytes.update(fromContentsOf: $0) }
         guard let raw = unsafe CYAML_parserCreate(bytes.baseAddress, count) else {
             unsafe bytes.deallocate()
-            throw YAMLError(problem: "memory is missing", line: nil)
+            throw YAMLError(problem: "there is not enough memory", line: nil)
         }
         unsafe self.raw = raw
         unsafe self.bytes = bytes
@@ -123,7 +123,7 @@ package struct YAMLError: Error, Hashable, Sendable {
     }
 
     mutating func document() throws(YAMLError) -> YAMLNode? {
-        // The start of the stream, then of a document, or the end.
+        // The first events are the start of the stream, then of a document, or the end.
         try self.advance()
         try self.advance()
         guard unsafe self.event.type == YAML_DOCUMENT_START_EVENT else { return nil }
@@ -143,7 +143,7 @@ package struct YAMLError: Error, Hashable, Sendable {
         throw YAMLError(problem: problem ?? "it cannot be parsed", line: line == 0 ? nil : line)
     }
 
-    /// The node that begins with the current event; afterwards the event behind it is the current one.
+    /// Builds the node that begins with the current event; afterwards the following event is the current one.
     private mutating func node(depth: Int) throws(YAMLError) -> YAMLNode {
         let line = unsafe Int(self.event.line)
         let anchor = unsafe self.event.anchor.map { unsafe String(cString: $0) }
@@ -194,7 +194,7 @@ package struct YAMLError: Error, Hashable, Sendable {
         while unsafe self.event.type != YAML_MAPPING_END_EVENT {
             let key = try self.node(depth: depth + 1)
             if let text = key.scalar?.text, !keys.insert(text).inserted {
-                throw YAMLError(problem: "the key \(text) stands there twice", line: line)
+                throw YAMLError(problem: "the key \(text) is repeated", line: line)
             }
             pairs.append(YAMLPair(key: key, value: try self.node(depth: depth + 1)))
         }

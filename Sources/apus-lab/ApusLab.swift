@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The program for those who try Apus out, measure it or change it: nothing in it is needed to run an installation.
+/// The program for trying Apus out, measuring and developing it: nothing in it is needed to run an installation.
 @main
 struct Lab: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -8,7 +8,7 @@ struct Lab: AsyncParsableCommand {
         abstract: "Try Apus on one machine: demo, simulated providers, load tests, benchmarks and drills.",
         discussion: """
             Data goes to standard output, messages to standard error; --json makes the data JSON. Exit codes: 0 done, \
-            1 failed, 64 wrong usage. To send and to look after an installation, use apus.
+            1 failed, 64 wrong usage. To send and to operate an installation, use apus.
             """,
         version: "0.1.0",
         subcommands: [Demo.self, Simulate.self, LoadTest.self],

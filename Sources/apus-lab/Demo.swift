@@ -5,7 +5,7 @@ import ArgumentParser
 import FoundationEssentials
 import Synchronization
 
-/// `apus-lab demo`: runs all of Apus on this machine, and reports.
+/// Runs the demo (`apus-lab demo`).
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run all of Apus on this machine, and check that nothing is lost or repeated.",
@@ -21,7 +21,7 @@ struct Demo: AsyncParsableCommand {
     var devices = 20_000
     @Option(help: "Share of dead tokens, 0 to 0.5.")
     var dead = 0.02
-    @Option(help: "The seed that tokens, topics and dead tokens are drawn from.")
+    @Option(help: "The seed of tokens, topics and dead tokens.")
     var seed: UInt64 = 1
     @Flag(
         inversion: .prefixedNo,
@@ -65,12 +65,12 @@ struct Demo: AsyncParsableCommand {
                 }
             }
         } catch is CancellationError {
-            // With --keep that is how it ends.
+            // With --keep an interruption is the normal end.
             guard self.keep, complaints.withLock({ $0.isEmpty }) else { throw CommandFailure("interrupted") }
         }
         let found = complaints.withLock { $0 }
         guard found.isEmpty else {
-            throw CommandFailure("it does not add up: \(found.joined(separator: "; "))")
+            throw CommandFailure("the counts do not add up: \(found.joined(separator: "; "))")
         }
     }
 

@@ -38,7 +38,7 @@ extension LoadTest {
         try Self.requireNone(result.problems)
     }
 
-    /// Fills stores of their own with devices, and measures their memory.
+    /// Fills separate stores with devices, and measures their memory.
     private func measureMemory() async throws {
         let memory = StoreMemory(devices: self.devices ?? StoreMemory.defaultDevices)
         Console.message(Console.bold("== memory: \(LoadScenario.memory.abstract)"))
@@ -47,7 +47,7 @@ extension LoadTest {
         try Self.requireNone(report.problems)
     }
 
-    /// Writes latencies where `--hgrm` says.
+    /// Writes latencies to the file of `--hgrm`.
     func writeDistribution(_ latency: LatencySummary) throws {
         guard let hgrm else { return }
         do {

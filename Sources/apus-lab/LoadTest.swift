@@ -4,28 +4,29 @@ import ApusLab
 import ApusPublisher
 import ArgumentParser
 
-/// `apus-lab loadtest`: load tests, benchmarks and drills.
+/// Runs load tests, benchmarks and drills (`apus-lab loadtest`).
 struct LoadTest: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "loadtest",
         abstract:
             "Measure latency and throughput under a constant load, run benchmarks, or cause faults and check the result.",
         discussion: """
-            Without --scenario, --bench or --drill it publishes single sends to an existing installation. The load is an open \
-            loop: every send has its time, and latencies count from it, so a slow system cannot hide. The app must lead to \
-            `apus-lab simulate`: real providers would see random tokens. It fails, and \
+            Without --scenario, --bench or --drill it publishes single sends to an existing installation. The load \
+            is an open loop: every send has a scheduled time, from which its latency counts, so a slow system cannot \
+            hide. The app must use `apus-lab simulate`: real providers would see random tokens. It fails, and \
             reports no latencies, when the rate was not reached.
 
-            With --scenario it starts a cluster of its own on this machine (Redis, a fast simulator, the services beside \
-            this program) and puts it under a load: \(LoadScenario.allCases.map(\.rawValue).joined(separator: ", ")); \
-            --list describes them. What the simulator accepted is compared with what was sent, one by one. It \
-            reports no latencies and fails when the rate was not reached, when the simulator was saturated, or when this \
-            program itself was late; it fails when anything was lost or repeated. With --step it doubles the rate until \
-            it is not held, and then halves the gap.
+            With --scenario it starts a cluster of its own on this machine (Redis, a fast simulator, the services \
+            beside this program) and puts it under load: \
+            \(LoadScenario.allCases.map(\.rawValue).joined(separator: ", ")); --list describes them. What the \
+            simulator accepted is compared with what was sent, one by one. It reports no latencies and fails when \
+            the rate was not reached, when the simulator was saturated, or when this program itself was late; it \
+            fails when anything was lost or repeated. With --step it doubles the rate until it is not sustained, and \
+            then halves the interval.
 
-            With --drill it starts a cluster of its own on this machine (Redis, a simulated Apple and Google, the services \
-            beside this program), causes a fault in the middle of a send, and compares. It fails when a recipient was lost, or \
-            more was repeated than may be.
+            With --drill it starts a cluster of its own on this machine (Redis, a simulated Apple and Google, the \
+            services beside this program), causes a fault in the middle of a send, and compares. It fails when a \
+            recipient was lost, or more was repeated than may be.
             """,
     )
 
@@ -41,9 +42,9 @@ struct LoadTest: AsyncParsableCommand {
     var rate: Double?
     @Option(help: "With --scenario mixed: notifications per second of the topic sends. Default: 10,000.")
     var bulkRate: Double?
-    @Flag(help: "With --scenario: find the highest rate that is held, from --rate on.")
+    @Flag(help: "With --scenario: find the highest sustained rate, starting at --rate.")
     var step = false
-    @Option(help: "With --step: the 99th percentile in milliseconds up to which a rate is held.")
+    @Option(help: "With --step: the maximum 99th percentile, in milliseconds, of a sustained rate.")
     var stepLatency = 100.0
     @Flag(help: "With --scenario: block the simulator, to test that its figures are refused.")
     var saturateSink = false
@@ -57,7 +58,7 @@ struct LoadTest: AsyncParsableCommand {
     var simulator: String?
     @Flag(help: "Publish to the bulk lane instead of express.")
     var bulk = false
-    @Option(help: "The seed that tokens and random moments are drawn from.")
+    @Option(help: "The seed of tokens and random times.")
     var seed: UInt64 = 1
     @Option(help: "A drill to run instead, or all; see --list.")
     var drill: String?
@@ -92,13 +93,13 @@ struct LoadTest: AsyncParsableCommand {
             )
         }
         let modes = [self.drill != nil, self.bench != nil, self.scenario != nil].count { $0 }
-        guard modes <= 1 else { throw ValidationError("one of --drill, --bench and --scenario, not several") }
+        guard modes <= 1 else { throw ValidationError("give only one of --drill, --bench and --scenario") }
         guard !self.step || self.scenario != nil else { throw ValidationError("--step needs --scenario") }
         guard !self.saturateSink || self.scenario?.isLoad == true else {
             throw ValidationError("--saturate-sink needs a --scenario with a rate")
         }
         guard self.scenario?.isLoad ?? true || (self.rate == nil && !self.step && self.hgrm == nil) else {
-            throw ValidationError("--scenario memory has no rate and no latencies: leave out --rate, --step and --hgrm")
+            throw ValidationError("--scenario memory has no rate and no latencies: omit --rate, --step and --hgrm")
         }
         guard !self.step || (self.rate ?? StepSearch.rateMin) >= StepSearch.rateMin, self.stepLatency > 0 else {
             throw ValidationError("--step begins at a --rate of 1 or more; --step-latency is above 0")

@@ -5,14 +5,14 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 
-/// `apus-lab simulate`: runs simulated providers until the duration is over or a signal comes.
+/// Runs simulated providers until the duration is over or a signal arrives (`apus-lab simulate`).
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Simulate the push services of Apple and Google.",
         discussion: """
-            Listens with HTTP/2 over TLS, writes the credentials that a dispatcher needs, and keeps a ledger of every \
-            request, to be read at the control port: GET /summary, /metrics, /sends, /timeline, /accepted, /ledger (NDJSON), \
-            /ca.pem; POST /dead, /faults, /listeners, /reset.
+            Listens with HTTP/2 over TLS, writes the credentials that a dispatcher needs, and keeps a ledger of \
+            every request, to be read at the control port: GET /summary, /metrics, /sends, /timeline, /accepted, \
+            /ledger (NDJSON), /ca.pem; POST /dead, /faults, /listeners, /reset.
             """,
     )
 
@@ -25,16 +25,16 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "The control listener's port; 0 takes a free one.")
     var controlPort = 0
     @Option(
-        help: "The address of the control listener; whoever reaches it can read and change everything."
+        help: "The address of the control listener; everybody who can connect to it can read and change everything."
     )
     var controlHost = "127.0.0.1"
     @Option(
         name: .customLong("name"),
         help:
-            "A name that clients reach it by, beside localhost, for its certificate; may be repeated. The first stands in ports.json.",
+            "A host name for the certificate, besides localhost; may be repeated. The first is written to ports.json.",
     )
     var names: [String] = []
-    @Flag(help: "Stand in for Apple's sandbox instead of production.")
+    @Flag(help: "Simulate Apple's sandbox instead of production.")
     var sandbox = false
     @Option(help: "The folder to write ca.pem, keys, service accounts and ports.json into.")
     var folder: String?
@@ -43,9 +43,9 @@ struct Simulate: AsyncParsableCommand {
         help: ArgumentHelp(
             "An app as name:bundle-id:project-id; may be repeated. Default: demo:example.apus.demo:apus-demo.",
             discussion: """
-                With an APNs key of its own: name:bundle-id:project-id:key-id:environment:topics. The key id has ten capital \
-                letters and digits, the environment is production, sandbox or empty (both), the topics are bundle ids with \
-                commas between them, or empty (all of the team).
+                With an APNs key of its own: name:bundle-id:project-id:key-id:environment:topics. The key id has ten \
+                capital letters and digits, the environment is production, sandbox or empty (both), the topics are \
+                bundle ids with commas between them, or empty (all of the team).
                 """,
         ),
     )
@@ -74,21 +74,21 @@ struct Simulate: AsyncParsableCommand {
     var goAwayAfter: Int?
     @Option(help: "Seconds in the Retry-After of 429 and 503 responses.")
     var retryAfter: Int?
-    @Option(help: "Concurrent streams of a connection.")
+    @Option(help: "The maximum number of concurrent streams of a connection.")
     var streams: UInt32 = 1_000
     @Option(help: "Flow-control window of a connection, in bytes.")
     var window = 65_535
-    @Option(help: "The seed that dead tokens and faults are drawn from.")
+    @Option(help: "The seed of dead tokens and faults.")
     var seed: UInt64 = 0
     @Option(help: "Event loops.")
     var loops = 1
     @Flag(help: "Keep only digests of tokens longer than 32 bytes: 64 bytes per request.")
     var digests = false
-    @Option(help: "Seconds to run; without, until SIGINT or SIGTERM.")
+    @Option(help: "The seconds to run; by default until SIGINT or SIGTERM.")
     var duration: Double?
     @Option(help: "A YAML file with faults to cause: see --help-script.")
     var script: String?
-    @Flag(help: "Only check the script, and name the line and field that is wrong.")
+    @Flag(help: "Only check the script, and report the line and field of a mistake.")
     var check = false
     @Flag(help: "Describe scripts, with an example.")
     var helpScript = false
@@ -111,7 +111,7 @@ struct Simulate: AsyncParsableCommand {
         guard self.duration.map({ $0 > 0 && $0 < 1e9 }) ?? true else { throw ValidationError("--duration is positive") }
         guard self.script == nil || (plan.isQuiet && !self.fast) else {
             throw ValidationError(
-                "--script already says which faults to cause: leave out --fast and the options for faults"
+                "--script defines the faults: omit --fast and the options for faults"
             )
         }
         guard self.script != nil || !self.check else { throw ValidationError("--check needs --script") }
@@ -121,7 +121,7 @@ struct Simulate: AsyncParsableCommand {
         _ = try self.parsedApps()
     }
 
-    /// Returns true when it can stand in a certificate and in an address.
+    /// Returns true when the name can stand in a certificate and in an address.
     private static func isName(_ name: String) -> Bool {
         (1...253).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in
@@ -159,13 +159,13 @@ struct Simulate: AsyncParsableCommand {
         configuration.script = script
         configuration.keepsLongTokens = !self.digests
         configuration.apps = try self.parsedApps()
-        // The file may be of an earlier simulator: whoever waits for it must not read that.
+        // The file may be of an earlier simulator: programs that wait for it must not read that one.
         if let folder { SimulatorCredentials.withdraw(from: folder) }
         let simulator = try await Simulator.start(configuration)
         do {
             let credentials = try self.folder.map { try simulator.writeCredentials(to: $0) }
             self.report(simulator.addresses, credentials, seed: seed)
-            await self.waitForTheEnd()
+            await self.waitForEnd()
         } catch {
             await simulator.stop()
             throw error
@@ -262,8 +262,8 @@ struct Simulate: AsyncParsableCommand {
         fflush(nil)
     }
 
-    /// Until the duration is over or a signal comes.
-    private func waitForTheEnd() async {
+    /// Waits until the duration is over or a signal arrives.
+    private func waitForEnd() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { for await _ in Self.signals() { return } }
             if let duration = self.duration { group.addTask { try? await Task.sleep(for: .seconds(duration)) } }
@@ -274,7 +274,7 @@ struct Simulate: AsyncParsableCommand {
 
     private static func signals() -> AsyncStream<CInt> {
         AsyncStream { continuation in
-            // Dispatch locks its sources itself; its Swift overlay only does not say so.
+            // Dispatch locks its sources itself, but its Swift overlay does not declare it.
             nonisolated(unsafe) let sources = [SIGINT, SIGTERM].map { number in
                 signal(number, SIG_IGN)
                 let source = DispatchSource.makeSignalSource(signal: number, queue: .global())

@@ -1,15 +1,15 @@
 import ApusBuiltInProviders
 import ArgumentParser
 
-/// The operator's command.
+/// The operator's command `apus`.
 @main
 struct Apus: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apus",
-        abstract: "Send push notifications through Apus, and look after it.",
+        abstract: "Send push notifications through Apus, and operate it.",
         discussion: """
-            Redis is named by --redis or APUS_REDIS_URL. Data goes to standard output, messages to standard error; --json \
-            makes the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
+            Redis is named by --redis or APUS_REDIS_URL. Data goes to standard output, messages to standard error; \
+            --json makes the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
 
             The demo, the simulated providers, load tests and drills are in apus-lab: see apus-lab --help.
             """,
@@ -22,7 +22,7 @@ struct Apus: AsyncParsableCommand {
         ],
     )
 
-    /// Knows the built-in providers whatever the command is.
+    /// Installs the built-in providers before any command runs.
     static func main() async {
         BuiltInProviders.install()
         await self.main(nil)

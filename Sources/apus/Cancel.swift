@@ -3,11 +3,11 @@ import ApusConsole
 import ApusStreams
 import ArgumentParser
 
-/// `apus cancel`: stops a send for good.
+/// Cancels a send (`apus cancel`).
 struct Cancel: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Stop a send for good.",
-        discussion: "Who was not reached yet is closed as cancelled; `apus watch` tells how many.",
+        abstract: "Cancel a send for good.",
+        discussion: "Recipients that were not reached yet end as cancelled; `apus watch` counts them.",
     )
 
     @OptionGroup var redis: RedisOptions
@@ -15,6 +15,6 @@ struct Cancel: AsyncParsableCommand {
     @OptionGroup var send: ControlledSend
 
     func run() async throws {
-        try await self.send.steer(.cancel, self.redis, self.output)
+        try await self.send.control(.cancel, self.redis, self.output)
     }
 }

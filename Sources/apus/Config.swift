@@ -4,23 +4,23 @@ import ApusCore
 import ApusService
 import ArgumentParser
 
-/// `apus config`: the services' configuration.
+/// Shows the services' configuration (`apus config`).
 struct Config: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at the configuration of the services.",
+        abstract: "Check and show the configuration of the services.",
         subcommands: [Check.self, Show.self, Schema.self],
     )
 
-    /// Which one.
+    /// The path of the configuration.
     struct FileOptions: ParsableArguments {
-        @Option(help: "The configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
+        @Option(help: "The path of the configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
         var config: String?
     }
 
-    /// `apus config check`.
+    /// Checks a configuration (`apus config check`).
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Tell every mistake in the configuration, and which services it keeps from starting.",
+            abstract: "Report every mistake in the configuration, and which services cannot start because of it.",
             discussion: "Reads file and environment as the services do. Exit code 1 if there is a mistake.",
         )
 
@@ -34,21 +34,22 @@ struct Config: ParsableCommand {
         }
     }
 
-    /// `apus config show`.
+    /// Shows the effective settings (`apus config show`).
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show the settings as they count, and where each value is from.",
+            abstract: "Show the effective settings, and the origin of each value.",
             discussion: """
-                A value is from the environment before the file before the default, and from a service's own section before \
-                what is for all. Secrets are not shown. Exit code 1 if there is a mistake: apus config check tells which.
+                The environment takes precedence over the file, the file over the default, and a service's own \
+                section over the common one. Secrets are not shown. Exit code 1 if there is a mistake: apus config \
+                check reports it.
                 """,
         )
 
         @OptionGroup var file: FileOptions
         @OptionGroup var output: OutputOptions
-        @Option(help: "Only as this service reads it: registration, dispatcher or feedback.", transform: Self.service)
+        @Option(help: "Only the settings of this service: registration, dispatcher or feedback.", transform: Self.service)
         var service: ServiceName?
-        @Flag(help: "Only what somebody gave, not the defaults.")
+        @Flag(help: "Only given values, not the defaults.")
         var given = false
 
         private static func service(_ text: String) throws -> ServiceName {
@@ -70,13 +71,13 @@ struct Config: ParsableCommand {
             let rows = self.given ? listing.given : listing.rows
             self.output.write(ConfigurationListing.json(rows), else: ConfigurationListing.table(rows).lines)
             guard listing.isValid else {
-                Console.message("the configuration has mistakes: apus config check tells which")
+                Console.message("the configuration has mistakes: apus config check reports them")
                 throw ExitCode(CommandExit.failed)
             }
         }
     }
 
-    /// `apus config schema`.
+    /// Writes the schema (`apus config schema`).
     struct Schema: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Write a JSON Schema of the configuration.",

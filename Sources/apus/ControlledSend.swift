@@ -8,13 +8,13 @@ import ArgumentParser
 struct ControlledSend: ParsableArguments {
     @Argument(help: "The send's id.")
     var send: String
-    @Option(help: "The app; without, whichever app's send it is.")
+    @Option(help: "The app; by default any app that has the send.")
     var app: String?
 
-    /// Does what is wished and writes how the send stands then.
-    func steer(_ wish: SendControlCommand, _ redis: RedisOptions, _ output: OutputOptions) async throws {
+    /// Performs a command and prints the send's status afterwards.
+    func control(_ command: SendControlCommand, _ redis: RedisOptions, _ output: OutputOptions) async throws {
         try await RedisAccess.withInstallation(redis.url) { installation in
-            let report = try await SendControlReport(installation.streams, app: self.app, send: self.send).perform(wish)
+            let report = try await SendControlReport(installation.streams, app: self.app, send: self.send).perform(command)
             output.write(report.json, else: [report.line])
         }
     }

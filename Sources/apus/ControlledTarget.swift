@@ -9,32 +9,32 @@ import ArgumentParser
 struct ControlledTarget: ParsableArguments {
     @Argument(help: "The send's id.")
     var send: String?
-    @Option(help: "The app; without, whichever app's send it is.")
+    @Option(help: "The app; by default any app that has the send.")
     var app: String?
     @Option(help: "A route instead of a send: app/provider, or app/provider/environment.")
     var route: String?
 
-    /// What is steered.
+    /// The controlled object.
     enum Target {
         case send(String)
         case route(String)
     }
 
-    /// What is steered: exactly one thing.
+    /// Returns the controlled object, of which there must be exactly one.
     func target() throws -> Target {
         switch (self.send, self.route) {
         case (let send?, nil): return .send(send)
         case (nil, let route?) where self.app == nil: return .route(route)
-        case (nil, _?): throw ValidationError("A route names its app itself: leave --app out.")
+        case (nil, _?): throw ValidationError("A route contains its app: omit --app.")
         case (_?, _?): throw ValidationError("Name a send or a route, not both.")
         case (nil, nil): throw ValidationError("Name a send, or a route with --route.")
         }
     }
 
-    /// Does what is wished of the send or the route and writes how it stands then.
-    func steer(
-        _ wish: SendControlCommand,
-        orRoute order: RouteControlCommand,
+    /// Performs a command on the send or the route and prints its state afterwards.
+    func control(
+        _ command: SendControlCommand,
+        orRoute routeCommand: RouteControlCommand,
         _ redis: RedisOptions,
         _ output: OutputOptions,
     ) async throws {
@@ -42,10 +42,10 @@ struct ControlledTarget: ParsableArguments {
         try await RedisAccess.withInstallation(redis.url) { installation in
             switch target {
             case .send(let send):
-                let report = try await SendControlReport(installation.streams, app: self.app, send: send).perform(wish)
+                let report = try await SendControlReport(installation.streams, app: self.app, send: send).perform(command)
                 output.write(report.json, else: [report.line])
             case .route(let route):
-                let rows = try await RouteControlReport(installation.streams).perform(order, on: route)
+                let rows = try await RouteControlReport(installation.streams).perform(routeCommand, on: route)
                 output.write(
                     ["routes": .array(rows.map { .object($0.json) })],
                     else: RouteControlReport.table(rows).lines

@@ -3,25 +3,25 @@ import ApusConsole
 import ApusCore
 import ArgumentParser
 
-/// `apus credentials`: the keys and accounts of a configuration.
+/// Shows the credentials of a configuration (`apus credentials`).
 struct Credentials: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at the keys and accounts that dispatchers use.",
+        abstract: "Check the keys and accounts that dispatchers use.",
         subcommands: [Check.self],
     )
 
-    /// `apus credentials check`.
+    /// Checks the credentials (`apus credentials check`).
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Read every key and account of a configuration, and ask the providers whether they take them.",
+            abstract: "Read every key and account of a configuration, and test whether the providers accept them.",
             discussion: """
-                The question reaches no device: a provider is asked with a token that nobody has, or with a request that \
-                only validates. Exit code 1 if no credential is good, 2 if some are not.
+                The test reaches no device: it uses a token that no device has, or a request that is validate-only. \
+                Exit code 1 if all credentials are bad, 2 if some are.
 
-                An app's section apns has team_id, key_id and key_file. A key that serves one environment is said so by \
-                key_environment, with sandbox_key_id and sandbox_key_file for the other; one for some bundle ids by topics. Instead, \
-                certificate_file names a client certificate: PEM with its key, or with certificate_key_file; or PKCS#12, with \
-                certificate_password_file.
+                An app's section apns has team_id, key_id and key_file. A key for only one environment is marked by \
+                key_environment, with sandbox_key_id and sandbox_key_file for the other; a key for some bundle ids \
+                by topics. Instead, certificate_file names a client certificate: PEM with its key, or with \
+                certificate_key_file; or PKCS#12, with certificate_password_file.
                 """,
         )
 
@@ -29,7 +29,7 @@ struct Credentials: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
         @Option(help: "The configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
         var config: String?
-        @Flag(help: "Only read the files; ask nobody.")
+        @Flag(help: "Only read the files; do not connect to providers.")
         var offline = false
 
         func run() async throws {

@@ -4,26 +4,26 @@ import ApusDashboards
 import ArgumentParser
 import FoundationEssentials
 
-/// `apus dashboards`: the files of `Dashboards/` that are made from the code.
+/// Generates the files of `Dashboards/` (`apus dashboards`).
 struct Dashboards: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make the dashboards, rules, alerts and the console page.",
+        abstract: "Generate the dashboards, rules, alerts and the console page.",
         subcommands: [Generate.self],
     )
 
-    /// `apus dashboards generate`.
+    /// Writes or compares the files (`apus dashboards generate`).
     struct Generate: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Write the files, or compare them.",
             discussion: """
-                Grafana's dashboards, Prometheus' recording rules and alerts, and a console page that needs no Grafana, all \
-                made from the metrics that the services declare.
+                Grafana's dashboards, Prometheus' recording rules and alerts, and a console page that needs no \
+                Grafana, all made from the metrics that the services declare.
                 """,
         )
 
-        @Option(help: "The folder that they are in.")
+        @Option(help: "The folder of the files.")
         var into = "Dashboards"
-        @Flag(help: "Write nothing; fail when a file is not what would be written.")
+        @Flag(help: "Write nothing; fail when a file differs from the generated one.")
         var check = false
 
         func run() throws {
@@ -45,7 +45,7 @@ struct Dashboards: ParsableCommand {
             }
             guard !self.check || stale.isEmpty else {
                 throw CommandFailure(
-                    "not what the code says: \(stale.joined(separator: ", ")). Run apus dashboards generate."
+                    "outdated: \(stale.joined(separator: ", ")). Run apus dashboards generate."
                 )
             }
         }

@@ -6,20 +6,20 @@ import ApusMessages
 import ApusStreams
 import ArgumentParser
 
-/// `apus dead`: what could not be handled.
+/// Manages dead letters (`apus dead`).
 struct Dead: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at dead letters, bring them back, or remove them.",
+        abstract: "List, show, replay and remove dead letters.",
         subcommands: [List.self, Show.self, Replay.self, Purge.self],
         defaultSubcommand: List.self,
     )
 
-    /// Which letters are meant.
+    /// The options that select letters.
     struct Selection: ParsableArguments {
-        @Option(help: "Of that app.")
+        @Option(help: "Only letters of this app.")
         var app: String?
         @Option(
-            help: "For that cause: malformed, invalid, poison or conflict.",
+            help: "Only letters with this cause: malformed, invalid, poison or conflict.",
             transform: { text in
                 guard let cause = DeadLetter.Cause.allCases.first(where: { $0.name == text }) else {
                     throw ValidationError("--cause is malformed, invalid, poison or conflict")
@@ -28,12 +28,12 @@ struct Dead: AsyncParsableCommand {
             }
         )
         var cause: DeadLetter.Cause?
-        @Option(help: "Given up longer ago than that: 30s, 5m, 2h, 1d.")
+        @Option(help: "Only letters that are older: 30s, 5m, 2h, 1d.")
         var olderThan: String?
 
         func validate() throws { _ = try self.filter }
 
-        /// The filter that it says.
+        /// The filter of the options.
         var filter: DeadLetters.Filter {
             get throws {
                 var filter = DeadLetters.Filter()
@@ -50,12 +50,12 @@ struct Dead: AsyncParsableCommand {
         }
     }
 
-    /// Letters by name, or by what they have in common.
+    /// The arguments that select letters by name or by filter.
     struct Choice: ParsableArguments {
-        @Argument(help: "Names, as `apus dead list` shows them: <shard>/<entry>.")
+        @Argument(help: "The letters' names, as `apus dead list` shows them: <shard>/<entry>.")
         var ids: [String] = []
         @OptionGroup var selection: Selection
-        @Flag(help: "Only show which letters are meant.")
+        @Flag(help: "Only show the selected letters.")
         var dryRun = false
 
         var names: [DeadLetterID] {
@@ -76,7 +76,7 @@ struct Dead: AsyncParsableCommand {
             }
         }
 
-        /// The letters that are meant, in parts.
+        /// Passes the selected letters on in parts.
         func forEachPart(
             _ dead: DeadLetters,
             _ body: ([StoredDeadLetter]) async throws -> Void,
@@ -86,7 +86,7 @@ struct Dead: AsyncParsableCommand {
             for name in names { try await body([try await dead.letter(name)]) }
         }
 
-        /// The letters that are meant, the newest thousand at most.
+        /// Returns the selected letters, at most the newest thousand.
         func newest(_ dead: DeadLetters) async throws -> [StoredDeadLetter] {
             let names = try self.names
             guard !names.isEmpty else { return try await dead.newest(1_000, try self.selection.filter) }
@@ -96,14 +96,14 @@ struct Dead: AsyncParsableCommand {
         }
     }
 
-    /// `apus dead list`.
+    /// Lists dead letters (`apus dead list`).
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List dead letters, newest first.")
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var selection: Selection
-        @Option(help: "How many at most.")
+        @Option(help: "The maximum number of letters.")
         var limit = 20
 
         func validate() throws {
@@ -118,16 +118,16 @@ struct Dead: AsyncParsableCommand {
         }
     }
 
-    /// `apus dead show`.
+    /// Shows a dead letter (`apus dead show`).
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show a dead letter with its message.",
-            discussion: "The message is decoded, else its bytes are shown. It is nowhere else: logs never have it.",
+            discussion: "The message is decoded if possible, otherwise its bytes are shown. Logs never contain it.",
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
-        @Argument(help: "Its name: <shard>/<entry>.")
+        @Argument(help: "The letter's name: <shard>/<entry>.")
         var id: String
 
         func validate() throws {
@@ -148,12 +148,12 @@ struct Dead: AsyncParsableCommand {
         }
     }
 
-    /// `apus dead replay`.
+    /// Replays dead letters (`apus dead replay`).
     struct Replay: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Bring the messages of dead letters back to their streams.",
+            abstract: "Write the messages of dead letters to their streams again.",
             discussion: """
-                A command is taken as if it were new. A part of a send comes back only while the send runs: its \
+                A command is handled as if it were new. A part of a send can be replayed only while the send runs: its \
                 recipients, counted as failed until now, are planned again, so planned grows.
                 """,
         )
@@ -165,7 +165,7 @@ struct Dead: AsyncParsableCommand {
         func validate() throws {
             let filter = try self.choice.selection.filter
             guard try !self.choice.names.isEmpty || !filter.isEmpty else {
-                throw ValidationError("say which: names, --app, --cause or --older-than")
+                throw ValidationError("select letters by names, --app, --cause or --older-than")
             }
         }
 
@@ -187,23 +187,23 @@ struct Dead: AsyncParsableCommand {
         }
     }
 
-    /// `apus dead purge`.
+    /// Removes dead letters (`apus dead purge`).
     struct Purge: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove dead letters for good.",
-            discussion: "Without names and filters it means all of them, and wants --yes.",
+            discussion: "Without names and filters it removes all of them, and requires --yes.",
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var choice: Choice
-        @Flag(help: "Remove all of them without being asked.")
+        @Flag(help: "Confirm the removal of all letters.")
         var yes = false
 
         func validate() throws {
             let filter = try self.choice.selection.filter
             guard try !self.choice.names.isEmpty || !filter.isEmpty || self.yes || self.choice.dryRun else {
-                throw ValidationError("this removes all dead letters for good: say --yes, or which ones")
+                throw ValidationError("this removes all dead letters for good: confirm with --yes, or select letters")
             }
         }
 

@@ -6,14 +6,14 @@ import ApusMessages
 import ApusStore
 import ArgumentParser
 
-/// `apus device`: looks at devices and changes them, past the registration service.
+/// Shows and changes devices, bypassing the registration service (`apus device`).
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at devices, and change them.",
+        abstract: "Show and change devices.",
         subcommands: [Get.self, History.self, Put.self, Remove.self],
     )
 
-    /// Which device.
+    /// The app and id of the device.
     struct Name: ParsableArguments {
         @Option(help: "The app.")
         var app: String
@@ -29,14 +29,14 @@ struct Device: AsyncParsableCommand {
         }
     }
 
-    /// `apus device get`.
+    /// Shows a device (`apus device get`).
     struct Get: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show a device.")
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var name: Name
-        @Flag(help: "Show the token, not its digest.")
+        @Flag(help: "Show the token instead of its digest.")
         var showToken = false
 
         func run() async throws {
@@ -56,23 +56,23 @@ struct Device: AsyncParsableCommand {
         }
     }
 
-    /// `apus device put`.
+    /// Registers a device (`apus device put`).
     struct Put: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Register a device, or replace what it said.",
-            discussion: "Topics and attributes stay when none are given; the user becomes nobody.",
+            abstract: "Register a device, or replace its registration.",
+            discussion: "Topics and attributes are kept when none are given; the owner is removed unless given.",
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var name: Name
-        @Option(help: "Who delivers: apns, fcm or webpush.", transform: Self.provider)
+        @Option(help: "The provider: apns, fcm or webpush.", transform: Self.provider)
         var provider: Provider
-        @Option(help: "The token, as the app got it.")
+        @Option(help: "The token, as the app received it.")
         var token: String
         @Flag(help: "The token is of the provider's sandbox.")
         var sandbox = false
-        @Option(help: "Whose it is.")
+        @Option(help: "The user who owns the device.")
         var user = ""
         @Option(name: .customLong("topic"), help: "A topic; may be repeated.")
         var topics: [String] = []
@@ -117,9 +117,9 @@ struct Device: AsyncParsableCommand {
         }
     }
 
-    /// `apus device rm`.
+    /// Deletes a device (`apus device rm`).
     struct Remove: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "rm", abstract: "Forget a device.")
+        static let configuration = CommandConfiguration(commandName: "rm", abstract: "Delete a device.")
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions

@@ -6,21 +6,21 @@ import ApusStore
 import ArgumentParser
 
 extension Device {
-    /// `apus device history`.
+    /// Shows the history of a device (`apus device history`).
     struct History: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show what became of a device lately: why it did not get a notification.",
+            abstract: "Show the recent history of a device: why it did not get a notification.",
             discussion: """
-                Recorded: what the provider's verdicts about its token led to (pruned, kept, suspected, moved); every outcome of \
-                sends that name up to \(Limits.directRecipientsMax) devices or users; what was not accepted of others, when their \
-                publisher asked for receipts per recipient; its removal after a long silence; and, once there is one of those, \
-                each registration and change of user.
+                Recorded: the consequences of the provider's statements about its token (pruned, kept, suspected, \
+                moved); every outcome of sends that name up to \(Limits.directRecipientsMax) devices or users; \
+                refusals of other sends, when their publisher asked for receipts per recipient; its removal after a \
+                long silence; and, once there is one of those, each registration and change of user.
 
-                Not recorded: what was accepted of a send to an audience or to more names: `apus watch SEND` has its counts. A \
-                device keeps its last \(StoreLimits.historyEventsMax) events, for as long as feedback.keep_history says (7 days), \
-                and an app so many histories as feedback.histories says (100,000): beyond, those of devices to which nothing \
-                bad happened go first. feedback.history: false turns it off. When the app deletes the device or its user, the \
-                history goes, too.
+                Not recorded: accepted notifications of sends to an audience or to more names: `apus watch SEND` \
+                counts them. A device keeps its last \(StoreLimits.historyEventsMax) events, for the time in \
+                feedback.keep_history (7 days), and an app at most feedback.histories histories (100,000): beyond \
+                that, those without a failure are removed first. feedback.history: false turns it off. When the app \
+                deletes the device or its user, the history is deleted, too.
                 """,
         )
 
@@ -34,7 +34,7 @@ extension Device {
                 let device = try await installation.store.get(app, id)
                 let events = try await installation.store.history(app, id)
                 guard device != nil || !events.isEmpty else {
-                    throw CommandFailure("nothing is known of a device \(self.name.device) of \(self.name.app)")
+                    throw CommandFailure("\(self.name.app) has neither a device \(self.name.device) nor its history")
                 }
                 let history = DeviceHistory(id: self.name.device, device: device, events: events)
                 self.output.write(history.json, else: history.lines)

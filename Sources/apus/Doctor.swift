@@ -2,26 +2,26 @@ import ApusCommand
 import ApusConsole
 import ArgumentParser
 
-/// `apus doctor`: what is not as it should be.
+/// Diagnoses an installation (`apus doctor`).
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tell what is wrong with Redis, the configuration or what services connect to, and its cure.",
+        abstract: "Find problems of Redis, the configuration and the services' endpoints, and name their remedies.",
         discussion: """
-            Changes nothing. Of Redis: whether it answers, its version, what it does when it is full, how full it is, what \
-            survives its restart, whether it is the primary, connections, clock, and Apus' functions. Of the configuration: \
-            what each service would say to it, and whether key files, certificates and providers' credentials are good. \
-            Of others: whether the webhook and the collector of traces take connections.
+            Changes nothing. It checks Redis: whether it answers, its version, its eviction policy, used memory, \
+            persistence, role, connections, clock, and Apus' functions. It checks the configuration: \
+            whether each service accepts it, and whether key files, certificates and providers' credentials are valid. \
+            It checks endpoints: whether the webhook and the collector of traces accept connections.
 
-            Redis is that of --redis, else of $APUS_REDIS_URL, else of the configuration. Exit code 1 if anything fails; \
-            warnings do not count.
+            Redis is named by --redis, else by $APUS_REDIS_URL, else by the configuration. Exit code 1 if a check \
+            fails; warnings do not count.
             """,
     )
 
     @Option(help: "Redis: redis://, rediss:// or unix:///path. Default: $APUS_REDIS_URL, else the configuration's.")
     var redis: String?
-    @Option(help: "The configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
+    @Option(help: "The path of the configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?
-    @Flag(help: "Ask Redis and read files, but ask nobody else.")
+    @Flag(help: "Check only Redis and files.")
     var offline = false
     @OptionGroup var output: OutputOptions
 

@@ -3,11 +3,11 @@ import ApusConsole
 import ApusRedis
 import ArgumentParser
 
-/// `apus init`: lays Apus out in an empty Redis, or brings the functions of an installation up to date.
+/// Initialises Redis, or updates the functions of an installation (`apus init`).
 struct Init: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Prepare Redis: sizes and server-side functions.",
-        discussion: "Harmless to repeat. The sizes are decided once; functions are replaced by newer ones.",
+        discussion: "It may be repeated. The sizes are fixed at the first run; functions are replaced by newer ones.",
     )
 
     @OptionGroup var redis: RedisOptions

@@ -4,18 +4,18 @@ import ApusCore
 import ApusInstallation
 import ArgumentParser
 
-/// `apus key`: keys by which backends act for an app over HTTP.
+/// Manages the API keys of backends (`apus key`).
 struct Key: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make, list and revoke API keys of backends.",
+        abstract: "Create, list and revoke API keys of backends.",
         discussion: """
-            Redis keeps a digest only. Services know a new key, and refuse a revoked one, within a second. The app must \
-            be in the services' configuration.
+            Redis stores only a digest. Services accept a new key, and refuse a revoked one, within a second. The \
+            app must be in the services' configuration.
             """,
         subcommands: [Create.self, List.self, Revoke.self],
     )
 
-    /// Which key.
+    /// The app and name of the key.
     struct Name: ParsableArguments {
         @Option(help: "The app.", transform: Key.app)
         var app: AppID
@@ -27,21 +27,21 @@ struct Key: AsyncParsableCommand {
         do { return try AppID(text) } catch { throw ValidationError("\(error)") }
     }
 
-    /// `apus key create`.
+    /// Creates a key (`apus key create`).
     struct Create: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Make a key, and show it this once.")
+        static let configuration = CommandConfiguration(abstract: "Create a key, and show it once.")
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var name: Name
         @Option(
-            help: "What its holder may do: register (devices), publish (sends), or admin (both).",
+            help: "The role of its holder: register (devices), publish (sends), or admin (both).",
             transform: Self.role,
         )
         var role: APIKeyRole
 
         static func role(_ text: String) throws -> APIKeyRole {
-            guard let role = APIKeyRole(rawValue: text) else { throw ValidationError("register, publish or admin") }
+            guard let role = APIKeyRole(rawValue: text) else { throw ValidationError("--role is register, publish or admin") }
             return role
         }
 
@@ -66,7 +66,7 @@ struct Key: AsyncParsableCommand {
         }
     }
 
-    /// `apus key list`.
+    /// Lists keys (`apus key list`).
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List an app's keys.")
 
@@ -101,7 +101,7 @@ struct Key: AsyncParsableCommand {
         }
     }
 
-    /// `apus key revoke`.
+    /// Revokes a key (`apus key revoke`).
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Revoke a key.")
 

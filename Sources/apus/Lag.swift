@@ -4,22 +4,23 @@ import ApusCore
 import ApusInstallation
 import ArgumentParser
 
-/// `apus lag`: how much waits where.
+/// Shows the backlog of all streams (`apus lag`).
 struct Lag: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show how much waits in each stream, and how each route stands.",
+        abstract: "Show the backlog of each stream, and the state of each route.",
         discussion: """
-            BACKLOG is what nobody has read, PENDING what somebody has read and not finished, OLDEST the age of the \
-            oldest of both since it was published. "due" holds retries and scheduled sends; its age is how late the first \
-            is. "held" is what paused sends have put aside, "sends" counts those that have not ended.
+            BACKLOG counts entries that nobody has read, PENDING those that were read and not finished, OLDEST is \
+            the age of the oldest of both since its publication. "due" holds retries and scheduled sends; its age is \
+            the delay of the first. "held" holds entries of paused sends, "sends" counts sends that are not \
+            complete.
 
-            RATE/S is what all dispatchers together may send on a route, LEVEL what refusals have left of it.
+            RATE/S is the maximum rate of all dispatchers together on a route, LEVEL the share of it that refusals have left.
             """,
     )
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
-    @Flag(help: "Show each shard, not only their sum.")
+    @Flag(help: "Show each shard instead of the sum.")
     var shards = false
 
     func run() async throws {

@@ -3,21 +3,21 @@ import ApusConsole
 import ApusDashboards
 import ArgumentParser
 
-/// `apus metrics`: what the services export.
+/// Describes the metrics that the services export (`apus metrics`).
 struct Metrics: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tell about the metrics that the services export.",
+        abstract: "Describe the metrics that the services export.",
         subcommands: [List.self],
         defaultSubcommand: List.self,
     )
 
-    /// `apus metrics list`.
+    /// Lists metrics (`apus metrics list`).
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List every metric: its type, labels and meaning, and who exports it.",
+            abstract: "List every metric: its type, labels and meaning, and the services that export it.",
             discussion: """
-                Read from the declarations that the services run on, so nothing is missing and nothing is made up. \
-                --json has the values of labels and the bounds of buckets too.
+                The list is read from the declarations that the services use, so it is complete and exact. \
+                --json includes the values of labels and the bounds of buckets.
                 """,
         )
 

@@ -3,11 +3,11 @@ import ApusConsole
 import ApusStreams
 import ArgumentParser
 
-/// `apus pause`: holds a send or a route.
+/// Pauses a send or a route (`apus pause`).
 struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Hold a send, or a route.",
-        discussion: "What is on its way to a provider ends; nothing more goes out until `apus resume`.",
+        abstract: "Pause a send, or a route.",
+        discussion: "Requests in flight are completed; nothing more is sent until `apus resume`.",
     )
 
     @OptionGroup var redis: RedisOptions
@@ -15,6 +15,21 @@ struct Pause: AsyncParsableCommand {
     @OptionGroup var target: ControlledTarget
 
     func run() async throws {
-        try await self.target.steer(.pause, orRoute: .pause, self.redis, self.output)
+        try await self.target.control(.pause, orRoute: .pause, self.redis, self.output)
+    }
+}
+
+/// Resumes a paused send or route (`apus resume`).
+struct Resume: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Resume a paused send, or a paused route.",
+    )
+
+    @OptionGroup var redis: RedisOptions
+    @OptionGroup var output: OutputOptions
+    @OptionGroup var target: ControlledTarget
+
+    func run() async throws {
+        try await self.target.control(.resume, orRoute: .resume, self.redis, self.output)
     }
 }

@@ -4,21 +4,21 @@ import ApusCore
 import ApusInstallation
 import ArgumentParser
 
-/// `apus quarantine`: tokens that a provider called bad.
+/// Manages quarantined tokens (`apus quarantine`).
 struct Quarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at tokens that a provider called bad; restore or delete them.",
+        abstract: "List tokens that a provider called bad; restore or delete them.",
         discussion: """
-            A token that is called bad is not sent to, and deleted ten minutes later; one that the provider takes in its other \
-            environment is sent to there, and moved. When too many of a route's tokens are, the mistake \
-            is more likely in a key, a topic or an environment: the route is paused and nothing is deleted until one of these \
-            commands says so.
+            A token that is called bad gets no messages, and is deleted ten minutes later; one that the provider \
+            accepts in its other environment is moved there. When too many of a route's tokens are called bad, the \
+            mistake is more likely in a key, a topic or an environment: the route is paused and nothing is deleted \
+            until an operator decides by one of these commands.
             """,
         subcommands: [List.self, Restore.self, Confirm.self],
         defaultSubcommand: List.self,
     )
 
-    /// `apus quarantine list`.
+    /// Lists routes with quarantined tokens (`apus quarantine list`).
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List routes with such tokens.")
 
@@ -37,29 +37,29 @@ struct Quarantine: AsyncParsableCommand {
         }
     }
 
-    /// The route that is meant, and what comes after.
+    /// The route, and its state afterwards.
     struct Choice: ParsableArguments {
         @Argument(help: "The route: app/provider, or app/provider/environment.")
         var route: String
-        @Flag(help: "Keep the route paused; else it goes on if it was paused because of its tokens.")
+        @Flag(help: "Keep the route paused; by default it resumes if it was paused because of its tokens.")
         var keepPaused = false
 
-        func settle(_ ruling: Quarantines.Decision, _ redis: RedisOptions, _ output: OutputOptions) async throws {
+        func settle(_ decision: Quarantines.Decision, _ redis: RedisOptions, _ output: OutputOptions) async throws {
             try await RedisAccess.withInstallation(redis.url) { installation in
                 let settlements = try await Quarantines(installation)
-                    .settle(self.route, ruling, resuming: !self.keepPaused)
+                    .settle(self.route, decision, resuming: !self.keepPaused)
                 output.write(
                     ["routes": .array(settlements.map { .object($0.json) })],
-                    else: settlements.map { $0.line(ruling) },
+                    else: settlements.map { $0.line(decision) },
                 )
             }
         }
     }
 
-    /// `apus quarantine restore`.
+    /// Restores tokens (`apus quarantine restore`).
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Send to these tokens again: the mistake was ours, and is mended."
+            abstract: "Send to these tokens again: the mistake was ours, and is corrected."
         )
 
         @OptionGroup var redis: RedisOptions
@@ -69,23 +69,24 @@ struct Quarantine: AsyncParsableCommand {
         func run() async throws { try await self.choice.settle(.restore, self.redis, self.output) }
     }
 
-    /// `apus quarantine confirm`.
+    /// Confirms the deletion of tokens (`apus quarantine confirm`).
     struct Confirm: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete the devices of these tokens: they are bad.",
             discussion: """
-                A device that registered again since stays, and one whose token the provider takes in its other environment is moved there.
+                A device that has registered again is kept, and one whose token the provider accepts in its other \
+                environment is moved there.
                 """,
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var choice: Choice
-        @Flag(help: "Delete them without being asked.")
+        @Flag(help: "Confirm the deletion.")
         var yes = false
 
         func validate() throws {
-            guard self.yes else { throw ValidationError("this deletes the route's suspects for good: say --yes") }
+            guard self.yes else { throw ValidationError("this deletes the devices of quarantined tokens for good: confirm with --yes") }
         }
 
         func run() async throws { try await self.choice.settle(.confirm, self.redis, self.output) }

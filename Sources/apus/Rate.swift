@@ -3,27 +3,28 @@ import ApusConsole
 import ApusStreams
 import ArgumentParser
 
-/// `apus rate`: changes how fast a send or a route goes.
+/// Changes the rate of a send or a route (`apus rate`).
 struct Rate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Change how fast a send, or a route, goes.",
+        abstract: "Change the rate of a send, or of a route.",
         usage: """
             apus rate <send> <per-second> [--app <app>]
             apus rate --route <app/provider[/environment]> <per-second>|standard
             """,
         discussion: """
-            The rate is the whole fleet's. A send's holds beside those of its routes; a route's comes before the one in \
-            the configuration, until "standard" gives that its place back.
+            The rate is for all dispatchers together. A send's rate applies in addition to those of its routes; a \
+            route's takes precedence over the one in the configuration, until "standard" restores the configured \
+            one.
             """,
     )
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
-    @Option(help: "The app; without, whichever app's send it is.")
+    @Option(help: "The app; by default any app that has the send.")
     var app: String?
     @Option(help: "A route instead of a send: app/provider, or app/provider/environment.")
     var route: String?
-    @Argument(help: "The send's id, unless a route is named; then recipients per second, 0 for as many as can be.")
+    @Argument(help: "The send's id, unless a route is named; then recipients per second, 0 for no limit.")
     var words: [String]
 
     func run() async throws {
@@ -35,12 +36,12 @@ struct Rate: AsyncParsableCommand {
             throw ValidationError("Name a send and its rate, or --route and its rate.")
         }
         if self.route != nil, word == "standard" {
-            return try await target.steer(.rate(0), orRoute: .defaultRate, self.redis, self.output)
+            return try await target.control(.rate(0), orRoute: .defaultRate, self.redis, self.output)
         }
         guard let perSecond = UInt32(word) else {
-            throw ValidationError("\"\(word)\" is no number of recipients per second.")
+            throw ValidationError("\"\(word)\" is not a number of recipients per second.")
         }
         let order = RouteControlCommand.rate(perSecond > 0 ? Double(perSecond) : nil)
-        try await target.steer(.rate(perSecond), orRoute: order, self.redis, self.output)
+        try await target.control(.rate(perSecond), orRoute: order, self.redis, self.output)
     }
 }

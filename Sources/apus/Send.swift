@@ -6,11 +6,11 @@ import ApusPublisher
 import ApusStreams
 import ArgumentParser
 
-/// `apus send`: publishes one send.
+/// Publishes a send (`apus send`).
 struct Send: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a notification.",
-        discussion: "Prints the send's id. With --wait, shows how it goes on and what became of it.",
+        discussion: "Prints the send's id. With --wait, shows its progress and result.",
     )
 
     @OptionGroup var redis: RedisOptions
@@ -30,7 +30,7 @@ struct Send: AsyncParsableCommand {
     var addresses: [String] = []
     @Option(help: "To a condition over topics: \"'a' in topics && !('b' in topics)\".")
     var condition: String?
-    @Option(help: "To whom an expression means: \"'a' in topics && locale in ['en', 'fr']\". See apus audience --help.")
+    @Option(help: "To the matches of an expression: \"'a' in topics && locale in ['en', 'fr']\". See apus audience --help.")
     var audience: String?
     @Option(help: "To one of the provider's own topics: it holds the audience.")
     var fcmTopic: String?
@@ -40,24 +40,24 @@ struct Send: AsyncParsableCommand {
     var everyone = false
     @Option(
         help: ArgumentHelp(
-            "The notification as a JSON file, with the names of the HTTP API: see GET /openapi.json. The options below win over it.",
+            "The notification as a JSON file, with the names of the HTTP API: see GET /openapi.json. Other options override it.",
             valueName: "file"
         )
     )
     var notification: String?
-    @Option(help: "The headline.")
+    @Option(help: "The title.")
     var title = ""
-    @Option(help: "The text.")
+    @Option(help: "The body.")
     var body = ""
     @Option(help: "Data for the app, as key=value; may be repeated.")
     var data: [String] = []
-    @Option(help: "How long it is worth delivering: 30s, 5m, 2h, 1d.")
+    @Option(help: "The time to live: 30s, 5m, 2h, 1d.")
     var ttl: String?
-    @Option(help: "The send's id; else one is made.")
+    @Option(help: "The send's id; by default one is created.")
     var id = ""
     @Option(help: "An idempotency key: the same key within a day is the same send.")
     var key = ""
-    @Flag(help: "By the express lane: for what a person waits for.")
+    @Flag(help: "Use the express lane, for sends that a person waits for.")
     var express = false
     @Option(
         help: "What to wait for: memory, replica or fsync. Default: a replica if Redis has one, else memory.",
@@ -71,17 +71,17 @@ struct Send: AsyncParsableCommand {
     var acknowledge: Acknowledgement?
     @Flag(help: "Wait until every recipient has its outcome.")
     var wait = false
-    @Option(help: "Seconds to wait at most.")
+    @Option(help: "The maximum number of seconds to wait.")
     var timeout: Double?
     @Flag(
         help:
-            "Send nothing: show whom it would reach and what they would get, and ask the providers that only check it."
+            "Send nothing: show the recipients and the rendered messages, and let the providers validate them."
     )
     var dryRun = false
-    @Option(help: "For --dry-run, the dispatchers' configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
+    @Option(help: "With --dry-run, the dispatchers' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?
 
-    private func order() throws(SendArguments.Misuse) -> SendArguments {
+    private func order() throws(SendArguments.UsageError) -> SendArguments {
         var order = SendArguments()
         if let notification { order.notification = try NotificationFile.read(notification) }
         order.app = self.app
@@ -134,10 +134,10 @@ struct Send: AsyncParsableCommand {
         )
         if !publication.isAcknowledged {
             Console.message(
-                "accepted, but not confirmed in time by what was asked for; with the same --id or --key it is safe to ask again"
+                "published, but not acknowledged in time as requested; it is safe to repeat this with the same --id or --key"
             )
         }
-        if publication.isDuplicate { Console.message("this key named that send within a day; nothing was sent again") }
+        if publication.isDuplicate { Console.message("this key was used for that send within a day; nothing was sent again") }
         guard self.wait else {
             self.output.write(
                 [

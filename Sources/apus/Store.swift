@@ -6,34 +6,35 @@ import ApusRegistration
 import ApusStore
 import ArgumentParser
 
-/// `apus store`: the device store as a whole.
+/// Checks, exports and imports the device store (`apus store`).
 struct Store: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check the device store, and carry devices from one to another.",
+        abstract: "Check the device store, and move devices from one store to another.",
         subcommands: [Check.self, Export.self, Import.self],
     )
 
-    /// Which app.
+    /// The app.
     struct Place: ParsableArguments {
         @Option(help: "The app.", transform: { try AppID($0) })
         var app: AppID
     }
 
-    /// `apus store check`.
+    /// Checks the store (`apus store check`).
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Read all of an app's devices and tell what contradicts itself.",
+            abstract: "Read all devices of an app and report inconsistencies.",
             discussion: """
-                Every record is reached by its id, its token and its user, no token is there twice, postings, badges and counters \
-                agree. Safe on a live store: what is found is looked at three times. Reads everything, 64 records at a time, \
-                and all names of keys once. Exit code 1 when something is wrong.
+                It checks that every record is found by its id, its token and its user, that tokens are unique, and \
+                that indexes, badges and counters agree. It is safe on a live store: findings are checked three \
+                times. It reads everything, 64 records at a time, and all names of keys once. Exit code 1 when \
+                something is wrong.
                 """,
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
-        @Flag(help: "Put right what the records decide, and check again.")
+        @Flag(help: "Repair what the records decide, and check again.")
         var mend = false
 
         func run() async throws {
@@ -49,11 +50,11 @@ struct Store: AsyncParsableCommand {
         }
     }
 
-    /// `apus store export`.
+    /// Exports devices (`apus store export`).
     struct Export: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Write all of an app's devices to standard output, one JSON object a line (NDJSON).",
-            discussion: "With their tokens: keep it as safe as the store. What an import takes, here and by HTTP.",
+            discussion: "The output contains tokens: keep it as safe as the store. It can be imported, here and by HTTP.",
         )
 
         @OptionGroup var redis: RedisOptions
@@ -66,7 +67,7 @@ struct Store: AsyncParsableCommand {
                     var text: [UInt8] = []
                     for device in devices { DeviceLine.append(device, to: &text) }
                     count += devices.count
-                    // The last line's end is written by the console.
+                    // The console writes the last line's end.
                     Console.data(String(decoding: text.dropLast(), as: UTF8.self))
                 }
                 return count
@@ -75,13 +76,13 @@ struct Store: AsyncParsableCommand {
         }
     }
 
-    /// `apus store import`.
+    /// Imports devices (`apus store import`).
     struct Import: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Register the devices of an export, from standard input.",
             discussion: """
-                Safe to repeat and to go on with after an interruption; a device that registered later than its line says stays. \
-                Exit code 2 when lines were refused.
+                It may be repeated and continued after an interruption; a device that registered later than its line \
+                says is kept. Exit code 2 when lines were refused.
                 """,
         )
 
@@ -90,7 +91,7 @@ struct Store: AsyncParsableCommand {
         @OptionGroup var place: Place
         @Option(
             name: .customLong("webpush-host"),
-            help: "A host of Web Push endpoints beside those of the known push services; may be repeated.",
+            help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
         )
         var webPushHosts: [String] = []
 

@@ -6,20 +6,20 @@ import ApusMessages
 import ApusStreams
 import ArgumentParser
 
-/// `apus watch`: shows how a send goes on.
+/// Shows the progress of a send (`apus watch`).
 struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Watch a send until every recipient has its outcome.",
-        discussion: "Ending it does not end the send: run it again to go on watching.",
+        discussion: "Interrupting it does not stop the send: run it again to continue.",
     )
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
     @Argument(help: "The send's id.")
     var send: String
-    @Option(help: "The app; without, whichever app's send it is.")
+    @Option(help: "The app; by default any app that has the send.")
     var app: String?
-    @Option(help: "Seconds to watch at most.")
+    @Option(help: "The maximum number of seconds to watch.")
     var timeout: Double?
 
     func run() async throws {
@@ -30,7 +30,7 @@ struct Watch: AsyncParsableCommand {
     }
 }
 
-/// What `watch` and `send --wait` share.
+/// Follows a send, for `watch` and `send --wait`.
 struct Watching {
     let send: String
     let app: String?
@@ -50,12 +50,12 @@ struct Watching {
         output.write(json, else: [Self.sentence(status)] + Self.events(tally, rate))
         guard status.isOver else {
             let app = self.app.map { " --app \($0)" } ?? ""
-            throw CommandFailure("not over yet; go on watching with: apus watch \(self.send)\(app)")
+            throw CommandFailure("not complete yet; continue with: apus watch \(self.send)\(app)")
         }
         if status.exitCode != 0 { throw ExitCode(status.exitCode) }
     }
 
-    /// What apps reported, if they did: `opened 1,204 (12.0 %)`.
+    /// Returns the events that apps reported, such as `opened 1,204 (12.0 %)`.
     private static func events(_ tally: ClientEventCounts, _ rate: Double?) -> [String] {
         let parts = ClientEvent.Kind.allCases.filter { tally.total($0) > 0 }.map { kind in
             let count = "\(kind.name) \(NumberText.grouped(tally.total(kind)))"

@@ -118,13 +118,13 @@ import Testing
             ("[]", "must be an object"), ("{", "is not JSON"), (#"{"title":5}"#, ": title: must be a string"),
         ] {
             let wrong = try folder.write("wrong.json", text)
-            let misuse = #expect(throws: SendArguments.Misuse.self) { _ = try NotificationFile.read(wrong) }
+            let misuse = #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(wrong) }
             #expect(misuse?.description.contains("--notification: \(wrong)") == true)
             #expect(misuse?.description.contains(told) == true, "\(text): \(misuse?.description ?? "")")
         }
         let huge = try folder.write("huge.json", #"{"body":""# + String(repeating: "x", count: 400_000) + #""}"#)
-        #expect(throws: SendArguments.Misuse.self) { _ = try NotificationFile.read(huge) }
-        #expect(throws: SendArguments.Misuse.self) { _ = try NotificationFile.read("/nowhere/n.json") }
+        #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(huge) }
+        #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read("/nowhere/n.json") }
         withExtendedLifetime(folder) {}
     }
 

@@ -39,30 +39,30 @@ import Testing
         _ = try await streams.client.send(command, on: keys.tag)
     }
 
-    private static func failure(_ steering: SendControlReport, _ wish: SendControlCommand) async -> String {
+    private static func failure(_ control: SendControlReport, _ command: SendControlCommand) async -> String {
         do {
-            return "none: \(try await steering.perform(wish).line)"
+            return "none: \(try await control.perform(command).line)"
         } catch {
             return "\(error)"
         }
     }
 
-    @Test func `A send is found in any shard, steered, and told as it stands then`() async throws {
+    @Test func `A send is found in any shard, controlled, and told as it stands then`() async throws {
         try await Self.with { streams, _ in
             for shard in 0..<2 {
                 try await Self.keep("s\(shard)", of: "shop", shard: shard, streams)
-                let steering = SendControlReport(streams, app: shard == 0 ? "shop" : nil, send: "s\(shard)")
-                #expect(try await steering.perform(.pause).line == "s\(shard)  paused  12,500 of 20,000 open")
-                let rated = try await steering.perform(.rate(1_500))
+                let control = SendControlReport(streams, app: shard == 0 ? "shop" : nil, send: "s\(shard)")
+                #expect(try await control.perform(.pause).line == "s\(shard)  paused  12,500 of 20,000 open")
+                let rated = try await control.perform(.rate(1_500))
                 #expect(rated.line == "s\(shard)  paused  12,500 of 20,000 open  at most 1,500/s")
                 #expect(rated.json["rate_per_second"] == .integer(1_500) && rated.json["open"] == .integer(12_500))
-                #expect(try await steering.perform(.resume).status.phase == .running)
-                #expect(try await steering.perform(.cancel).status.phase == .cancelled)
+                #expect(try await control.perform(.resume).status.phase == .running)
+                #expect(try await control.perform(.cancel).status.phase == .cancelled)
             }
         }
     }
 
-    @Test func `What cannot be steered is told with the reason`() async throws {
+    @Test func `What cannot be controlled is told with the reason`() async throws {
         try await Self.with { streams, _ in
             let none = SendControlReport(streams, app: "shop", send: "none")
             #expect(
@@ -73,12 +73,12 @@ import Testing
             #expect(await Self.failure(over, .cancel) == "over has ended: every recipient has its outcome")
             try await Self.keep("gone", of: "shop", shard: 1, streams, state: "cancelled")
             let gone = SendControlReport(streams, app: nil, send: "gone")
-            #expect(await Self.failure(gone, .resume).hasPrefix("gone was cancelled, and that is for good"))
+            #expect(await Self.failure(gone, .resume).hasPrefix("gone was cancelled for good"))
             try await Self.keep("both", of: "shop", shard: 0, streams)
             try await Self.keep("both", of: "bank", shard: 1, streams)
             let both = SendControlReport(streams, app: nil, send: "both")
             #expect(
-                await Self.failure(both, .cancel) == "both is a send of several apps (bank, shop): say which with --app"
+                await Self.failure(both, .cancel) == "both is a send of several apps (bank, shop): name one with --app"
             )
             let ledgers = try await streams.control.find(app: nil, send: "both").map(\.ledger.state)
             #expect(ledgers == [.running, .running])

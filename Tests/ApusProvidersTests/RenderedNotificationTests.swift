@@ -50,7 +50,7 @@ struct RenderedNotificationTests {
         }
         var variant = Notification.LocaleVariant(locale: "fr")
         variant.title = "Salut"
-        let words = example.replacingWords(by: variant)
+        let words = example.replacingTexts(by: variant)
         #expect(words.title == "Salut")
         #expect(words.titleLocKey.isEmpty && words.titleLocArgs.isEmpty)
         #expect(words.bodyLocKey == "B")

@@ -100,7 +100,7 @@ struct RedisPipelineTests {
     func answered() {
         var pipeline = Self.pipeline()
         _ = pipeline.submit("a", byteCount: 1, deadline: Self.at(100))
-        pipeline.heard(now: Self.at(50))
+        pipeline.bytesReceived(now: Self.at(50))
         _ = pipeline.replyReceived()
         guard case .wait(let until) = pipeline.hitDeadline(now: Self.at(100)) else {
             Issue.record("not waiting")

@@ -337,7 +337,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         ),
         ("- a\n- b", "apus.yaml:1: must be a mapping of keys"),
         ("log: {level: info", "apus.yaml:2: is not valid YAML: did not find expected ',' or '}'"),
-        ("a: 1\na: 2", "apus.yaml:1: is not valid YAML: the key a stands there twice"),
+        ("a: 1\na: 2", "apus.yaml:1: is not valid YAML: the key a is repeated"),
         ("dispatcher: {window: [{a: 1}]}", "apus.yaml:1: dispatcher.window must be a list of words"),
     ])
     func eachMistakeIsToldWithItsPlaceAndItsRule(yaml: String, message: String) {

@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a: [1", "did not find expected ',' or ']'", 2), ("a: 1\nb: 2\na: 3", "the key a stands there twice", 1),
+        ("a: [1", "did not find expected ',' or ']'", 2), ("a: 1\nb: 2\na: 3", "the key a is repeated", 1),
         ("a: *x", "an alias has no anchor", 1), ("a: 1\n---\nb: 2", "found another document", 2),
         (String(repeating: "[", count: 100), "it is nested too deeply", 1),
     ])

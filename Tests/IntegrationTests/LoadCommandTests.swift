@@ -69,7 +69,7 @@ import Testing
     @Test(arguments: [
         (["--saturate-sink"], "--saturate-sink needs a --scenario with a rate"),
         (["--rate", "0"], "--rate is 0.1 to 1,000,000"),
-        (["--scenario", "fanout", "--drill", "all"], "one of --drill, --bench and --scenario, not several"),
+        (["--scenario", "fanout", "--drill", "all"], "give only one of --drill, --bench and --scenario"),
         (["--step"], "--step needs --scenario"),
         (["--scenario", "nothing"], "'nothing' is invalid"),
         (["--duration", "0"], "--duration is 0.1 to 86,400 seconds"),

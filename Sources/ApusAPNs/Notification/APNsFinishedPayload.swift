@@ -64,7 +64,7 @@ package enum APNsFinishedPayload {
         guard event == "end" || aps["content-state"]?.object != nil else {
             throw Self.contradiction("must keep a Live Activity's content-state an object")
         }
-        guard aps["alert"].map(Self.hasWords) ?? true else {
+        guard aps["alert"].map(Self.hasText) ?? true else {
             throw Self.contradiction("must keep a Live Activity's alert a title or a body")
         }
         guard event == "start" else { return try Self.checkChange(aps, event: event) }
@@ -90,7 +90,7 @@ package enum APNsFinishedPayload {
     }
 
     /// Returns true for a text, or for an object with a title or a body that is a text or a localised one.
-    private static func hasWords(_ alert: JSONValue) -> Bool {
+    private static func hasText(_ alert: JSONValue) -> Bool {
         [alert, alert["title"], alert["body"]].contains { text in
             text?.string?.isEmpty == false || text?["loc-key"]?.string?.isEmpty == false
         }

@@ -28,7 +28,7 @@ package struct APNsRenderer: Sendable {
         var others: [(locale: String, message: RenderedAPNsMessage)] = []
         for (index, variant) in notification.variants.enumerated() {
             let message = try self.message(
-                notification.replacingWords(by: variant),
+                notification.replacingTexts(by: variant),
                 override: override,
                 context: context,
                 field: "notification.variants[\(index)]",

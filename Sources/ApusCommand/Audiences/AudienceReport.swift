@@ -3,21 +3,21 @@ package import ApusCore
 package import ApusInstallation
 package import ApusStore
 
-/// The output of `apus audience`: the number of devices that an expression matches, route by route, and the cost of finding them.
+/// Reports for `apus audience` how many devices an expression matches, route by route, and the cost of finding them.
 package struct AudienceReport: Sendable {
-    /// One realm of the app.
+    /// The result for one realm of the app.
     package struct Row: Hashable, Sendable {
-        /// Which.
+        /// The realm.
         package let realm: Realm
-        /// True when topics say it all there.
+        /// True when topics alone decide in the realm.
         package let isExact: Bool
-        /// What was counted.
+        /// The counts.
         package let size: AudienceSize
     }
 
-    /// The expression as it is read: from left to right.
+    /// The expression as it was parsed, from left to right.
     package let expression: String
-    /// The realms in their order.
+    /// The results of the realms, in order.
     package let rows: [Row]
     /// True when records were read.
     private let hasRead: Bool
@@ -25,9 +25,9 @@ package struct AudienceReport: Sendable {
     /// Counts an audience.
     ///
     /// - Parameters:
-    ///   - text: the expression.
-    ///   - readsRecords: true when records are read where topics do not say it all.
-    /// - Throws: `CommandFailure` when the text is no expression.
+    ///   - text: the text of the expression.
+    ///   - readsRecords: true to read records where topics alone do not decide.
+    /// - Throws: `CommandFailure` when the text is not an expression.
     package static func run(
         _ text: String,
         app: AppID,
@@ -51,19 +51,19 @@ package struct AudienceReport: Sendable {
         return AudienceReport(expression: expression.text, rows: rows, hasRead: readsRecords)
     }
 
-    /// The refusal, with a mark under the place.
+    /// Returns the error message, with a mark under the place.
     private static func refusal(_ text: String, _ error: AudienceError) -> String {
         let before = String(decoding: text.utf8.prefix(error.offset), as: UTF8.self)
         guard !text.contains("\n") else { return error.description }
         return "\(error)\n  \(text)\n  \(String(repeating: " ", count: before.count))^"
     }
 
-    /// Devices in all; nil when records would have to be read.
+    /// The number of all devices; nil when records would have to be read.
     package var total: Int? {
         self.rows.reduce(0) { sum, row in sum.flatMap { sum in row.size.matching.map { $0 + sum } } }
     }
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         let routes = self.rows.map { row -> JSONValue in
             [
@@ -79,7 +79,7 @@ package struct AudienceReport: Sendable {
         ]
     }
 
-    /// As lines.
+    /// The report as lines.
     package var lines: [String] {
         var table = TextTable(["ROUTE", ">DEVICES", ">POSTINGS", self.hasRead ? ">RECORDS READ" : ">RECORDS TO READ"])
         for row in self.rows where row.size.candidates > 0 {

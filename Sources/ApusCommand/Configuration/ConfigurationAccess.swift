@@ -5,16 +5,16 @@ internal import FoundationEssentials
 
 /// Loads the configuration of the dispatchers for commands.
 package enum ConfigurationAccess {
-    /// Where it is.
+    /// Returns the location of the configuration.
     ///
-    /// - Parameter file: nil for the one that a service would read.
+    /// - Parameter file: the path; nil for the file that a service would read.
     package static func source(file: String?) -> SettingsSource {
         SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
     }
 
-    /// Reads it.
+    /// Reads the configuration.
     ///
-    /// - Parameter file: nil for the one that a service would read.
+    /// - Parameter file: the path; nil for the file that a service would read.
     /// - Throws: `CommandFailure` with every mistake in it.
     package static func dispatcher(file: String?) throws -> Settings<DispatcherSettings> {
         do {

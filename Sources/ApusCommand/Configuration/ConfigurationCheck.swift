@@ -4,17 +4,17 @@ package import ApusFeedback
 package import ApusRegistration
 package import ApusService
 
-/// A configuration as each of the services reads it: what `apus config check` and `apus doctor` ask.
+/// Checks a configuration as each of the services reads it, for `apus config check` and `apus doctor`.
 package struct ConfigurationCheck: Sendable {
-    /// A mistake, and who makes it one.
+    /// A mistake and the services that it concerns.
     package struct Mistake: Hashable, Sendable {
-        /// What is wrong.
+        /// The mistake.
         package var issue: SettingsIssue
-        /// Services that do not start with it.
+        /// The services that do not start with it.
         package var services: [ServiceName]
     }
 
-    /// Every mistake once, in the order of the services.
+    /// The mistakes, each once, in the order of the services.
     package private(set) var mistakes: [Mistake] = []
     /// Registration's settings; nil when it has mistakes.
     package private(set) var registration: Settings<RegistrationSettings>?
@@ -23,7 +23,7 @@ package struct ConfigurationCheck: Sendable {
     /// Feedback's settings; nil when it has mistakes.
     package private(set) var feedback: Settings<FeedbackSettings>?
 
-    /// Reads it as all services do.
+    /// Reads the configuration as all services do.
     package init(_ source: SettingsSource) {
         self.registration = self.load(source, .registration)
         self.dispatcher = self.load(source, .dispatcher)
@@ -48,12 +48,12 @@ package struct ConfigurationCheck: Sendable {
         }
     }
 
-    /// What all services share; nil when none of them takes the configuration.
+    /// The settings that all services share; nil when no service accepts the configuration.
     package var common: CommonSettings? {
         self.dispatcher?.common ?? self.feedback?.common ?? self.registration?.common
     }
 
-    /// Who could start with it.
+    /// The services that could start with the configuration.
     package var valid: [ServiceName] {
         [
             self.registration == nil ? nil : .registration, self.dispatcher == nil ? nil : .dispatcher,
@@ -61,12 +61,12 @@ package struct ConfigurationCheck: Sendable {
         ].compactMap(\.self)
     }
 
-    /// Services in words: all of them need not be named.
+    /// Returns the names of services as text, "all services" for all of them.
     package static func words(_ services: [ServiceName]) -> String {
         services.count == ServiceName.allCases.count ? "all services" : services.map(\.rawValue).joined(separator: ", ")
     }
 
-    /// As JSON.
+    /// The result as JSON.
     package var json: JSONObject {
         let mistakes = self.mistakes.map { mistake -> JSONValue in
             var object: JSONObject = ["key": .string(mistake.issue.key), "rule": .string(mistake.issue.message)]
@@ -77,7 +77,7 @@ package struct ConfigurationCheck: Sendable {
         return ["valid": .bool(self.mistakes.isEmpty), "mistakes": .array(mistakes)]
     }
 
-    /// As lines.
+    /// The result as lines.
     package var lines: [String] {
         guard !self.mistakes.isEmpty else { return ["the configuration is valid for all services"] }
         return self.mistakes.map { "\($0.issue) [\(Self.words($0.services))]" }

@@ -5,26 +5,26 @@ internal import ApusFeedback
 internal import ApusRegistration
 package import ApusService
 
-/// The output of `apus config show`: every setting with its effective value and where that is from.
+/// Lists every setting with its effective value and origin, for `apus config show`.
 package struct ConfigurationListing: Sendable {
     /// A setting of one or more services.
     package struct Row: Hashable, Sendable {
-        /// The key: `redis.url`.
+        /// The key, such as `redis.url`.
         package var key: String
         /// The value, fit to be shown; nil when there is none.
         package var value: String?
-        /// `apus.yaml:12`, `APUS_REDIS_URL`, `default`, or empty.
+        /// The origin: `apus.yaml:12`, `APUS_REDIS_URL`, `default`, or empty.
         package var origin: String
-        /// Who reads it so.
+        /// The services that read this value.
         package var services: [ServiceName]
     }
 
-    /// In the order in which services read.
+    /// The rows in the order in which services read them.
     package private(set) var rows: [Row] = []
-    /// True when a service does not take the configuration: see `apus config check`.
+    /// True when every service accepts the configuration: see `apus config check`.
     package private(set) var isValid = true
 
-    /// Reads a configuration as those services do.
+    /// Reads a configuration as the given services do.
     ///
     /// - Throws: when it cannot be read at all.
     package init(_ source: SettingsSource, of services: [ServiceName]) throws(SettingsError) {
@@ -48,15 +48,15 @@ package struct ConfigurationListing: Sendable {
             case .unset: ""
             }
         let row = Row(key: reading.key, value: reading.value, origin: origin, services: [service])
-        // Two services may read the same key differently: each has a section that wins.
+        // Two services may read the same key differently: each has a section that takes precedence.
         let place = self.rows.firstIndex { $0.key == row.key && $0.value == row.value && $0.origin == row.origin }
         if let place { self.rows[place].services.append(service) } else { self.rows.append(row) }
     }
 
-    /// Those whose values somebody gave.
+    /// The settings with given values.
     package var given: [Row] { self.rows.filter { !$0.origin.isEmpty && $0.origin != "default" } }
 
-    /// As JSON.
+    /// Returns the rows as JSON.
     package static func json(_ rows: [Row]) -> JSONObject {
         let settings = rows.map { row -> JSONValue in
             [
@@ -67,7 +67,7 @@ package struct ConfigurationListing: Sendable {
         return ["settings": .array(settings)]
     }
 
-    /// As a table.
+    /// Returns the rows as a table.
     package static func table(_ rows: [Row]) -> TextTable {
         var table = TextTable(["KEY", "VALUE", "FROM", "READ BY"])
         for row in rows {

@@ -4,13 +4,13 @@ internal import ApusFeedback
 internal import ApusRegistration
 internal import ApusService
 
-/// A JSON Schema of the configuration, for editors and for checks before a deployment: made from what the services read.
+/// Builds a JSON Schema of the configuration, for editors and for checks before a deployment, from the settings that the services read.
 ///
 /// Source: https://json-schema.org/draft/2020-12/schema
 package enum ConfigurationSchema {
     private typealias Leaf = (path: ArraySlice<String>, reading: SettingReading)
 
-    /// The document.
+    /// Returns the schema.
     package static func document() throws -> JSONObject {
         let readings =
             try SettingsSource.everySetting(of: RegistrationSettings.self, for: .registration)
@@ -47,7 +47,7 @@ package enum ConfigurationSchema {
             }
             if name == "*" { others = .object(schema) } else { properties[name] = .object(schema) }
         }
-        // A key without a value is as if it were not there.
+        // A key without a value counts as missing.
         return [
             "type": ["object", "null"], "properties": .object(properties), "additionalProperties": others,
         ]
@@ -56,12 +56,12 @@ package enum ConfigurationSchema {
     private static func value(_ reading: SettingReading) -> JSONObject {
         var schema = Self.form(reading.kind)
         if let note = reading.note { schema["description"] = .string(note) }
-        guard let standard = reading.defaultValue else { return schema }
+        guard let defaultValue = reading.defaultValue else { return schema }
         switch reading.kind {
-        case .integer, .size, .rate: schema["default"] = Int(standard).map { .integer($0) } ?? .string(standard)
-        case .boolean: schema["default"] = .bool(standard == "true")
-        case .list: schema["default"] = .array(standard.split(separator: ",").map { .string(String($0)) })
-        case .text, .duration, .choice, .file: schema["default"] = .string(standard)
+        case .integer, .size, .rate: schema["default"] = Int(defaultValue).map { .integer($0) } ?? .string(defaultValue)
+        case .boolean: schema["default"] = .bool(defaultValue == "true")
+        case .list: schema["default"] = .array(defaultValue.split(separator: ",").map { .string(String($0)) })
+        case .text, .duration, .choice, .file: schema["default"] = .string(defaultValue)
         }
         return schema
     }
@@ -69,7 +69,7 @@ package enum ConfigurationSchema {
     private static func form(_ kind: SettingKind) -> JSONObject {
         switch kind {
         case .text(let rule):
-            // Ids may be all digits, which YAML takes for numbers.
+            // Ids may consist of digits, which YAML takes for numbers.
             var schema: JSONObject = ["type": ["string", "integer"]]
             if let rule { schema["description"] = .string(rule) }
             return schema
@@ -83,7 +83,7 @@ package enum ConfigurationSchema {
         case .size: return ["anyOf": [["type": "integer"], ["type": "string", "pattern": "^[0-9]+(KiB|MiB|GiB)$"]]]
         case .choice(let words): return ["enum": .array(words.map { .string($0) })]
         case .list: return ["type": "array", "items": ["type": ["string", "integer"]]]
-        case .file: return ["type": "string", "description": "the path of a readable file"]
+        case .file: return ["type": "string", "description": "The path of a readable file."]
         }
     }
 }

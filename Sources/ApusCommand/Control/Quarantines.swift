@@ -6,18 +6,18 @@ package import ApusStreams
 
 /// Lists, confirms and restores quarantined tokens, for `apus quarantine`.
 package struct Quarantines: Sendable {
-    /// The suspects of one route.
+    /// The quarantined tokens of one route.
     package struct Row: Hashable, Sendable {
-        /// "shop/apns/production".
+        /// The route, such as "shop/apns/production".
         package var route: String
-        /// How its guard stands.
+        /// The state of its guard.
         package var state: TokenQuarantine.State
-        /// Suspects among them whom the provider takes in its other environment: they are moved there, not deleted.
+        /// The number of tokens that the provider accepts in its other environment: they are moved there, not deleted.
         package var moving = 0
-        /// True when nothing is sent on it.
+        /// True when nothing is sent on the route.
         package var isPaused: Bool
 
-        /// As JSON.
+        /// The row as JSON.
         package var json: JSONObject {
             var object: JSONObject = [
                 "route": .string(self.route), "suspects": .integer(self.state.tokens),
@@ -33,8 +33,8 @@ package struct Quarantines: Sendable {
             return object
         }
 
-        /// What will become of the suspects, by itself.
-        fileprivate var prospect: String {
+        /// The pending consequence for the tokens, in words.
+        fileprivate var pendingDecision: String {
             let other = Route(self.route)?.environment == .sandbox ? "production" : "sandbox"
             let deleted = self.state.tokens - self.moving
             guard self.moving > 0 else { return "waiting to be deleted" }
@@ -44,28 +44,28 @@ package struct Quarantines: Sendable {
         }
     }
 
-    /// What becomes of suspects.
+    /// The decisions about quarantined tokens.
     package enum Decision: Hashable, Sendable {
-        /// The mistake was ours: they are sent to again.
+        /// The mistake was ours: messages are sent to the tokens again.
         case restore
-        /// They are bad: they are deleted, or moved to the environment in which the provider takes them.
+        /// The tokens are bad: their devices are deleted, or moved to the environment in which the provider accepts them.
         case confirm
     }
 
-    /// What a ruling did on one route.
+    /// The result of a decision on one route.
     package struct Settlement: Hashable, Sendable {
-        /// "shop/apns/production".
+        /// The route, such as "shop/apns/production".
         package var route: String
-        /// Suspects who were restored or deleted.
+        /// The number of tokens that were restored or deleted.
         package var settled = 0
-        /// Suspects who were moved to the provider's other environment instead.
+        /// The number of tokens that were moved to the provider's other environment instead.
         package var moved = 0
-        /// Suspects who were gone, had another token, or had registered again.
+        /// The number of tokens that were gone, replaced, or registered again.
         package var moot = 0
         /// True when nothing is sent on the route.
         package var isPaused = false
 
-        /// As JSON.
+        /// The result as JSON.
         package var json: JSONObject {
             [
                 "route": .string(self.route), "settled": .integer(self.settled),
@@ -74,9 +74,9 @@ package struct Quarantines: Sendable {
             ]
         }
 
-        /// As a line.
-        package func line(_ ruling: Decision) -> String {
-            let done = ruling == .restore ? "restored" : "deleted"
+        /// Returns the result as a line.
+        package func line(_ decision: Decision) -> String {
+            let done = decision == .restore ? "restored" : "deleted"
             let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
             let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "")
             let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "open"
@@ -93,7 +93,7 @@ package struct Quarantines: Sendable {
         self.store = installation.store
     }
 
-    /// The routes with suspects, or in quarantine.
+    /// Returns the routes with quarantined tokens, or with a stopped guard.
     package func rows() async throws -> [Row] {
         var rows: [Row] = []
         for route in try await self.streams.routes.all() {
@@ -116,20 +116,21 @@ package struct Quarantines: Sendable {
         }
     }
 
-    /// Settles all suspects of the routes that a name means, and ends their quarantine. Broken off, it is done by asking again.
+    /// Settles all quarantined tokens of the named routes, and ends their quarantine. After an interruption it is
+    /// completed by a repetition.
     ///
     /// - Parameters:
     ///   - name: "app/provider" for every environment, or "app/provider/environment".
-    ///   - resuming: true when a route that the guard stopped goes on.
+    ///   - resuming: true to resume a route that the guard stopped.
     /// - Throws: `CommandFailure` when there is no such route.
-    package func settle(_ name: String, _ ruling: Decision, resuming: Bool) async throws -> [Settlement] {
+    package func settle(_ name: String, _ decision: Decision, resuming: Bool) async throws -> [Settlement] {
         var settlements: [Settlement] = []
         for (number, name) in try await self.streams.routes.all(named: name) {
             guard let route = Route(name) else { continue }
             var settlement = Settlement(route: name)
             repeat {
-                try await self.settleAll(number, route, ruling, &settlement)
-                // What was on its way meanwhile is settled, too.
+                try await self.settleAll(number, route, decision, &settlement)
+                // Tokens that were quarantined meanwhile are settled, too.
             } while try await self.streams.quarantine.end(number, resuming: resuming) > 0
             settlement.isPaused = try await self.streams.routes.state(of: number).isPaused
             settlements.append(settlement)
@@ -140,14 +141,14 @@ package struct Quarantines: Sendable {
     private func settleAll(
         _ number: RouteNumber,
         _ route: Route,
-        _ ruling: Decision,
+        _ decision: Decision,
         _ settlement: inout Settlement,
     ) async throws {
         var page = try await self.streams.quarantine.tokens(of: number)
         while !page.isEmpty {
             let store = self.store
             let results = try await forEachConcurrently(page) { suspect in
-                switch ruling {
+                switch decision {
                 case .restore:
                     try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
                 case .confirm:
@@ -156,7 +157,7 @@ package struct Quarantines: Sendable {
             }
             for (suspect, result) in zip(page, results) {
                 switch result {
-                case .applied where ruling == .confirm && suspect.isOfOtherEnvironment: settlement.moved += 1
+                case .applied where decision == .confirm && suspect.isOfOtherEnvironment: settlement.moved += 1
                 case .applied: settlement.settled += 1
                 case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
                 }
@@ -166,11 +167,11 @@ package struct Quarantines: Sendable {
         }
     }
 
-    /// The rows as a table.
+    /// Returns the rows as a table.
     package static func table(_ rows: [Row], now: UnixMilliseconds) -> TextTable {
         var table = TextTable(["ROUTE", ">SUSPECTS", "STATE", "BECAUSE"])
         for row in rows {
-            var words = [row.prospect]
+            var words = [row.pendingDecision]
             var cause = ""
             if let since = row.state.quarantinedAt {
                 words = ["in quarantine for \(NumberText.age(milliseconds: now.milliseconds(since: since)))"]

@@ -6,9 +6,9 @@ package import ApusStreams
 package struct RouteControlReport: Sendable {
     /// One route.
     package struct Row: Hashable, Sendable {
-        /// "shop/apns/production".
+        /// The route, such as "shop/apns/production".
         package var route: String
-        /// How it stands.
+        /// The state of the route.
         package var state: RouteState
 
         /// Creates a row.
@@ -17,7 +17,7 @@ package struct RouteControlReport: Sendable {
             self.state = state
         }
 
-        /// As JSON.
+        /// The row as JSON.
         package var json: JSONObject {
             var object: JSONObject = [
                 "route": .string(self.route), "paused": .bool(self.state.isPaused),
@@ -38,7 +38,7 @@ package struct RouteControlReport: Sendable {
             return object
         }
 
-        /// What holds it back, in words.
+        /// The reasons that hold the route back, in words.
         var condition: String {
             var words: [String] = []
             switch self.state.stop {
@@ -48,10 +48,10 @@ package struct RouteControlReport: Sendable {
             case .byFault(let fault):
                 switch fault.kind {
                 case .configuration:
-                    words.append("paused: the provider answers \(fault.word); mend the set-up, then resume")
+                    words.append("paused: the provider answers \(fault.word); correct the configuration, then resume")
                 case .credential:
                     words.append(
-                        "paused: the provider refuses the credential (\(fault.word)); it goes on by itself when it is mended"
+                        "paused: the provider refuses the credential (\(fault.word)); it resumes once that is corrected"
                     )
                 }
             }
@@ -70,13 +70,13 @@ package struct RouteControlReport: Sendable {
 
     private let streams: SendStreams
 
-    /// Creates the routes of an installation.
+    /// Creates the report of an installation's routes.
     package init(_ streams: SendStreams) { self.streams = streams }
 
-    /// All routes.
+    /// Returns all routes.
     package func rows() async throws -> [Row] { try await self.rows(self.streams.routes.all()) }
 
-    /// Does what an operator orders, and how the routes stand then.
+    /// Performs an operator's command and returns the routes' state afterwards.
     ///
     /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
     /// - Throws: `CommandFailure` when there is no such route.
@@ -94,7 +94,7 @@ package struct RouteControlReport: Sendable {
         return rows
     }
 
-    /// The rows as a table.
+    /// Returns the rows as a table.
     package static func table(_ rows: [Row]) -> TextTable {
         var table = TextTable(["ROUTE", ">RATE/S", ">LEVEL", "STATE"])
         for row in rows {
@@ -109,9 +109,9 @@ package struct RouteControlReport: Sendable {
 }
 
 extension Routes {
-    /// The routes that a name means.
+    /// Returns the routes of a name.
     ///
-    /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
+    /// Returns the routes of a name.
     /// - Throws: `CommandFailure` when there is no such route.
     func all(named name: String) async throws -> [(number: RouteNumber, name: String)] {
         let routes = try await self.all()

@@ -8,21 +8,21 @@ package struct SendControlReport: Sendable {
     private let app: String?
     private let send: String
 
-    /// What a steered send looks like right after.
+    /// The state of a send after a command.
     package struct Report: Hashable, Sendable {
-        /// Where it stands.
+        /// The status of the send.
         package var status: SendStatus
-        /// Recipients per second that it may reach; 0: as many as its routes allow.
+        /// The maximum recipients per second; 0 when only its routes limit it.
         package var ratePerSecond: UInt32
 
-        /// As JSON: the status, and the rate.
+        /// The status and the rate as JSON.
         package var json: JSONObject {
             var object = self.status.json
             object["rate_per_second"] = .integer(self.ratePerSecond)
             return object
         }
 
-        /// As a line.
+        /// The status as a line.
         package var line: String {
             let open = NumberText.grouped(self.status.total(.open))
             let planned = NumberText.grouped(self.status.planned)
@@ -31,36 +31,37 @@ package struct SendControlReport: Sendable {
         }
     }
 
-    /// Creates the steering of one send.
+    /// Creates the control of one send.
     ///
-    /// - Parameter app: nil when whichever app's send it is, if it is one app's only.
+    /// - Parameter app: the send's app; nil for any, if only one app has the send.
     package init(_ streams: SendStreams, app: String?, send: String) {
         self.streams = streams
         self.app = app
         self.send = send
     }
 
-    /// Does what is wished.
+    /// Performs a command.
     ///
     /// - Throws: `CommandFailure` when there is no such send, or it is too late.
-    package func perform(_ wish: SendControlCommand) async throws -> Report {
+    package func perform(_ command: SendControlCommand) async throws -> Report {
         let found = try await self.streams.control.find(app: self.app, send: self.send)
         guard found.count <= 1 else {
             throw SendObserver.ambiguity(of: self.send, apps: found.map(\.ledger.app))
         }
         guard let (keys, ledger) = found.first else { throw try await self.absence() }
-        switch try await self.streams.control.apply(wish, to: SendKey(app: ledger.app, id: self.send), at: keys) {
+        let key = SendKey(app: ledger.app, id: self.send)
+        switch try await self.streams.control.apply(command, to: key, at: keys) {
         case .ok(let ledger):
             let status = SendStatus(send: self.send, ledger: ledger)
             return Report(status: status, ratePerSecond: ledger.ratePerSecond)
         case .unknown: throw try await self.absence()
         case .over(.cancelled):
-            throw CommandFailure("\(self.send) was cancelled, and that is for good: to reach the rest, send it anew")
+            throw CommandFailure("\(self.send) was cancelled for good: to reach the rest, publish a new send")
         case .over: throw CommandFailure("\(self.send) has ended: every recipient has its outcome")
         }
     }
 
-    /// Why there is nothing to steer.
+    /// Returns the reason why there is nothing to control.
     private func absence() async throws -> CommandFailure {
         var observer = SendObserver(self.streams, app: self.app, send: self.send)
         switch try await observer.look().phase {
@@ -69,7 +70,7 @@ package struct SendControlReport: Sendable {
         case .waiting, .planning, .running, .paused, .cancelled:
             return CommandFailure(
                 "no dispatcher keeps a send \(self.send): check the id and --app. A send that waits in its mailbox can be "
-                    + "steered once it is taken; one to a few devices goes out at once and cannot be steered"
+                    + "controlled once a dispatcher has read it; one to a few devices is sent at once and cannot be controlled"
             )
         }
     }

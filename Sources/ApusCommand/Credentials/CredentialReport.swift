@@ -6,18 +6,18 @@ internal import ApusService
 internal import Logging
 internal import NIOPosix
 
-/// The output of `apus credentials check`.
+/// Reports the state of credentials, for `apus credentials check`.
 package struct CredentialReport: Sendable {
-    /// What was found, route by route.
+    /// The findings, route by route.
     package let findings: [CredentialCheck.Finding]
 
     /// Creates a report of those findings.
     package init(_ findings: [CredentialCheck.Finding]) { self.findings = findings }
 
-    /// Reads the dispatchers' configuration and looks at every credential that it names.
+    /// Reads the dispatchers' configuration and checks every credential that it names.
     ///
     /// - Parameters:
-    ///   - file: the configuration; nil for the one that a service would read.
+    ///   - file: the path of the configuration; nil for the file that a service would read.
     ///   - redis: the installation whose dispatchers share their provider tokens.
     /// - Throws: `CommandFailure` when the configuration is not valid.
     package static func make(file: String?, redis: String, asksProviders: Bool) async throws -> CredentialReport {
@@ -27,7 +27,7 @@ package struct CredentialReport: Sendable {
         }
     }
 
-    /// Looks at every credential of those apps.
+    /// Checks every credential of the given apps.
     static func make(
         _ apps: [AppID: AppSettings],
         of installation: Installation,
@@ -43,7 +43,7 @@ package struct CredentialReport: Sendable {
         return CredentialReport(await check.run(asksProviders: asksProviders))
     }
 
-    /// Those that cannot be used, or that could not be asked about.
+    /// The number of credentials that cannot be used or could not be tested.
     package var failures: Int { self.findings.filter { !Self.isGood($0.verdict) }.count }
 
     private static func isGood(_ verdict: CredentialCheck.Finding.Verdict) -> Bool {
@@ -62,7 +62,7 @@ package struct CredentialReport: Sendable {
         }
     }
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         let routes = self.findings.map { finding -> JSONValue in
             let words = Self.words(finding.verdict)
@@ -77,7 +77,7 @@ package struct CredentialReport: Sendable {
         return ["routes": .array(routes)]
     }
 
-    /// As a table.
+    /// Returns the report as a table.
     package func table(now: UnixMilliseconds) -> TextTable {
         var table = TextTable(["ROUTE", "CREDENTIAL", "EXPIRES IN", "VERDICT"])
         for finding in self.findings {

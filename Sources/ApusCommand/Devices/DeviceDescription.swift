@@ -2,7 +2,7 @@ package import ApusCore
 internal import ApusMessages
 package import ApusStore
 
-/// A device as the command shows it.
+/// Describes a device for `apus device get`.
 package struct DeviceDescription: Hashable, Sendable {
     private let device: StoredDevice
     private let topics: [String]
@@ -12,7 +12,7 @@ package struct DeviceDescription: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - topics: the names of its topics.
-    ///   - showsToken: else the token appears as the first digits of its digest: enough to compare, of no use to a thief.
+    ///   - showsToken: true to show the token; otherwise the first digits of its digest appear: enough to compare, useless to a thief.
     package init(_ device: StoredDevice, topics: [String], showsToken: Bool) {
         self.device = device
         self.topics = topics.sorted()
@@ -28,7 +28,7 @@ package struct DeviceDescription: Hashable, Sendable {
         return self.device.realm.provider.traits.token.text(of: bytes)
     }
 
-    /// As JSON.
+    /// The description as JSON.
     package var json: JSONObject {
         let attributes = self.device.record.attributes
         var object: JSONObject = [
@@ -51,7 +51,7 @@ package struct DeviceDescription: Hashable, Sendable {
         return object
     }
 
-    /// As lines of name and value; what is empty is left out.
+    /// The description as lines of name and value; empty values are omitted.
     package var lines: [String] {
         self.json.members.compactMap { member in
             let value: String

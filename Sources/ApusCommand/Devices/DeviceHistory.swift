@@ -1,11 +1,11 @@
 package import ApusCore
 package import ApusStore
 
-/// The history of a device, for the screen and as JSON: its events and its record.
+/// Shows the history of a device: its events and its record.
 package struct DeviceHistory: Sendable {
-    /// What the timeline leaves out, in a sentence.
+    /// A sentence about events that are not recorded.
     package static let omissions =
-        "not recorded: what was accepted of sends to an audience, or of any send to more than \(Limits.directRecipientsMax) names"
+        "not recorded: accepted notifications of sends to an audience, or to more than \(Limits.directRecipientsMax) names"
 
     private let id: String
     private let device: StoredDevice?
@@ -14,20 +14,20 @@ package struct DeviceHistory: Sendable {
     /// Creates a history.
     ///
     /// - Parameters:
-    ///   - device: as it is stored now; nil when it is gone.
-    ///   - events: the oldest first.
+    ///   - device: the device as it is stored now; nil when it is gone.
+    ///   - events: the events, oldest first.
     package init(id: String, device: StoredDevice?, events: [HistoryEvent]) {
         self.id = id
         self.device = device
         self.events = events
     }
 
-    /// In the order of their times, with the last registration that the record tells.
+    /// The events in the order of their times, with the last registration from the record.
     private var timeline: [HistoryEvent] {
         var events = self.events
         if let device {
             let registered = HistoryEvent(.registered, at: device.registeredAt, provider: device.realm.provider)
-            // The history of a device that has one says the same, give or take what an answer took.
+            // A device with a history has the same event in it, apart from the duration of the answer.
             let isTold = events.contains { event in
                 [.registered, .tokenReplaced].contains(event.kind)
                     && abs(event.at.milliseconds(since: registered.at)) < 2_000
@@ -39,7 +39,7 @@ package struct DeviceHistory: Sendable {
             .map(\.element)
     }
 
-    /// As JSON.
+    /// The history as JSON.
     package var json: JSONObject {
         [
             "device": .string(self.id), "is_registered": .bool(self.device != nil),
@@ -47,7 +47,7 @@ package struct DeviceHistory: Sendable {
         ]
     }
 
-    /// For the screen.
+    /// The history as lines.
     package var lines: [String] {
         let lines = self.timeline.map { event in
             let words = [

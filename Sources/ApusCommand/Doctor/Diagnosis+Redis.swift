@@ -2,17 +2,17 @@ internal import ApusConsole
 internal import ApusRedis
 
 extension Diagnosis {
-    /// Bytes that a field of a hash may have before Redis keeps the hash in the large form: a record with a long token must stay below.
+    /// The minimum of Redis' limit on a field in a compact hash: a record with a long token must stay below it.
     static let listpackBytesMin: Int64 = 512
-    /// A clock that is farther off makes latencies and ages wrong.
+    /// The difference of clocks from which latencies and ages are wrong.
     static let clockWarnMilliseconds: Int64 = 1_000
-    /// A clock that is farther off makes expiries and schedules wrong, and the providers refuse tokens.
+    /// The difference of clocks from which expiries and schedules are wrong, and the providers refuse tokens.
     static let clockFailMilliseconds: Int64 = 60_000
-    /// Shares of the memory and of the connections that are used, in percent.
+    /// The shares of used memory and connections that cause a finding, in percent.
     static let usedWarnPercent: Int64 = 80
     static let usedFailPercent: Int64 = 95
 
-    /// What a server's facts mean. Pure.
+    /// Returns the findings about a server. Pure.
     package static func redis(_ facts: RedisServerFacts, at place: String) -> [Finding] {
         [
             Self.version(facts, place), Self.eviction(facts, place), Self.memory(facts, place),
@@ -40,12 +40,12 @@ extension Diagnosis {
         let policy = facts.info["maxmemory_policy"] ?? "unknown"
         let evicted = facts.number("evicted_keys") ?? 0
         if policy != "noeviction" {
-            let lost = evicted > 0 ? "; \(NumberText.grouped(evicted)) keys are gone already" : ""
+            let lost = evicted > 0 ? "; \(NumberText.grouped(evicted)) keys were evicted already" : ""
             return Finding(
                 .fail,
                 .eviction,
                 place,
-                "maxmemory-policy is \(policy): a full Redis throws away devices and sends\(lost)",
+                "maxmemory-policy is \(policy): a full Redis evicts devices and sends\(lost)",
                 cure: "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"
             )
         }
@@ -54,7 +54,7 @@ extension Diagnosis {
                 .warn,
                 .eviction,
                 place,
-                "noeviction, but \(NumberText.grouped(evicted)) keys were thrown away since Redis started",
+                "noeviction, but \(NumberText.grouped(evicted)) keys were evicted since Redis started",
                 cure: "Devices may be missing: run apus store check for each app"
             )
         }
@@ -70,12 +70,12 @@ extension Diagnosis {
                 .memory,
                 place,
                 "\(Self.mebibytes(used)) used, without a limit: on a full machine the kernel ends Redis",
-                cure: "Set maxmemory below what the machine has: a full Redis then refuses what is new, and drains"
+                cure: "Set maxmemory below the machine's memory: a full Redis then refuses new data, and drains"
             )
         }
         let text = "\(Self.mebibytes(used)) of \(Self.mebibytes(limit)) used"
         guard let verdict = Self.fullness(used, of: limit) else { return Finding(.ok, .memory, place, text) }
-        return Finding(verdict, .memory, place, text, cure: "Give Redis more memory, or see what waits: apus lag")
+        return Finding(verdict, .memory, place, text, cure: "Give Redis more memory, or find the backlog with apus lag")
     }
 
     private static func persistence(_ facts: RedisServerFacts, _ place: String) -> Finding {
@@ -84,7 +84,7 @@ extension Diagnosis {
                 .warn,
                 .persistence,
                 place,
-                "it reads its data, and answers nothing else meanwhile",
+                "it is loading its data, and answers nothing else meanwhile",
                 cure: "Wait"
             )
         }
@@ -95,7 +95,7 @@ extension Diagnosis {
                 .fail,
                 .persistence,
                 place,
-                "\(what) was not written the last time: Redis refuses writes until it is",
+                "\(what) could not be written: Redis refuses writes until it can",
                 cure: "Look at Redis' log; usually the disk is full"
             )
         }
@@ -104,7 +104,7 @@ extension Diagnosis {
                 .warn,
                 .persistence,
                 place,
-                "appendonly is no: what is accepted is lost when Redis restarts",
+                "appendonly is no: accepted data is lost when Redis restarts",
                 cure: "CONFIG SET appendonly yes, and the same in redis.conf"
             )
         }
@@ -114,7 +114,7 @@ extension Diagnosis {
                 .warn,
                 .persistence,
                 place,
-                "append-only file, never synced: a machine that stops loses some thirty seconds",
+                "append-only file, never synced: a crash of the machine loses some thirty seconds",
                 cure: "CONFIG SET appendfsync everysec, or always"
             )
         case let sync?: return Finding(.ok, .persistence, place, "append-only file, appendfsync \(sync)")
@@ -129,7 +129,7 @@ extension Diagnosis {
                 .fail,
                 .replication,
                 place,
-                "it is a replica of \(primary) and takes no writes",
+                "it is a replica of \(primary) and accepts no writes",
                 cure: "Name the primary in redis.url"
             )
         }
@@ -142,7 +142,7 @@ extension Diagnosis {
         else { return nil }
         let text = "\(NumberText.grouped(connected)) of \(NumberText.grouped(most)) connections"
         guard let verdict = Self.fullness(connected, of: most) else { return Finding(.ok, .clients, place, text) }
-        return Finding(verdict, .clients, place, text, cure: "Raise maxclients: who comes later is refused")
+        return Finding(verdict, .clients, place, text, cure: "Raise maxclients: further connections are refused")
     }
 
     private static func listpack(_ facts: RedisServerFacts, _ place: String) -> Finding {
@@ -151,8 +151,8 @@ extension Diagnosis {
                 .warn,
                 .listpack,
                 place,
-                "CONFIG is not allowed to this user: hash-max-listpack-value is not known",
-                cure: "See that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
+                "this user lacks the permission for CONFIG: hash-max-listpack-value is unknown",
+                cure: "Make sure that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
             )
         }
         guard bytes >= Self.listpackBytesMin else {
@@ -161,7 +161,7 @@ extension Diagnosis {
                 .listpack,
                 place,
                 "hash-max-listpack-value is \(bytes): devices take several times the memory",
-                cure: "Set it to \(Self.listpackBytesMin): apus init does, where it may"
+                cure: "Set it to \(Self.listpackBytesMin): apus init does, if the user has the permission"
             )
         }
         return Finding(.ok, .listpack, place, "hash-max-listpack-value is \(bytes)")
@@ -176,11 +176,11 @@ extension Diagnosis {
             .clock,
             place,
             text,
-            cure: "Let both machines follow a time server: expiries, schedules and provider tokens go by the clock"
+            cure: "Synchronise both machines with a time server: expiries, schedules and provider tokens depend on the clock"
         )
     }
 
-    /// nil when there is room.
+    /// Returns the verdict on a used share; nil when there is room.
     private static func fullness(_ used: Int64, of limit: Int64) -> Verdict? {
         let percent = Int64(Double(used) / Double(limit) * 100)
         if percent >= Self.usedFailPercent { return .fail }

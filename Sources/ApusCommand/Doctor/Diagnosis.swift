@@ -3,66 +3,66 @@ package import ApusCore
 
 /// The result of `apus doctor`: one line for each check.
 package struct Diagnosis: Sendable {
-    /// How something is.
+    /// The severities of findings.
     package enum Verdict: String, Hashable, Sendable {
-        /// As it should be.
+        /// The subject is in order.
         case ok
-        /// It works, but should be otherwise.
+        /// The subject works, but should be changed.
         case warn
-        /// It does not work, or will lose something.
+        /// The subject does not work, or will lose data.
         case fail
     }
 
-    /// What was looked at.
+    /// The subjects of checks.
     package enum Check: String, CaseIterable, Hashable, Sendable {
-        /// True when Redis answers, and how fast.
+        /// Redis answers, and how fast.
         case connection
-        /// Of Redis.
+        /// The version of Redis.
         case version
-        /// What a full Redis does.
+        /// The behaviour of a full Redis.
         case eviction
-        /// How full it is.
+        /// The used memory of Redis.
         case memory
-        /// What survives its restart.
+        /// The data that survives a restart of Redis.
         case persistence
-        /// True when it takes writes, and who copies them.
+        /// The role of the server, and its replicas.
         case replication
-        /// How many connections it has.
+        /// The number of connections of Redis.
         case clients
-        /// How compactly it keeps devices.
+        /// The compactness of stored devices.
         case listpack
-        /// How far its clock is from this machine's.
+        /// The difference between Redis' clock and this machine's.
         case clock
-        /// Sizes and functions of Apus in it.
+        /// The sizes and functions of Apus in Redis.
         case installation
-        /// Whether anybody reads what is written for the services.
+        /// The reading of the streams that the services consume.
         case streams
-        /// What the services would say to the configuration.
+        /// The configuration, as the services would read it.
         case configuration
-        /// Keys of identity providers, with which registration verifies.
+        /// The keys of identity providers, with which registration verifies tokens.
         case identity
-        /// What the providers are shown.
+        /// The credentials for the providers.
         case credential
         /// The certificate of registration's own listener.
         case certificate
-        /// Somebody to whom the services connect.
+        /// An endpoint that the services connect to.
         case endpoint
     }
 
-    /// One line.
+    /// A finding, shown as one line.
     package struct Finding: Hashable, Sendable {
-        /// How it is.
+        /// The severity.
         package var verdict: Verdict
-        /// What was looked at.
+        /// The subject.
         package var check: Check
-        /// The one: a server, a route; empty: there is one only.
+        /// The server, route or other instance; empty when there is only one.
         package var subject: String
-        /// What was found.
+        /// The finding.
         package var detail: String
-        /// What to do about it; empty when nothing is to be done, or the detail says it.
+        /// The remedy; empty when there is none, or when the detail holds it.
         package var cure: String
 
-        /// Creates a line.
+        /// Creates a finding.
         package init(
             _ verdict: Verdict,
             _ check: Check,
@@ -77,25 +77,25 @@ package struct Diagnosis: Sendable {
             self.cure = cure
         }
 
-        /// Creates a line about what there is only one of.
+        /// Creates a finding about a subject of which there is only one.
         package init(_ verdict: Verdict, _ check: Check, _ detail: String, cure: String = "") {
             self.init(verdict, check, "", detail, cure: cure)
         }
 
-        /// What was found and what to do, as a sentence.
+        /// The finding and its remedy as a sentence.
         package var sentence: String { self.cure.isEmpty ? self.detail : "\(self.detail). \(self.cure)" }
     }
 
-    /// In the order in which it was looked.
+    /// The findings in the order of the checks.
     package var findings: [Finding]
 
     /// Creates a diagnosis.
     package init(_ findings: [Finding] = []) { self.findings = findings }
 
-    /// How many lines say so.
+    /// Returns the number of findings with a severity.
     package func count(_ verdict: Verdict) -> Int { self.findings.count { $0.verdict == verdict } }
 
-    /// As lines; a cure stands below what it cures.
+    /// The findings as lines, each with its remedy below.
     package var lines: [String] {
         var table = TextTable(["", "CHECK", "OF", "FOUND"])
         for finding in self.findings {
@@ -106,7 +106,7 @@ package struct Diagnosis: Sendable {
         return table.lines + ["", counts]
     }
 
-    /// As JSON.
+    /// The findings as JSON.
     package var json: JSONObject {
         let findings = self.findings.map { finding -> JSONValue in
             var object: JSONObject = [

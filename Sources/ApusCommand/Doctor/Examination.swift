@@ -13,34 +13,34 @@ internal import NIOPosix
 
 /// Runs the checks of `apus doctor`. It changes nothing, and goes on after a check that fails.
 package struct Examination: Sendable {
-    /// The longest time that an endpoint may take until a connection is there.
+    /// The time limit of a connection to an endpoint.
     private static let connectDurationMax = TimeAmount.seconds(5)
-    /// A certificate that ends sooner should have a successor by now.
+    /// The remaining validity below which a certificate should have been renewed.
     private static let certificateWarnMilliseconds: Int64 = 14 * 86_400_000
-    /// Provider tokens live an hour at most: what is valid for longer is a certificate.
+    /// The maximum lifetime of provider tokens is an hour: a credential that is valid for longer is a certificate.
     private static let tokenMillisecondsMax: Int64 = 7_200_000
 
     private let source: SettingsSource?
     private let redis: String?
     private let asksOthers: Bool
 
-    /// Creates an examination to come.
+    /// Creates an examination.
     ///
     /// - Parameters:
     ///   - source: the configuration; nil when there is none.
-    ///   - redis: the address of Redis; nil when the configuration's, else the standard one.
-    ///   - asksOthers: true when providers and other endpoints are asked, not only Redis and files.
+    ///   - redis: the address of Redis; nil for the configuration's, otherwise the default one.
+    ///   - asksOthers: true to connect to providers and other endpoints, not only to Redis and files.
     package init(source: SettingsSource?, redis: String?, asksOthers: Bool) {
         self.source = source
         self.redis = redis
         self.asksOthers = asksOthers
     }
 
-    /// The configuration that services on this machine would read; nil when they would have none.
+    /// Returns the configuration that services on this machine would read; nil when they would have none.
     ///
-    /// - Parameter file: nil for where the services look.
+    /// - Parameter file: the path; nil for the services' default.
     package static func source(file: String?) -> SettingsSource? {
-        // Beside commands the variable may have a password in it, which services refuse: it is not theirs then.
+        // The variable may hold a password for commands, which services refuse: then it is not theirs.
         let environment = ProcessInfo.processInfo.environment.filter { name, value in
             name != RedisAccess.variable || !value.contains("@")
         }
@@ -48,7 +48,7 @@ package struct Examination: Sendable {
         return source.file == nil ? nil : source
     }
 
-    /// Looks.
+    /// Performs the checks.
     package func run() async -> Diagnosis {
         let check = self.source.map { ConfigurationCheck($0) }
         var diagnosis = Diagnosis(self.configuration(check))
@@ -75,12 +75,12 @@ package struct Examination: Sendable {
             .configuration,
             ConfigurationCheck.words(check.valid),
             apps == 1 ? "valid, 1 app" : "valid, \(apps) apps",
-            cure: apps == 0 ? "Name the apps under apps: nothing is sent for others" : "",
+            cure: apps == 0 ? "Add the apps under apps: nothing is sent for others" : "",
         )
         return mistakes + [valid]
     }
 
-    /// Keys that only registration reads, and its certificate.
+    /// Checks keys that only registration reads, and its certificate.
     private static func files(of settings: Settings<RegistrationSettings>) -> [Diagnosis.Finding] {
         var findings: [Diagnosis.Finding] = []
         do {
@@ -89,7 +89,7 @@ package struct Examination: Sendable {
             if issuers > 0 { findings.append(.init(.ok, .identity, "the keys of \(issuers) apps can be used")) }
         } catch {
             findings.append(
-                .init(.fail, .identity, "\(error)", cure: "Put the right file there: nobody can register before")
+                .init(.fail, .identity, "\(error)", cure: "Replace the file: until then no device can register")
             )
         }
         if let tls = settings.own.tls { findings.append(Self.certificate(tls.certificateFile)) }
@@ -100,7 +100,7 @@ package struct Examination: Sendable {
         guard let text = try? String(contentsOfFile: file, encoding: .utf8),
             let certificate = try? Certificate(pem: text)
         else {
-            return .init(.fail, .certificate, file, "it is no certificate in PEM", cure: "Put the right file there")
+            return .init(.fail, .certificate, file, "it is not a certificate in PEM", cure: "Replace the file")
         }
         let left = certificate.notAfter.milliseconds(since: SystemClock().now())
         guard left > 0 else {
@@ -108,7 +108,7 @@ package struct Examination: Sendable {
         }
         let words = "valid for \(NumberText.age(milliseconds: left))"
         guard left > Self.certificateWarnMilliseconds else {
-            return .init(.warn, .certificate, file, words, cure: "Renew it: it is read again when it changes")
+            return .init(.warn, .certificate, file, words, cure: "Renew it: the file is read again when it changes")
         }
         return .init(.ok, .certificate, file, words)
     }
@@ -150,15 +150,15 @@ package struct Examination: Sendable {
             facts = try await RedisServerFacts(of: endpoint, client)
         } catch {
             guard error.code == .noPermission else { throw error }
-            let cure = "Ask as a user that may TIME, INFO and CONFIG GET: --redis redis://USER:PASSWORD@HOST"
-            return [.init(.warn, .connection, "\(endpoint)", "it answers, but not this user's questions", cure: cure)]
+            let cure = "Log in as a user who may use TIME, INFO and CONFIG GET: --redis redis://USER:PASSWORD@HOST"
+            return [.init(.warn, .connection, "\(endpoint)", "it answers, but refuses this user's commands", cure: cure)]
         }
         let time = "\(NumberText.decimal(Double(facts.roundTripMicroseconds) / 1_000, 2)) ms"
         return [.init(.ok, .connection, "\(endpoint)", "answers in \(time)")]
             + Diagnosis.redis(facts, at: "\(endpoint)")
     }
 
-    /// Apus in Redis, and the credentials, whose tokens it shares.
+    /// Checks Apus in Redis, and the credentials, whose tokens it shares.
     private func installation(_ client: RedisClient, _ check: ConfigurationCheck?) async -> [Diagnosis.Finding] {
         let installation: Installation
         do throws(RedisError) {
@@ -177,7 +177,7 @@ package struct Examination: Sendable {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
             return found + report.findings.map(Self.credential)
         } catch {
-            return found + [.init(.fail, .credential, "they could not be looked at: \(error)")]
+            return found + [.init(.fail, .credential, "they could not be checked: \(error)")]
         }
     }
 
@@ -185,7 +185,7 @@ package struct Examination: Sendable {
         do {
             return Diagnosis.streams(try await StreamReading.all(in: installation.streams))
         } catch {
-            return [.init(.warn, .streams, "they could not be looked at: \(error)")]
+            return [.init(.warn, .streams, "they could not be checked: \(error)")]
         }
     }
 
@@ -199,18 +199,18 @@ package struct Examination: Sendable {
                 .credential,
                 route,
                 "\(finding.credential.isEmpty ? "" : "\(finding.credential): ")\(reason)",
-                cure: "Put the right file there: running dispatchers take it by themselves"
+                cure: "Replace the file: running dispatchers read it by themselves"
             )
         case .unanswered(let reason):
             return .init(
                 .fail,
                 .credential,
                 route,
-                "the provider could not be asked: \(reason)",
-                cure: "Let this machine connect to the provider; --offline looks at files only"
+                "the provider could not be reached: \(reason)",
+                cure: "Allow connections from this machine to the provider; --offline checks files only"
             )
         case .taken, .usable:
-            let words = "\(finding.credential), \(finding.verdict == .taken ? "the provider takes it" : "can be read")"
+            let words = "\(finding.credential), \(finding.verdict == .taken ? "the provider accepts it" : "can be read")"
             guard let left, left > Self.tokenMillisecondsMax, left < Self.certificateWarnMilliseconds else {
                 return .init(.ok, .credential, route, words)
             }
@@ -218,15 +218,15 @@ package struct Examination: Sendable {
                 .warn,
                 .credential,
                 route,
-                "\(words), for another \(NumberText.age(milliseconds: left))",
-                cure: "Make a new one in the provider's console; the old one stays valid beside it"
+                "\(words), valid for another \(NumberText.age(milliseconds: left))",
+                cure: "Create a new one in the provider's console; the old one stays valid beside it"
             )
         }
     }
 
     // MARK: Endpoints
 
-    /// Returns true when somebody listens where receipts and traces go; providers were asked with their credentials.
+    /// Checks that the endpoints of webhooks and traces accept connections; providers are checked with their credentials.
     private static func endpoints(of check: ConfigurationCheck) async -> [Diagnosis.Finding] {
         var addresses: [(what: String, address: WebAddress)] = []
         if let webhook = check.feedback?.own.webhook { addresses.append(("feedback.webhook", webhook.address)) }
@@ -242,10 +242,10 @@ package struct Examination: Sendable {
                     .connect(host: address.host, port: address.port)
                     .get()
                 try? await channel.close().get()
-                findings.append(.init(.ok, .endpoint, what, "\(place) takes connections"))
+                findings.append(.init(.ok, .endpoint, what, "\(place) accepts connections"))
             } catch {
-                let cure = "Start it, or let this machine connect to it"
-                findings.append(.init(.fail, .endpoint, what, "\(place) takes no connection", cure: cure))
+                let cure = "Start it, or allow connections to it from this machine"
+                findings.append(.init(.fail, .endpoint, what, "\(place) accepts no connection", cure: cure))
             }
         }
         return findings

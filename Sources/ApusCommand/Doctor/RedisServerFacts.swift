@@ -1,18 +1,18 @@
 internal import ApusCore
 package import ApusRedis
 
-/// The values of INFO and CONFIG of one server.
+/// Holds values of INFO and CONFIG of one server.
 package struct RedisServerFacts: Hashable, Sendable {
     /// The fields of `INFO`.
     package var info: [String: String]
-    /// What of `CONFIG` was asked for and told; a user need not be allowed to ask.
+    /// The values of `CONFIG` that were requested and returned; the user may lack the permission.
     package var settings: [String: String]
-    /// How far its clock is ahead of this machine's, in milliseconds; negative: behind.
+    /// The difference of its clock to this machine's, in milliseconds; negative when it is behind.
     package var clockAheadMilliseconds: Int64
-    /// How long an answer takes, in microseconds: the shortest of a few.
+    /// The shortest of a few response times, in microseconds.
     package var roundTripMicroseconds: Int64
 
-    /// Facts.
+    /// Creates facts.
     package init(
         info: [String: String],
         settings: [String: String] = [:],
@@ -25,14 +25,14 @@ package struct RedisServerFacts: Hashable, Sendable {
         self.roundTripMicroseconds = roundTripMicroseconds
     }
 
-    /// Settings that `INFO` does not tell.
+    /// The settings that `INFO` does not contain.
     private static let settingNames = ["hash-max-listpack-value", "appendfsync"]
-    /// Times that the clock is asked for: the quickest answer is the most exact.
+    /// The number of readings of the clock: the quickest answer is the most exact.
     private static let clockReadings = 5
 
-    /// Asks a server.
+    /// Queries a server.
     ///
-    /// - Throws: why it does not answer, or not this user.
+    /// - Throws: the reason why it does not answer, or refuses this user.
     package init(of endpoint: RedisEndpoint, _ client: RedisClient) async throws(RedisError) {
         let clock = SystemClock()
         var best: (ahead: Int64, nanoseconds: Int64)?
@@ -59,7 +59,7 @@ package struct RedisServerFacts: Hashable, Sendable {
         )
     }
 
-    /// The fields of what `INFO` answers: `name:value` lines, and headings that begin with #.
+    /// Parses the answer of `INFO`: `name:value` lines, and headings that begin with #.
     ///
     /// Source: https://redis.io/docs/latest/commands/info/
     package static func fields(ofInfo text: String) -> [String: String] {

@@ -8,14 +8,14 @@ internal import ApusService
 internal import Logging
 internal import NIOPosix
 
-/// The output of `apus send --dry-run`.
+/// Shows the result of `apus send --dry-run`.
 package struct DryRunDisplay: Sendable {
     private let report: DryRunReport
 
-    /// Shows a report.
+    /// Creates the display of a report.
     package init(_ report: DryRunReport) { self.report = report }
 
-    /// Tries a command out with the dispatchers' configuration.
+    /// Performs a dry run with the dispatchers' configuration.
     ///
     /// - Throws: `CommandFailure` when the configuration is not valid, or the command would be refused.
     package static func run(
@@ -35,14 +35,14 @@ package struct DryRunDisplay: Sendable {
             do {
                 return DryRunDisplay(try await dryRun.run(command, asksProviders: true))
             } catch let problem as Problem {
-                throw CommandFailure("it would be refused: \(problem.code): \(problem)")
+                throw CommandFailure("the command would be refused: \(problem.code): \(problem)")
             } catch let error as SettingsError {
                 throw CommandFailure("\(error)")
             }
         }
     }
 
-    /// True when nobody refuses it.
+    /// True when no provider refuses the notification.
     package var isTaken: Bool {
         self.report.verdicts.allSatisfy { verdict in
             if case .refused = verdict.word { false } else { true }
@@ -51,7 +51,7 @@ package struct DryRunDisplay: Sendable {
 
     private var recipients: JSONValue { self.report.holder == nil ? .integer(self.report.recipients) : .null }
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         let audiences = self.report.audiences.map { audience -> JSONValue in
             let count: JSONValue = self.report.holder == nil ? .integer(audience.recipients) : .null
@@ -95,11 +95,11 @@ package struct DryRunDisplay: Sendable {
         ]
     }
 
-    /// As lines.
+    /// The report as lines.
     package var lines: [String] {
         var audience = TextTable(["ROUTE", ">RECIPIENTS"])
         for row in self.report.audiences {
-            let held = self.report.holder.map { "not known: \($0.name) holds them" }
+            let held = self.report.holder.map { "unknown: \($0.name) holds the audience" }
             audience.add(["\(row.route)", held ?? NumberText.grouped(row.recipients)])
         }
         for count in self.report.closed {
@@ -118,9 +118,9 @@ package struct DryRunDisplay: Sendable {
         lines += self.report.verdicts.map { verdict in
             let place = verdict.locale.isEmpty ? "\(verdict.route)" : "\(verdict.route) \(verdict.locale)"
             return switch verdict.word {
-            case .taken: "\(place): the provider takes it"
+            case .taken: "\(place): the provider accepts it"
             case .refused(let reason): "\(place): the provider: \(reason)"
-            case .unknown(let reason): "\(place): not known, as the tokens it was tried with are dead: \(reason)"
+            case .unknown(let reason): "\(place): unknown, because the tested tokens are dead: \(reason)"
             }
         }
         return lines

@@ -2,19 +2,19 @@ package import ApusMessages
 internal import ApusRegistration
 internal import FoundationEssentials
 
-/// A notification in a file of the operator's, in the words of the HTTP API.
+/// Reads a notification from an operator's file, in the format of the HTTP API.
 package enum NotificationFile {
-    /// Reads it.
+    /// Reads the file.
     ///
-    /// - Throws: a sentence that names the file and what is wrong with it.
-    package static func read(_ path: String) throws(SendArguments.Misuse) -> ApusMessages.Notification {
+    /// - Throws: a sentence that names the file and the error.
+    package static func read(_ path: String) throws(SendArguments.UsageError) -> ApusMessages.Notification {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw SendArguments.Misuse(description: "--notification: \(path) cannot be read")
+            throw SendArguments.UsageError(description: "--notification: \(path) cannot be read")
         }
         do throws(Problem) {
             return try NotificationText.read(Array(data))
         } catch {
-            throw SendArguments.Misuse(description: "--notification: \(path): \(error)")
+            throw SendArguments.UsageError(description: "--notification: \(path): \(error)")
         }
     }
 }

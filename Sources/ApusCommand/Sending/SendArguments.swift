@@ -3,7 +3,7 @@ internal import ApusCore
 package import ApusMessages
 internal import ApusStore
 
-/// The arguments of `apus send`, turned into a command to publish.
+/// Converts the arguments of `apus send` to a command.
 package struct SendArguments: Hashable, Sendable {
     /// The app.
     package var app = ""
@@ -11,7 +11,7 @@ package struct SendArguments: Hashable, Sendable {
     package var devices: [String] = []
     /// Users by id.
     package var users: [String] = []
-    /// `provider:token`, or `apns-sandbox:token`.
+    /// The addresses as `provider:token`, or `apns-sandbox:token`.
     package var addresses: [String] = []
     /// A topic.
     package var topic: String?
@@ -23,52 +23,52 @@ package struct SendArguments: Hashable, Sendable {
     package var fcmTopic: String?
     /// A condition over topics that the provider holds.
     package var fcmCondition: String?
-    /// True when all devices are meant.
+    /// True for a send to all devices.
     package var everyone = false
-    /// What is said besides, or instead of what follows.
+    /// The further content of the notification.
     package var notification = Notification()
-    /// Headline.
+    /// The title.
     package var title = ""
-    /// Text.
+    /// The body.
     package var body = ""
-    /// `key=value`.
+    /// The data as `key=value`.
     package var data: [String] = []
-    /// `30s`, `5m`, `2h`, `1d`; a bare number is seconds.
+    /// The time to live, such as `30s`, `5m`, `2h`, `1d`; a number without unit is in seconds.
     package var ttl: String?
-    /// The send's id; empty: made.
+    /// The send's id; when empty, one is created.
     package var id = ""
     /// The idempotency key.
     package var key = ""
 
-    /// Creates an order that says nothing yet.
+    /// Creates empty arguments.
     package init() {}
 
-    /// What is wrong with an order.
-    package struct Misuse: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The sentence.
+    /// Reports arguments that are not valid together.
+    package struct UsageError: Error, Hashable, Sendable, CustomStringConvertible {
+        /// The error's sentence.
         package let description: String
     }
 
-    /// The command that is ordered.
-    package func command() throws(Misuse) -> SendCommand {
+    /// Returns the command for the arguments.
+    package func command() throws(UsageError) -> SendCommand {
         do throws(IdentifierError) {
             _ = try AppID(self.app)
             if !self.id.isEmpty { _ = try SendID(self.id) }
         } catch {
-            throw Misuse(description: "\(error)")
+            throw UsageError(description: "\(error)")
         }
         var notification = self.notification
         if !self.title.isEmpty { notification.title = self.title }
         if !self.body.isEmpty { notification.body = self.body }
         for pair in self.data {
             guard let equals = pair.firstIndex(of: "="), equals != pair.startIndex else {
-                throw Misuse(description: "--data is key=value")
+                throw UsageError(description: "--data is key=value")
             }
             notification.data[String(pair[..<equals])] = String(pair[pair.index(after: equals)...])
         }
         if let ttl { notification.expiry = .ttl(milliseconds: try Self.milliseconds(ttl)) }
         if self.title.isEmpty, self.body.isEmpty, self.data.isEmpty, self.notification == Notification() {
-            throw Misuse(description: "there is nothing to send: give --title, --body, --data or --notification")
+            throw UsageError(description: "the notification is empty: give --title, --body, --data or --notification")
         }
         var command = SendCommand(app: self.app, target: try self.target(), notification: notification)
         command.id = self.id
@@ -76,7 +76,7 @@ package struct SendArguments: Hashable, Sendable {
         return command
     }
 
-    private func target() throws(Misuse) -> Target {
+    private func target() throws(UsageError) -> Target {
         var targets: [Target] = []
         if !self.devices.isEmpty { targets.append(.devices(self.devices)) }
         if !self.users.isEmpty { targets.append(.users(self.users)) }
@@ -94,27 +94,27 @@ package struct SendArguments: Hashable, Sendable {
         guard let target = targets.first, targets.count == 1 else {
             let kinds =
                 "--topic, --device, --user, --address, --condition, --audience, --everyone, --fcm-topic or --fcm-condition"
-            throw Misuse(description: "whom is it for? Give exactly one kind of target: \(kinds)")
+            throw UsageError(description: "give exactly one kind of target: \(kinds)")
         }
         return target
     }
 
-    private static func address(_ text: String) throws(Misuse) -> Address {
+    private static func address(_ text: String) throws(UsageError) -> Address {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        guard parts.count == 2, !parts[1].isEmpty else { throw Misuse(description: "--address is provider:token") }
+        guard parts.count == 2, !parts[1].isEmpty else { throw UsageError(description: "--address is provider:token") }
         guard let realm = Realm.allCases.first(where: { $0.name == parts[0] }) else {
             let names = Realm.allCases.map { "\($0.name):" }
             let list = "\(names.dropLast().joined(separator: ", ")) or \(names[names.count - 1])"
-            throw Misuse(description: "--address begins with \(list)")
+            throw UsageError(description: "--address begins with \(list)")
         }
         var address = Address(provider: realm.provider, token: parts[1])
         address.environment = realm.environment
         return address
     }
 
-    private static func milliseconds(_ text: String) throws(Misuse) -> Int64 {
+    private static func milliseconds(_ text: String) throws(UsageError) -> Int64 {
         guard let value = DurationText.milliseconds(text) else {
-            throw Misuse(description: "--ttl is \(DurationText.form)")
+            throw UsageError(description: "--ttl is \(DurationText.form)")
         }
         return value
     }

@@ -3,26 +3,26 @@ internal import ApusMessages
 internal import ApusRegistration
 package import ApusStore
 
-/// Registers the devices of an export again. Repeating it changes nothing; a device that registered later than its line says stays.
+/// Registers the devices of an export again. A repetition changes nothing; a device that registered later than its line says is unchanged.
 package struct StoreImport: Sendable {
-    /// Lines taken at once.
+    /// The number of lines that are imported concurrently.
     private static let batchMax = 64
-    /// The maximum number of mistakes that are told one by one.
+    /// The maximum number of mistakes that are listed.
     private static let mistakesMax = 20
 
-    /// Lines that were read.
+    /// The number of lines that were read.
     package private(set) var lines = 0
-    /// Devices that are new.
+    /// The number of devices that were created.
     package private(set) var created = 0
-    /// Devices that were changed.
+    /// The number of devices that were updated.
     package private(set) var updated = 0
-    /// Devices that were as the line says.
+    /// The number of devices that already had the line's values.
     package private(set) var unchanged = 0
-    /// Devices that registered later than the line says.
+    /// The number of devices that registered later than the line says.
     package private(set) var ignored = 0
-    /// Lines that were refused.
+    /// The number of lines that were refused.
     package private(set) var refused = 0
-    /// The first of them, with their numbers from 1.
+    /// The first mistakes, with their line numbers from 1.
     package private(set) var mistakes: [(line: Int, rule: String)] = []
 
     private let store: DeviceStore
@@ -31,14 +31,14 @@ package struct StoreImport: Sendable {
 
     /// Creates an import into an app.
     ///
-    /// - Parameter webPushHosts: hosts of Web Push endpoints beside those of the known push services.
+    /// - Parameter webPushHosts: the hosts of Web Push endpoints besides those of the known push services.
     package init(_ store: DeviceStore, app: AppID, webPushHosts: [String]) {
         self.store = store
         self.app = app
         self.hosts = WebPushHosts(further: webPushHosts)
     }
 
-    /// Takes lines until there are none.
+    /// Imports lines until there are none.
     package mutating func run(_ next: () -> [UInt8]?) async throws {
         var batch: [(number: Int, line: DeviceLine)] = []
         var devices: Set<String> = []
@@ -47,7 +47,7 @@ package struct StoreImport: Sendable {
             guard !bytes.isEmpty else { continue }
             do throws(DeviceLine.Mistake) {
                 let line = try DeviceLine(parsing: bytes, hosts: self.hosts)
-                // The last line about a device counts: the first one must be done before.
+                // The last line about a device counts: the earlier one must be done before.
                 if batch.count == Self.batchMax || devices.contains(line.registration.device) {
                     await self.take(batch)
                     (batch, devices) = ([], [])
@@ -105,7 +105,7 @@ package struct StoreImport: Sendable {
         }
     }
 
-    /// As JSON.
+    /// The result as JSON.
     package var json: JSONObject {
         let mistakes = self.mistakes.map { mistake -> JSONValue in
             ["line": .integer(mistake.line), "rule": .string(mistake.rule)]
@@ -117,7 +117,7 @@ package struct StoreImport: Sendable {
         ]
     }
 
-    /// As lines.
+    /// The result as lines.
     package var text: [String] {
         self.mistakes.map { "line \($0.line): \($0.rule)" } + [
             "\(self.lines) lines: \(self.created) created, \(self.updated) updated, \(self.unchanged) unchanged, "

@@ -2,18 +2,18 @@ internal import ApusConsole
 package import ApusCore
 package import ApusStore
 
-/// The output of `apus store check`.
+/// Reports the consistency of the store, for `apus store check`.
 package struct StoreReport: Sendable {
     private let check: StoreCheck
     private let upkeep: UpkeepReport?
 
-    /// Creates a report of a check, and of what was put right before it.
+    /// Creates the report of a check, and of the repairs before it.
     package init(_ check: StoreCheck, after upkeep: UpkeepReport? = nil) {
         self.check = check
         self.upkeep = upkeep
     }
 
-    /// Checks an app; with `mends`, puts right what the records decide and checks again.
+    /// Checks an app; with `mends`, repairs what the records decide and checks again.
     package static func run(
         _ store: DeviceStore,
         _ app: AppID,
@@ -26,10 +26,10 @@ package struct StoreReport: Sendable {
         return StoreReport(try await StoreCheck.run(store, app, progressed: progressed), after: upkeep)
     }
 
-    /// True when the store agrees with itself.
+    /// True when the store is consistent.
     package var isClean: Bool { self.check.findings.isEmpty }
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         var json: JSONObject = [
             "devices": .integer(self.check.deviceCount), "subscriptions": .integer(self.check.subscriptions),
@@ -41,11 +41,11 @@ package struct StoreReport: Sendable {
         return json
     }
 
-    /// As lines.
+    /// The report as lines.
     package var lines: [String] {
         let check = self.check
         var lines = check.problems
-        if let upkeep { lines.append("\(upkeep.ordinals + upkeep.hints) places put right") }
+        if let upkeep { lines.append("\(upkeep.ordinals + upkeep.hints) places repaired") }
         lines.append(
             "\(NumberText.grouped(check.deviceCount)) devices, \(NumberText.grouped(check.subscriptions)) subscriptions, "
                 + "\(NumberText.grouped(check.badges)) badges: "
@@ -53,8 +53,8 @@ package struct StoreReport: Sendable {
         )
         if check.staleHints + check.unsettledTokens > 0 {
             lines.append(
-                "\(check.staleHints) hints that no record bears out, \(check.unsettledTokens) tokens not settled: on their way, "
-                    + "or left by a crash; the janitor of registration takes them away"
+                "\(check.staleHints) hints without a record, \(check.unsettledTokens) unsettled tokens: they are in progress, "
+                    + "or left by a crash; registration's clean-up removes them"
             )
         }
         return lines

@@ -11,19 +11,19 @@ package struct DeadLetters: Sendable {
     /// Creates the dead letters of an installation.
     package init(_ streams: SendStreams) { self.streams = streams }
 
-    /// Which letters are meant.
+    /// Selects dead letters.
     package struct Filter: Hashable, Sendable {
-        /// Of that app.
+        /// The app; nil for all.
         package var app: String?
-        /// For that cause.
+        /// The cause; nil for all.
         package var cause: DeadLetter.Cause?
-        /// Given up before then.
+        /// The time before which they were given up; nil for any.
         package var before: UnixMilliseconds?
 
-        /// All of them.
+        /// Creates a filter that selects all letters.
         package init() {}
 
-        /// True when it leaves any out.
+        /// True when the filter selects all letters.
         package var isEmpty: Bool { self == Filter() }
 
         func takes(_ letter: DeadLetter) -> Bool {
@@ -32,7 +32,7 @@ package struct DeadLetters: Sendable {
         }
     }
 
-    /// The newest letters of all shards that are meant.
+    /// Returns the newest selected letters of all shards.
     package func newest(_ count: Int, _ filter: Filter = Filter()) async throws -> [StoredDeadLetter] {
         var all: [StoredDeadLetter] = []
         for shard in 0..<self.streams.keyspace.queueShards {
@@ -48,7 +48,7 @@ package struct DeadLetters: Sendable {
         return Array(all.prefix(count))
     }
 
-    /// All letters that are meant, in parts: they may be many, and each may be large.
+    /// Passes all selected letters on in parts: they may be many, and each may be large.
     package func forEachPart(
         _ filter: Filter,
         _ body: ([StoredDeadLetter]) async throws -> Void,
@@ -74,30 +74,30 @@ package struct DeadLetters: Sendable {
         }
     }
 
-    /// One letter.
+    /// Returns one letter.
     package func letter(_ id: DeadLetterID) async throws -> StoredDeadLetter {
         guard let letter = try await self.streams.deadLetters.find(id) else {
-            throw CommandFailure("there is no dead letter \(id): `apus dead list` shows which there are")
+            throw CommandFailure("there is no dead letter \(id): `apus dead list` lists them")
         }
         return letter
     }
 
-    /// What became of one letter.
+    /// The result of replaying one letter.
     package struct Replayed: Hashable, Sendable {
-        /// Its name.
+        /// The letter's id.
         package var id: DeadLetterID
-        /// True when its message stands in its stream again.
+        /// True when its message was written to its stream again.
         package var isReplayed: Bool
-        /// What happened, or why it could not.
+        /// The result, or the reason why it was not replayed.
         package var text: String
 
-        /// As JSON.
+        /// The result as JSON.
         package var json: JSONObject {
             ["id": .string("\(self.id)"), "replayed": .bool(self.isReplayed), "text": .string(self.text)]
         }
     }
 
-    /// Brings messages back to their streams.
+    /// Writes messages to their streams again.
     package func replay(_ letters: [StoredDeadLetter]) async throws -> [Replayed] {
         var results: [Replayed] = []
         for stored in letters {
@@ -107,14 +107,14 @@ package struct DeadLetters: Sendable {
                 case .replayed(let entry, 0): (true, "in \(stream) again as \(entry)")
                 case .replayed(let entry, let recipients):
                     (true, "in \(stream) again as \(entry); \(recipients) recipients are planned again")
-                case .gone: (false, "is not there any more")
+                case .gone: (false, "no longer exists")
                 case .ended(let state):
-                    (false, "its send is \(state): only what belongs to a send under way can go on. Send it anew")
+                    (false, "its send is \(state): only parts of a running send can be replayed. Publish a new send")
                 case .truncated:
                     (
                         false,
-                        "was larger than any message, and only its first \(Limits.deadLetterPayloadBytesMax) bytes "
-                            + "were kept: it has to be published anew"
+                        "exceeded the maximum size of messages, and only its first \(Limits.deadLetterPayloadBytesMax) bytes "
+                            + "were kept: publish it again"
                     )
                 case .misplaced: (false, "names the stream \(stream), which is not one of its shard")
                 }
@@ -123,12 +123,12 @@ package struct DeadLetters: Sendable {
         return results
     }
 
-    /// Removes letters for good; how many were there.
+    /// Removes letters for good, and returns their number.
     package func purge(_ letters: [StoredDeadLetter]) async throws -> Int {
         try await self.streams.deadLetters.remove(letters.map(\.id))
     }
 
-    /// As JSON, without the original bytes.
+    /// Returns a letter as JSON, without the original bytes.
     package static func json(_ stored: StoredDeadLetter) -> JSONObject {
         let letter = stored.letter
         return [
@@ -141,7 +141,7 @@ package struct DeadLetters: Sendable {
         ]
     }
 
-    /// As JSON, with the message: decoded, or its bytes in hexadecimal.
+    /// Returns a letter as JSON, with the message: decoded, or its bytes in hexadecimal.
     package static func fullJSON(_ stored: StoredDeadLetter) -> JSONObject {
         var object = Self.json(stored)
         object["truncated"] = .bool(stored.isTruncated)
@@ -153,9 +153,9 @@ package struct DeadLetters: Sendable {
         return object
     }
 
-    /// As lines, with the message.
+    /// Returns a letter as lines, with the message.
     ///
-    /// - Parameter now: the age is told from it.
+    /// - Parameter now: the current time, for ages.
     package static func lines(_ stored: StoredDeadLetter, now: UnixMilliseconds) -> [String] {
         let letter = stored.letter
         let age = NumberText.age(milliseconds: now.milliseconds(since: letter.at))
@@ -179,9 +179,9 @@ package struct DeadLetters: Sendable {
         return lines
     }
 
-    /// As a table.
+    /// Returns letters as a table.
     ///
-    /// - Parameter now: ages are told from it.
+    /// - Parameter now: the current time, for ages.
     package static func table(_ letters: [StoredDeadLetter], now: UnixMilliseconds) -> TextTable {
         var table = TextTable(["ID", "AGE", "CAUSE", "FROM", "APP", "SEND", "PROBLEM"])
         for stored in letters {

@@ -4,18 +4,18 @@ package import ApusRedis
 
 /// Runs `apus init`: initialises an installation in Redis and checks the server's configuration.
 package struct InstallationSetup: Sendable {
-    /// What was done and found.
+    /// The result of the set-up.
     package struct Report: Hashable, Sendable {
-        /// Q.
+        /// The number of queue shards, Q.
         package var queueShards: Int
-        /// T.
+        /// The number of device partitions, T.
         package var devicePartitions: Int
-        /// Of the functions.
+        /// The version of the functions.
         package var version: String
-        /// What an operator should change.
+        /// The settings that an operator should change.
         package var warnings: [String]
 
-        /// As JSON.
+        /// The result as JSON.
         package var json: JSONObject {
             [
                 "queue_shards": .integer(self.queueShards), "device_partitions": .integer(self.devicePartitions),
@@ -24,16 +24,16 @@ package struct InstallationSetup: Sendable {
         }
     }
 
-    /// Of a diagnosis, what must be right before anything is kept.
+    /// The checks that must pass before data is stored.
     private static let checks: Set<Diagnosis.Check> = [.version, .eviction, .persistence, .replication, .listpack]
     private static let listpack: RedisArgument = "hash-max-listpack-value"
 
     private let client: RedisClient
 
-    /// Creates a set-up of that Redis.
+    /// Creates the set-up of a Redis.
     package init(_ client: RedisClient) { self.client = client }
 
-    /// Lays out, loads the functions, and looks at the settings.
+    /// Initialises the installation, loads the functions, and checks the settings.
     ///
     /// - Throws: `layoutMismatch` when the installation has other sizes.
     package func perform(queueShards: Int, devicePartitions: Int) async throws -> Report {
@@ -50,7 +50,7 @@ package struct InstallationSetup: Sendable {
     private func checkSettings() async throws -> [String] {
         var warnings: [String] = []
         for endpoint in self.client.topology.endpoints {
-            // Where CONFIG is refused, the diagnosis says what remains to be done.
+            // Where CONFIG is refused, the diagnosis names the remaining work.
             let bytes = try? await self.client.send(RedisCommand("CONFIG", "GET", Self.listpack), to: endpoint)
             if let now = bytes?.root.element(1)?.string.flatMap({ Int64($0) }), now < Diagnosis.listpackBytesMin {
                 let command = RedisCommand("CONFIG", "SET", Self.listpack, .integer(Diagnosis.listpackBytesMin))
@@ -62,7 +62,7 @@ package struct InstallationSetup: Sendable {
                     .filter { Self.checks.contains($0.check) && $0.verdict != .ok }
                     .map { "\(endpoint): \($0.sentence)" }
             } catch {
-                warnings.append("\(endpoint): its settings are not known (\(error.message)): see apus doctor")
+                warnings.append("\(endpoint): its settings are unknown (\(error.message)): see apus doctor")
             }
         }
         return warnings

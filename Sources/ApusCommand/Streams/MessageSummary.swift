@@ -2,12 +2,12 @@ package import ApusCore
 internal import ApusMessages
 package import ApusStreams
 
-/// A packed message as readable fields; absent fields are left out.
+/// Shows a packed message as readable fields; absent fields are omitted.
 package struct MessageSummary: Hashable, Sendable {
-    /// As JSON.
+    /// The message as JSON.
     package let value: JSONValue
 
-    /// Creates the outline of a message; nil when it cannot be read.
+    /// Creates the summary of a message; nil when it cannot be read.
     package init?(_ message: DeadMessage) {
         switch message {
         case .command(let command): self.value = Self.outline(command) ?? [:]
@@ -20,7 +20,7 @@ package struct MessageSummary: Hashable, Sendable {
         }
     }
 
-    /// Indented, a line for each value.
+    /// The message as indented lines, one for each value.
     package var lines: [String] { Self.lines(self.value, name: nil) }
 
     private static func lines(_ value: JSONValue, name: String?) -> [String] {
@@ -36,7 +36,7 @@ package struct MessageSummary: Hashable, Sendable {
         return [name] + inner.map { "  \($0)" }
     }
 
-    /// Nil: it says nothing.
+    /// Returns the outline of a value; nil for an empty one.
     private static func outline(_ value: Any) -> JSONValue? {
         switch value {
         case let bytes as [UInt8]: return bytes.isEmpty ? nil : .string(Hexadecimal.encode(bytes))
@@ -66,7 +66,7 @@ package struct MessageSummary: Hashable, Sendable {
         }
     }
 
-    /// The field's name in the schema: `idempotencyKey` is `idempotency_key`.
+    /// Returns the field's name in the schema: `idempotencyKey` is `idempotency_key`.
     private static func name(_ label: String?, _ index: Int) -> String {
         guard let label, !label.hasPrefix(".") else { return "\(index)" }
         return label.reduce(into: "") { name, character in

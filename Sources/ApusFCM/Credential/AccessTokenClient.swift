@@ -47,7 +47,7 @@ package final class AccessTokenClient: AccessTokenSource {
                 tls: self.tls,
                 timeout: self.timeout,
                 on: self.eventLoop,
-            ) { await $0.ask(question) }
+            ) { await $0.send(question) }
             return answer.map { answer in
                 OAuthAnswer(
                     status: answer.status,

@@ -22,16 +22,16 @@ struct FCMPlatforms {
     /// The member `notification`; nil unless the texts are shared.
     var shared: JSONObject? {
         guard self.isShared else { return nil }
-        let words = self.words
-        return words.isEmpty ? nil : words
+        let texts = self.texts
+        return texts.isEmpty ? nil : texts
     }
 
-    private var words: JSONObject {
-        var words: JSONObject = [:]
-        Self.add(self.notification.title, as: "title", to: &words)
-        Self.add(self.notification.body, as: "body", to: &words)
-        Self.add(self.notification.image, as: "image", to: &words)
-        return words
+    private var texts: JSONObject {
+        var texts: JSONObject = [:]
+        Self.add(self.notification.title, as: "title", to: &texts)
+        Self.add(self.notification.body, as: "body", to: &texts)
+        Self.add(self.notification.image, as: "image", to: &texts)
+        return texts
     }
 
     /// The member `data`: the publisher's data for the app, and the send's id.
@@ -54,7 +54,7 @@ struct FCMPlatforms {
             if self.isShown(override: self.notification.androidJSON) {
                 android["notification"] = .object(self.androidNotification)
             }
-        default: android["data"] = .object(self.dataWithWords)
+        default: android["data"] = .object(self.dataWithTexts)
         }
         return android
     }
@@ -72,7 +72,7 @@ struct FCMPlatforms {
     }
 
     private var androidNotification: JSONObject {
-        var shown = self.isShared ? [:] : self.words
+        var shown = self.isShared ? [:] : self.texts
         Self.add(self.notification.titleLocKey, self.notification.titleLocArgs, as: "title_loc", to: &shown)
         Self.add(self.notification.bodyLocKey, self.notification.bodyLocArgs, as: "body_loc", to: &shown)
         Self.add(self.notification.color, as: "color", to: &shown)
@@ -95,8 +95,8 @@ struct FCMPlatforms {
     }
 
     /// The texts as data, for an app that draws by itself. The publisher's own data takes precedence under the same key.
-    private var dataWithWords: JSONObject {
-        var data = self.words
+    private var dataWithTexts: JSONObject {
+        var data = self.texts
         Self.add(self.notification.subtitle, as: "subtitle", to: &data)
         for (name, key, arguments) in [
             ("title_loc", self.notification.titleLocKey, self.notification.titleLocArgs),
@@ -135,7 +135,7 @@ struct FCMPlatforms {
         if isSilent {
             payload = ["aps": ["content-available": 1]]
             if self.notification.kind != .background {
-                for entry in self.dataWithWords.members { payload[entry.name] = entry.value }
+                for entry in self.dataWithTexts.members { payload[entry.name] = entry.value }
             }
         } else {
             let aps = try APNsPayload.aps(
@@ -207,10 +207,10 @@ struct FCMPlatforms {
         var webpush: JSONObject = ["headers": .object(headers)]
         guard self.notification.kind == .alert else { return webpush }
         guard self.notification.fcmWebpushStyle == .notification else {
-            webpush["data"] = .object(self.dataWithWords)
+            webpush["data"] = .object(self.dataWithTexts)
             return webpush
         }
-        var shown = self.isShared ? [:] : self.words
+        var shown = self.isShared ? [:] : self.texts
         Self.add(self.notification.displayTag(of: self.context.send) ?? "", as: "tag", to: &shown)
         if self.isShown(override: self.notification.webpushJSON), !shown.isEmpty {
             webpush["notification"] = .object(shown)

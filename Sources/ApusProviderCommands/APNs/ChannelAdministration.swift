@@ -5,65 +5,65 @@ package import ApusCore
 package import ApusInstallation
 internal import ApusStreams
 
-/// An app's broadcast channels in one of Apple's environments: Apple is asked, and what it says of a channel is kept where dispatchers
-/// look it up before they send.
+/// Manages an app's broadcast channels in one of Apple's environments: sends requests to Apple, and stores the answers
+/// where dispatchers look them up before sending.
 package struct ChannelAdministration: Sendable {
     private let access: ProviderAccess
     private let streams: SendStreams
     private let route: Route
     private let clock = SystemClock()
 
-    /// Creates the channels of the app that `access` is for.
+    /// Creates the administration of the app that `access` is for.
     package init(_ access: ProviderAccess, _ installation: Installation, environment: ProviderEnvironment) {
         self.access = access
         self.streams = installation.streams
         self.route = Route(app: access.app, provider: .apns, environment: environment)
     }
 
-    /// One of Apple's channels.
+    /// A channel at Apple.
     package struct Row: Hashable, Sendable {
-        /// Its id.
+        /// The channel's id.
         package let id: APNsChannelID
-        /// How it stores; nil when that is not known here.
+        /// The channel's storage policy; nil when it is unknown here.
         package let storage: APNsChannelStorage?
 
-        /// Creates a channel.
+        /// Creates a row.
         package init(id: APNsChannelID, storage: APNsChannelStorage?) {
             self.id = id
             self.storage = storage
         }
     }
 
-    /// Makes a channel.
+    /// Creates a channel.
     ///
-    /// - Parameter made: told of it at once: whatever fails after that, it is there.
+    /// - Parameter made: called with it at once: whatever fails afterwards, the channel exists.
     @discardableResult
     package func create(
         _ storage: APNsChannelStorage,
         made: (APNsChannelID) -> Void = { _ in },
     ) async throws -> APNsChannelID {
-        guard case .created(let id) = try await self.ask(.create(storage)) else { throw Self.unexpected }
+        guard case .created(let id) = try await self.send(.create(storage)) else { throw Self.unexpected }
         made(id)
         try await self.note(id, storage)
         return id
     }
 
-    /// How a channel stores. One that Apple does not know is gone.
+    /// Returns a channel's storage policy. Throws for a channel that Apple does not know, and forgets it.
     package func show(_ id: APNsChannelID) async throws -> APNsChannelStorage {
-        guard case .storage(let storage) = try await self.ask(.read(id), about: id) else { throw Self.unexpected }
+        guard case .storage(let storage) = try await self.send(.read(id), about: id) else { throw Self.unexpected }
         try await self.note(id, storage)
         return storage
     }
 
-    /// Ends a channel. One that Apple does not know is gone.
+    /// Deletes a channel. One that Apple does not know counts as deleted.
     package func delete(_ id: APNsChannelID) async throws {
-        guard case .deleted = try await self.ask(.delete(id), about: id) else { throw Self.unexpected }
+        guard case .deleted = try await self.send(.delete(id), about: id) else { throw Self.unexpected }
         try await self.noteGone(id)
     }
 
-    /// All channels that Apple has, in its order. What was known of others is forgotten.
+    /// Returns all channels at Apple, in its order, and forgets stored ones that Apple no longer has.
     package func list() async throws -> [Row] {
-        guard case .channels(let ids) = try await self.ask(.list) else { throw Self.unexpected }
+        guard case .channels(let ids) = try await self.send(.list) else { throw Self.unexpected }
         let route = try await self.streams.routes.number(of: self.route)
         let known = try await self.streams.channels.all(of: route, now: self.clock.now())
         try await self.streams.channels.forget(
@@ -78,12 +78,12 @@ package struct ChannelAdministration: Sendable {
 
     // MARK: Apple and Redis
 
-    private static let unexpected = CommandFailure("Apple answered another question")
+    private static let unexpected = CommandFailure("Apple's answer does not match the request")
 
-    /// - Parameter id: the channel that is gone if Apple does not know it.
-    private func ask(_ question: APNsChannelQuestion, about id: APNsChannelID? = nil) async throws -> APNsChannelReply {
+    /// - Parameter id: the channel to forget if Apple does not know it.
+    private func send(_ request: APNsChannelRequest, about id: APNsChannelID? = nil) async throws -> APNsChannelResponse {
         do {
-            return try await self.access.ask(question, in: self.route.environment, redis: self.streams.client)
+            return try await self.access.send(request, in: self.route.environment, redis: self.streams.client)
         } catch let refusal as APNsChannelRefusal {
             if let id, refusal.word == APNsReason.channelNotRegistered.rawValue { try await self.noteGone(id) }
             throw CommandFailure("\(refusal)")

@@ -7,15 +7,15 @@ internal import ApusRedis
 internal import ApusTLS
 
 extension ProviderAccess {
-    /// Asks Apple's channel management.
+    /// Sends a request to Apple's channel management.
     ///
-    /// - Parameter redis: where dispatchers share the provider token, so that the team does not get one too many.
-    /// - Throws: `APNsChannelRefusal`: Apple's no; `CommandFailure`: why it could not be asked.
-    func ask(
-        _ question: APNsChannelQuestion,
+    /// - Parameter redis: the Redis in which dispatchers share the provider token, so that the team does not create one too many.
+    /// - Throws: `APNsChannelRefusal` for a refusal by Apple; `CommandFailure` when the request could not be sent or answered.
+    func send(
+        _ channelRequest: APNsChannelRequest,
         in environment: ProviderEnvironment,
         redis: RedisClient,
-    ) async throws -> APNsChannelReply {
+    ) async throws -> APNsChannelResponse {
         guard let apns = self.settings.apns else {
             throw CommandFailure("\(self.app) has no apns in the configuration")
         }
@@ -26,23 +26,24 @@ extension ProviderAccess {
         var address = APNsChannelHost.address(of: environment)
         if let text = apns.channelsURL {
             guard let given = WebAddress(https: text) else {
-                throw CommandFailure("apps.\(self.app).apns.channels_url is no address: \(text)")
+                throw CommandFailure("apps.\(self.app).apns.channels_url is not a valid address: \(text)")
             }
             address = given
         }
         let eventLoop = Self.eventLoop
-        let request = try question.request(
+        let request = try channelRequest.request(
             bundleID: apns.topic,
             authority: address.authority,
             authorization: try await Self.header(credential, eventLoop),
         )
         let tls = try Self.tls(apns.caFile, showing: identity)
-        let answer = try await Self.connected(address, tls, eventLoop) { await $0.ask(request) }
+        let answer = try await Self.connected(address, tls, eventLoop) { await $0.send(request) }
         guard let answer else { throw CommandFailure("Apple at \(address.authority) did not answer in time") }
-        return try question.reply(answer)
+        return try channelRequest.reply(answer)
     }
 
-    /// With what Apple is shown who asks: tokens of a key, or a certificate when connecting. Channel management takes both
+    /// Returns the credential that authenticates the request: the token of a key, or a client certificate. Channel
+    /// management accepts both
     /// (https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns).
     private func proof(
         _ apns: APNsSettings,

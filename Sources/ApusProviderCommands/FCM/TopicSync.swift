@@ -7,34 +7,34 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
 
-/// Hands the members of one of our topics to FCM, so that a send to FCM's topic of that name reaches them all with one message.
+/// Subscribes the members of one of our topics to FCM's topic of that name, so that a send to it reaches them all with one message.
 ///
-/// Members are read partition by partition, so that the memory it takes does not grow with the topic. Who FCM says is gone is
-/// pruned, as after an answer to a message. Nobody is taken out of FCM's topic: FCM does not tell who is in it.
+/// Members are read partition by partition, so that memory does not grow with the topic. App instances that FCM calls
+/// gone are pruned, as after an answer to a message. Nobody is unsubscribed: FCM does not list a topic's members.
 ///
-/// Who is to be tried again later is, after waits that grow, while nothing else is asked: a project may make 3,000 changes a second
-/// (https://firebase.google.com/docs/cloud-messaging/topic-messaging). When that has brought nobody into the topic for a number of
-/// rounds, the rest is asked once each and told.
+/// Temporary refusals are retried after growing waits, during which nothing else is requested: a project may make 3,000
+/// changes a second (https://firebase.google.com/docs/cloud-messaging/topic-messaging). After a number of rounds
+/// without progress, the remaining members are requested once each and reported.
 package struct TopicSync {
-    /// What came of it.
+    /// The result of a synchronisation.
     package struct Report: Hashable, Sendable {
-        /// Devices of the topic.
+        /// The number of devices with the topic.
         package var members = 0
-        /// Of those, subscribed now.
+        /// The number of those that are subscribed now.
         package var subscribed = 0
-        /// Of those, gone, and pruned unless they were registered again meanwhile.
+        /// The number of those that are gone, and were pruned unless they were registered again meanwhile.
         package var pruned = 0
-        /// Of those, to be tried again later.
+        /// The number of those that should be retried later.
         package var later = 0
-        /// Of those, refused: bad tokens, too many topics, no rights.
+        /// The number of those that were refused: bad tokens, too many topics, missing permissions.
         package var refused = 0
-        /// A refusal's word, of the last one.
+        /// The reason of the last refusal.
         package var word = ""
 
-        /// Nothing yet.
+        /// Creates an empty report.
         package init() {}
 
-        /// Counts an outcome.
+        /// Counts a result.
         package mutating func add(_ outcome: FCMTopicOutcome) {
             self.members += 1
             switch outcome {
@@ -63,10 +63,10 @@ package struct TopicSync {
     private let route: Route
     private let topic: TopicName
     private let interface: ProviderAccess.TopicInterface
-    /// Waits for that many milliseconds.
+    /// Waits for the given milliseconds.
     private let wait: (Int64) async throws -> Void
 
-    /// Creates the sync of a topic.
+    /// Creates the synchronisation of a topic.
     package init(
         _ access: ProviderAccess,
         _ installation: Installation,
@@ -83,13 +83,13 @@ package struct TopicSync {
         self.wait = wait
     }
 
-    /// Does it. Safe to repeat.
+    /// Synchronises the topic. It may be repeated.
     package func run() async throws -> Report {
         let store = self.installation.store
         guard let number = try await store.topicNumber(self.route.app, self.topic) else { return Report() }
         return try await self.access.withTopics(by: self.interface) { desk in
             var report = Report()
-            // Rounds in a row that brought nothing.
+            // The number of consecutive rounds without progress.
             var failures: UInt32 = 0
             var waiting: [Member] = []
             for partition in 0..<self.installation.keyspace.devicePartitions {
@@ -120,7 +120,7 @@ package struct TopicSync {
             read.forEachRecord(in: reply) { ordinal, value in
                 guard let header = RecordHeader(value),
                     let view = DeviceRecordView(value, RecordHeader.byteCount..<value.count), view.suspicion == nil,
-                    // The batch interface takes tokens only.
+                    // The batch interface accepts tokens only.
                     self.interface == .subscriptions || view.tokenKind == .device
                 else { return }
                 let reference = DeviceReference(
@@ -136,7 +136,7 @@ package struct TopicSync {
 
     private func hand(
         _ members: [Member],
-        to desk: ProviderAccess.TopicDesk,
+        to desk: ProviderAccess.TopicClient,
         _ report: inout Report,
         _ failures: inout UInt32,
     ) async throws {
@@ -155,7 +155,7 @@ package struct TopicSync {
                 draw: Double.random(in: 0..<1),
             )
             guard case .retry(let time) = decision else {
-                // Further rounds of nothing are not waited for, but what comes next is tried.
+                // Further rounds without progress are not waited for, but the next members are still tried.
                 failures -= 1
                 for _ in waiting { report.add(.later) }
                 return
@@ -164,10 +164,10 @@ package struct TopicSync {
         }
     }
 
-    /// Asks for each once; those that are to be tried again later.
+    /// Requests each member once; returns those to be retried later.
     private func round(
         _ members: [Member],
-        to desk: ProviderAccess.TopicDesk,
+        to desk: ProviderAccess.TopicClient,
         _ report: inout Report,
     ) async throws -> [Member] {
         let asOf = SystemClock().now()

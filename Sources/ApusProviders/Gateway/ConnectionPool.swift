@@ -329,7 +329,7 @@ package struct ConnectionPool: Sendable {
     // MARK: Statistics
 
     /// Counts the current connections and requests.
-    package struct Census: Hashable, Sendable {
+    package struct Statistics: Hashable, Sendable {
         /// The number of attempts under way.
         package var connecting: Int
         /// The number of connections that accept requests.
@@ -352,20 +352,20 @@ package struct ConnectionPool: Sendable {
     }
 
     /// The current counts.
-    package var census: Census {
-        var census = Census()
+    package var statistics: Statistics {
+        var statistics = Statistics()
         for entry in self.entries {
-            census.inFlight += entry.inFlight
+            statistics.inFlight += entry.inFlight
             switch entry.phase {
             case .free: break
-            case .connecting: census.connecting += 1
+            case .connecting: statistics.connecting += 1
             case .open:
-                census.open += 1
-                census.streamsLimit += entry.streamsMax
-            case .draining: census.draining += 1
+                statistics.open += 1
+                statistics.streamsLimit += entry.streamsMax
+            case .draining: statistics.draining += 1
             }
         }
-        return census
+        return statistics
     }
 
     /// True when requests are in flight on the connection.

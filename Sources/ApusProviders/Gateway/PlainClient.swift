@@ -63,9 +63,9 @@ package final class PlainClient: Sendable {
     }
 
     /// Sends a request; returns nil when it was not answered in time, or the connection ended first.
-    package func ask(_ request: PlainRequest) async -> PlainAnswer? {
+    package func send(_ request: PlainRequest) async -> PlainAnswer? {
         let (exchange, eventLoop) = (self.exchange, self.eventLoop)
-        let answer = eventLoop.flatSubmit { exchange.value.ask(request, on: eventLoop) }
+        let answer = eventLoop.flatSubmit { exchange.value.send(request, on: eventLoop) }
         return (try? await answer.get()) ?? nil
     }
 
@@ -102,7 +102,7 @@ private final class PlainExchange: HTTP2ClientDelegate {
     var handler: HTTP2ClientHandler?
     private let timeout: TimeAmount
     private var waiting: [(request: PlainRequest, promise: EventLoopPromise<PlainAnswer?>)] = []
-    private var asked: [UInt64: EventLoopPromise<PlainAnswer?>] = [:]
+    private var inFlight: [UInt64: EventLoopPromise<PlainAnswer?>] = [:]
     private var lastTag: UInt64 = 0
     private var isEnding = false
 
@@ -110,7 +110,7 @@ private final class PlainExchange: HTTP2ClientDelegate {
 
     init(timeout: TimeAmount) { self.timeout = timeout }
 
-    func ask(_ request: PlainRequest, on eventLoop: any EventLoop) -> EventLoopFuture<PlainAnswer?> {
+    func send(_ request: PlainRequest, on eventLoop: any EventLoop) -> EventLoopFuture<PlainAnswer?> {
         let promise = eventLoop.makePromise(of: PlainAnswer?.self)
         self.waiting.append((request, promise))
         self.submit()
@@ -126,7 +126,7 @@ private final class PlainExchange: HTTP2ClientDelegate {
             switch handler.submitPlain(next.request, tag: self.lastTag + 1, deadline: deadline) {
             case .submitted:
                 self.lastTag += 1
-                self.asked[self.lastTag] = next.promise
+                self.inFlight[self.lastTag] = next.promise
                 self.waiting.removeFirst()
             case .full: return
             case .closed, .invalidToken: return self.end()
@@ -137,21 +137,21 @@ private final class PlainExchange: HTTP2ClientDelegate {
     private func end() {
         let waiting = self.waiting
         self.waiting = []
-        for question in waiting { question.promise.succeed(nil) }
+        for request in waiting { request.promise.succeed(nil) }
     }
 
     func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent) {
         switch event {
         case .answered(let answer):
-            self.asked.removeValue(forKey: answer.tag)?.succeed(PlainAnswer(answer, of: handler))
+            self.inFlight.removeValue(forKey: answer.tag)?.succeed(PlainAnswer(answer, of: handler))
         case .refused(let tag), .reset(let tag, _), .timedOut(let tag):
-            self.asked.removeValue(forKey: tag)?.succeed(nil)
+            self.inFlight.removeValue(forKey: tag)?.succeed(nil)
         case .goAway: self.isEnding = true
         case .settingsChanged, .pingAcknowledged: break
         case .closed:
             self.handler = nil
-            for promise in self.asked.values { promise.succeed(nil) }
-            self.asked = [:]
+            for promise in self.inFlight.values { promise.succeed(nil) }
+            self.inFlight = [:]
             self.end()
         }
         self.submit()

@@ -14,7 +14,7 @@ final class ProviderConnection: HTTP2ClientDelegate {
     var verdict: String?
     /// True after a credential was called stale on a connection that remembers credentials: its later answers say
     /// nothing about the credential of their request.
-    var isWedged = false
+    var hasStaleCredential = false
     /// True when anything has arrived since the gateway's last check.
     var hasReceived = true
     /// The time of the gateway's last check that found received bytes.

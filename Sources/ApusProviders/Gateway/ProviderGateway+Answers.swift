@@ -62,9 +62,9 @@ extension ProviderGateway {
         switch what {
         case .staleCredential:
             // A connection that remembers credentials stays unusable: it calls newer ones stale too.
-            let isAboutToken = !connection.isWedged
+            let isAboutToken = !connection.hasStaleCredential
             if self.configuration.bindsCredentials {
-                connection.isWedged = true
+                connection.hasStaleCredential = true
                 self.retire(connection)
             }
             guard !self.isHeld else { return .misconfigured(.credential) }

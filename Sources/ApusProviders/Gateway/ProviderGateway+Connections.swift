@@ -43,7 +43,7 @@ extension ProviderGateway {
     /// The gateway's current status.
     package var status: ProviderGatewayStatus {
         ProviderGatewayStatus(
-            connections: self.pool.census,
+            connections: self.pool.statistics,
             isBackingOff: self.phase == .running && self.attemptTimerAt != .max,
             hasCredential: self.hasCredential,
             isHeld: self.isHeld,

@@ -140,7 +140,7 @@ package final class ProviderGateway {
     private var canSend: Bool { !self.isHeld && self.hasCredential && self.phase == .running }
 
     /// The number of requests in flight.
-    package var inFlight: Int { self.pool.census.inFlight }
+    package var inFlight: Int { self.pool.statistics.inFlight }
 
     /// Returns true when a request of the lane would be accepted now. After false, the delegate is called when there is room.
     @inline(__always)

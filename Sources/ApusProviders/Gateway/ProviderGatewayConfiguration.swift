@@ -102,7 +102,7 @@ package struct ProviderGatewayConfiguration: Sendable {
 /// A gateway's status, for metrics and readiness, never for decisions. Counts grow from the gateway's start.
 package struct ProviderGatewayStatus: Hashable, Sendable {
     /// The current connections and requests.
-    package var connections = ConnectionPool.Census()
+    package var connections = ConnectionPool.Statistics()
     /// True when a connection is missing and the next attempt is not due yet.
     package var isBackingOff = false
     /// True when there is a credential to send with.

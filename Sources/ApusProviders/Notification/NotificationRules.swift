@@ -9,7 +9,7 @@ package enum NotificationRules {
     ///
     /// - Parameter isAccepted: true when the send was accepted before; members that its kind cannot carry are then ignored.
     package static func check(_ notification: Notification, isAccepted: Bool = false) throws(Problem) {
-        try Self.checkWords(notification)
+        try Self.checkTexts(notification)
         try Self.checkAppearance(notification)
         try Self.checkData(notification)
         try Self.checkVariants(notification)
@@ -18,7 +18,7 @@ package enum NotificationRules {
         if !isAccepted { try KindRules.check(notification) }
     }
 
-    private static func checkWords(_ notification: Notification) throws(Problem) {
+    private static func checkTexts(_ notification: Notification) throws(Problem) {
         try FieldRules.length(notification.title, "notification.title", bytesMax: Limits.textBytesMax)
         try FieldRules.length(notification.subtitle, "notification.subtitle", bytesMax: Limits.textBytesMax)
         try FieldRules.length(notification.body, "notification.body", bytesMax: Limits.textBytesMax)

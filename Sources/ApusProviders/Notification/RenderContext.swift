@@ -59,7 +59,7 @@ extension Notification.Expiry {
 extension Notification {
     /// Returns the notification in another language: the variant's texts replace the notification's own, and a
     /// localisation key of the app gives way to a text.
-    package func replacingWords(by variant: LocaleVariant) -> Notification {
+    package func replacingTexts(by variant: LocaleVariant) -> Notification {
         var result = self
         if !variant.title.isEmpty {
             result.title = variant.title

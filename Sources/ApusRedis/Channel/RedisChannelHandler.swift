@@ -123,7 +123,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         guard self.closeReason == nil else { return }
         self.isReading = true
         let now = self.eventLoop.now
-        self.pipeline.heard(now: now)
+        self.pipeline.bytesReceived(now: now)
         var violation: RedisError?
         do throws(RedisError) {
             try self.parser.receive(bytes.readableBytesUInt8Span)
@@ -150,15 +150,15 @@ final class RedisChannelHandler: ChannelInboundHandler {
         do throws(RedisError) {
             reply.received(from: RESPReply.Origin(command: command.name, connection: self.link))
             let answer = try reply.checked()
-            self.tell(command, .answered, now)
+            self.report(command, .answered, now)
             command.promise.succeed(answer)
         } catch {
-            self.tell(command, .refused, now)
+            self.report(command, .refused, now)
             command.promise.fail(error)
         }
     }
 
-    private func tell(_ command: SentCommand, _ ending: RedisCommandEnding, _ now: NIODeadline) {
+    private func report(_ command: SentCommand, _ ending: RedisCommandEnding, _ now: NIODeadline) {
         guard let observer = self.observer else { return }
         observer.commandEnded(command.label, ending, nanoseconds: command.at.map { (now - $0).nanoseconds })
     }
@@ -174,13 +174,13 @@ final class RedisChannelHandler: ChannelInboundHandler {
         self.closeReason = reason
         let now = self.eventLoop.now
         for command in self.pipeline.closed() {
-            self.tell(command, RedisCommandEnding(closedBecause: reason), now)
-            command.promise.fail(Self.told(reason))
+            self.report(command, RedisCommandEnding(closedBecause: reason), now)
+            command.promise.fail(Self.commandError(reason))
         }
     }
 
     /// Returns the error for a command that was accepted and has no reply.
-    private static func told(_ reason: RedisError) -> RedisError {
+    private static func commandError(_ reason: RedisError) -> RedisError {
         // Before the end of the handshake nothing was sent.
         if reason.code == .tls || reason.code == .notConnected { return reason }
         // Whatever the cause, the outcome of a command that was sent is unknown.

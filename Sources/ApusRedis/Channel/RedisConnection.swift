@@ -92,7 +92,7 @@ public final class RedisConnection: Sendable {
                 let handler = try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self)
                 return RedisConnection(channel: channel, handler: handler, requestTimeout: requestTimeout)
             }
-            .flatMap { connection in connection.greet(configuration) }
+            .flatMap { connection in connection.logIn(configuration) }
     }
 
     /// Sends a command.
@@ -231,7 +231,7 @@ public final class RedisConnection: Sendable {
     }
 
     /// Logs in, names the connection and checks that the server is ready, all in one write.
-    private func greet(_ configuration: RedisConfiguration) -> EventLoopFuture<RedisConnection> {
+    private func logIn(_ configuration: RedisConfiguration) -> EventLoopFuture<RedisConnection> {
         let timeout = TimeAmount(configuration.connectTimeout)
         var steps: [EventLoopFuture<Void>] = []
         if let password = configuration.password {
@@ -239,23 +239,23 @@ public final class RedisConnection: Sendable {
             steps.append(self.send(RedisCommand("AUTH", .text(user), .text(password)), timeout: timeout).map { _ in })
         }
         let name = RedisCommand("CLIENT", "SETNAME", .text(configuration.clientName))
-        steps.append(self.tolerant(self.send(name, timeout: timeout)))
-        steps.append(self.tolerant(self.send(RedisCommand("PING"), timeout: timeout)))
+        steps.append(self.ignoringUnrelatedErrors(self.send(name, timeout: timeout)))
+        steps.append(self.ignoringUnrelatedErrors(self.send(RedisCommand("PING"), timeout: timeout)))
         // The first failure is the result, so that a wrong password is reported as one.
         return EventLoopFuture.andAllSucceed(steps, on: self.eventLoop)
             .map { self }
             .flatMapError { error in
                 let error = RedisError(error)
                 // No command of a caller was sent before the greeting failed.
-                let isNews = error.isCredentials || error.isRetryable || error.code == .tls
-                let told = isNews ? error : RedisError(.notConnected, error.message)
-                return self.close().flatMapThrowing { throw told }
+                let isMeaningful = error.isCredentials || error.isRetryable || error.code == .tls
+                let reported = isMeaningful ? error : RedisError(.notConnected, error.message)
+                return self.close().flatMapThrowing { throw reported }
             }
     }
 
     /// Accepts any reply that shows a live server. Only errors that say "not now" or "not you" make the connection
     /// unusable: a missing permission for `PING` or a full disk (which answers `MISCONF`) do not.
-    private func tolerant(_ reply: EventLoopFuture<RESPReply>) -> EventLoopFuture<Void> {
+    private func ignoringUnrelatedErrors(_ reply: EventLoopFuture<RESPReply>) -> EventLoopFuture<Void> {
         reply.map { _ in }.flatMapErrorThrowing { error in
             let error = RedisError(error)
             switch error.code {

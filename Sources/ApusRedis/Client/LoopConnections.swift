@@ -58,7 +58,7 @@ final class LoopConnections {
     /// Replaces the connection to a server if it is older than the given age.
     func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
         let error = RedisError(.disconnected, "the server did not answer reads")
-        self.connections[endpoint]?.renounce(olderThan: age, because: error)
+        self.connections[endpoint]?.discard(olderThan: age, because: error)
     }
 
     /// Closes all connections for good.
@@ -98,7 +98,7 @@ final class LoopConnections {
             // The server was demoted or has lost its master: the address may lead to another one by now.
             let error = RedisError(error)
             guard error.code == .readOnly || error.code == .masterDown else { return }
-            self.connections[endpoint]?.renounce(connection, because: error)
+            self.connections[endpoint]?.discard(connection, because: error)
         }
         return reply
     }

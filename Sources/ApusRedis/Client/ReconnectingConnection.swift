@@ -113,16 +113,16 @@ final class ReconnectingConnection {
     }
 
     /// Discards the connection after the server said that it is no longer the right one.
-    func renounce(_ connection: RedisConnection, because error: RedisError) {
+    func discard(_ connection: RedisConnection, because error: RedisError) {
         guard case .open(let current, let since) = self.state, current === connection else { return }
         connection.close(error)
         self.lost(connection, since: since)
     }
 
     /// Discards the connection if it is older than the given age.
-    func renounce(olderThan age: TimeAmount, because error: RedisError) {
+    func discard(olderThan age: TimeAmount, because error: RedisError) {
         guard case .open(let current, let since) = self.state, self.eventLoop.now - since >= age else { return }
-        self.renounce(current, because: error)
+        self.discard(current, because: error)
     }
 
     private func join(_ promise: EventLoopPromise<RedisConnection>) -> EventLoopFuture<RedisConnection> {
@@ -181,7 +181,7 @@ final class ReconnectingConnection {
         }
         self.failures += 1
         self.lastError = error
-        self.holdOff()
+        self.delayNextAttempt()
         self.lostAt = self.lostAt ?? self.eventLoop.now
         if self.loggedCode != error.code {
             self.loggedCode = error.code
@@ -200,7 +200,7 @@ final class ReconnectingConnection {
         let livedLong = now - since >= TimeAmount(self.configuration.reconnect.stableAfter)
         self.failures = livedLong ? 1 : self.failures + 1
         self.lastError = RedisError(.notConnected, "the connection was lost")
-        self.holdOff()
+        self.delayNextAttempt()
         self.lostAt = now
         self.wasLost = true
         self.observer?.connectionEnded()
@@ -211,7 +211,7 @@ final class ReconnectingConnection {
         self.state = .idle
     }
 
-    private func holdOff() {
+    private func delayNextAttempt() {
         let wait = self.configuration.reconnect.wait(
             failures: self.failures,
             credentialsRefused: self.lastError.isCredentials,

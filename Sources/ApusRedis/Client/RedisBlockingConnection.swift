@@ -64,7 +64,7 @@ public final class RedisBlockingConnection: Sendable {
             return try await self.submit(command, blocking: blocking, timeout, server).get()
         } catch {
             let error = RedisError(error)
-            if error.code == .readOnly || error.code == .masterDown { await self.renounce(error) }
+            if error.code == .readOnly || error.code == .masterDown { await self.discard(error) }
             throw error
         }
     }
@@ -96,7 +96,7 @@ public final class RedisBlockingConnection: Sendable {
 
     /// Replaces the connection: a waiting read fails with `disconnected`, and the next one connects again.
     public func reconnect() async {
-        await self.renounce(RedisError(.disconnected, "the server did not answer reads"))
+        await self.discard(RedisError(.disconnected, "the server did not answer reads"))
     }
 
     /// Closes the connection; a waiting read fails with `disconnected`.
@@ -104,10 +104,10 @@ public final class RedisBlockingConnection: Sendable {
         _ = try? await self.eventLoop.flatSubmit { self.connection.value.close() }.get()
     }
 
-    private func renounce(_ error: RedisError) async {
+    private func discard(_ error: RedisError) async {
         _ = try? await self.eventLoop.submit {
             guard let live = self.connection.value.live else { return }
-            self.connection.value.renounce(live, because: error)
+            self.connection.value.discard(live, because: error)
         }.get()
     }
 }

@@ -73,14 +73,14 @@ package struct RedisPipeline<Context>: ~Copyable {
     private var state: State = .open
     private var pending: CircularBuffer<Pending> = []
     private var outboundBytes = 0
-    private var heardAt: NIODeadline
+    private var receivedAt: NIODeadline
     /// The time for which a call of `hitDeadline` is scheduled.
     private var wakeAt: NIODeadline
 
     /// Creates the pipeline of a connection that was made at `now`.
     package init(limits: Limits, now: NIODeadline) {
         self.limits = limits
-        self.heardAt = now
+        self.receivedAt = now
         self.wakeAt = now + limits.keepAlive
     }
 
@@ -117,7 +117,7 @@ package struct RedisPipeline<Context>: ~Copyable {
     }
 
     /// Records that bytes arrived from the socket.
-    package mutating func heard(now: NIODeadline) { self.heardAt = now }
+    package mutating func bytesReceived(now: NIODeadline) { self.receivedAt = now }
 
     /// Matches a complete reply with its command.
     package mutating func replyReceived() -> ReplyAction {
@@ -132,7 +132,7 @@ package struct RedisPipeline<Context>: ~Copyable {
     package mutating func hitDeadline(now: NIODeadline) -> DeadlineAction {
         guard self.state == .open else { return .stop }
         guard let earliest = self.pending.lazy.map(\.deadline).min() else {
-            let silentAt = self.heardAt + self.limits.keepAlive
+            let silentAt = self.receivedAt + self.limits.keepAlive
             guard silentAt <= now else {
                 self.wakeAt = silentAt
                 return .wait(until: silentAt)

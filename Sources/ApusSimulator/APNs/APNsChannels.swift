@@ -1,26 +1,25 @@
 internal import ApusCore
 internal import Synchronization
 
-/// The broadcast channels of a simulated Apple: made, read, listed and deleted as its management interface does, and
-/// published to.
+/// Simulates Apple's broadcast channels: creates, reads, lists and deletes them like its management interface, and publishes to them.
 ///
-/// Management has hosts and ports of its own at Apple; here it answers at the same one. Channels are the state's, not a
-/// connection's; the order of the checks is our own.
+/// Apple's management has hosts and ports of its own; here it is served at the same port. Channels belong to the
+/// simulator's state, not to a connection; the order of the checks is our own.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package final class APNsChannels: Sendable {
-    /// The most channels of an app in one environment.
+    /// The maximum number of channels of an app in one environment.
     package static let perAppMax = 10_000
-    /// The most bytes of a broadcast's body.
+    /// The maximum bytes of a broadcast's body.
     package static let payloadBytesMax = 5_120
 
     private struct Channel: Sendable {
         let id: String
-        /// 0: no message is stored; 1: the latest one is.
+        /// The storage policy: 0 when no message is stored, 1 when the latest one is.
         let policy: Int64
     }
 
-    /// The channels by bundle id, in the order they were created.
+    /// The channels by bundle id, in the order of their creation.
     private let channels = Mutex<[String: [Channel]]>([:])
 
     /// Creates a store without channels.
@@ -29,18 +28,18 @@ package final class APNsChannels: Sendable {
     /// Returns true when a path is for channels or broadcasts.
     package static func owns(_ path: String) -> Bool { path.hasPrefix("/1/apps/") || path.hasPrefix("/4/broadcasts/") }
 
-    /// Returns true when a path creates, reads, lists or deletes channels, and is for no message.
+    /// Returns true when a path creates, reads, lists or deletes channels, and carries no message.
     static func isManagement(_ path: String) -> Bool { path.hasPrefix("/1/apps/") }
 
     /// Deletes all channels.
     func reset() { self.channels.withLock { $0 = [:] } }
 
-    /// The ids of an app's channels, in the order they were created.
+    /// Returns the ids of an app's channels, in the order of their creation.
     package func ids(of bundleID: String) -> [String] { self.channels.withLock { $0[bundleID, default: []].map(\.id) } }
 
     /// Answers a request.
     ///
-    /// - Parameter number: a channel's id is made of it, and the id of a request that has none.
+    /// - Parameter number: the number from which a channel's id, and the id of a request without one, are derived.
     func validate(
         _ request: ProviderRequest,
         validator: APNsValidator,
@@ -72,7 +71,7 @@ package final class APNsChannels: Sendable {
         return answer
     }
 
-    /// The id that an answer carries: the request's own, or one made of its number.
+    /// Returns the id that an answer carries: the request's own, or one derived from its number.
     static func requestID(of request: ProviderRequest, number: UInt64) -> String {
         request.first("apns-request-id").flatMap { APNsValidator.isCanonicalUUID($0) ? $0 : nil }
             ?? UUIDText.unique(number)
@@ -95,7 +94,7 @@ package final class APNsChannels: Sendable {
             case (4, "4", _) where parts[1] == "broadcasts" && parts[2] == "apps": self.kind = .broadcast
             case (4, "1", "channels") where parts[1] == "apps": self.kind = .channels
             case (4, "1", "all-channels") where parts[1] == "apps": self.kind = .allChannels
-            default: throw APNsRefusal(.badPath, "no path of channels or broadcasts")
+            default: throw APNsRefusal(.badPath, "not a path of channels or broadcasts")
             }
             self.bundleID = self.kind == .broadcast ? parts[3] : parts[2]
         }
@@ -134,7 +133,7 @@ package final class APNsChannels: Sendable {
                 channels[bundleID, default: []].append(Channel(id: id, policy: policy))
                 return true
             }
-            guard isMade else { throw APNsRefusal(.cannotCreateChannel, "\(Self.perAppMax) channels are all") }
+            guard isMade else { throw APNsRefusal(.cannotCreateChannel, "\(Self.perAppMax) channels are the maximum") }
             return ProviderAnswer(status: 201, headers: [ProviderHeader("apns-channel-id", id)])
         case "GET":
             let channel = try self.channel(of: request, bundleID)
@@ -200,7 +199,7 @@ package final class APNsChannels: Sendable {
             throw APNsRefusal(.badExpirationDate, "apns-expiration is a time in seconds, and always there")
         }
         guard channel.policy == 1 || expiration == 0 else {
-            throw APNsRefusal(.badExpirationDate, "the channel keeps nothing: apns-expiration is 0")
+            throw APNsRefusal(.badExpirationDate, "the channel stores nothing: apns-expiration must be 0")
         }
         try APNsPayloadRules.check(request.body, type: .liveactivity, bytesMax: Self.payloadBytesMax)
         let payload = try? JSONValue(parsing: request.body, bytesMax: Self.payloadBytesMax)

@@ -1,18 +1,18 @@
 internal import ApusCore
 package import ApusTLS
 
-/// The provider tokens of one connection, as far as Apple remembers them.
+/// Holds the provider tokens of one connection, as far as Apple remembers them.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 package struct APNsConnection: Sendable {
-    /// The age of the oldest token that is accepted, in milliseconds: an hour.
+    /// The maximum age of an accepted token, in milliseconds: an hour.
     package static let tokenAgeMax: Int64 = 3_600_000
-    /// Shortest time between two tokens, in milliseconds: twenty minutes.
+    /// The minimum interval between two tokens, in milliseconds: twenty minutes.
     package static let tokenUpdateInterval: Int64 = 1_200_000
-    /// The most that a token may be issued in the future, in milliseconds, because clocks differ.
+    /// The maximum time that a token may be issued in the future, in milliseconds, because clocks differ.
     package static let clockSkewMax: Int64 = 60_000
 
-    /// A token whose signature is right.
+    /// A token with a valid signature.
     private struct Verified {
         let token: String
         let key: APNsKey
@@ -20,19 +20,19 @@ package struct APNsConnection: Sendable {
     }
 
     private var verified: [Verified] = []
-    /// The token in use, and since when.
+    /// The token in use, and the time of its first use.
     private var current: (token: String, since: UnixMilliseconds)?
     /// The key of the first token.
     private var firstKey: APNsKey?
-    /// True when an expired token was shown: no later token is accepted then.
-    private var isWedged = false
+    /// True after an expired token: no later token is accepted then.
+    private var hasExpiredToken = false
     /// The time until which every request is refused.
     private var blockedUntil: UnixMilliseconds?
 
-    /// True when a token was ever accepted here: until then Apple allows one request at a time.
+    /// True after a token was accepted on the connection: until then Apple allows one request at a time.
     package private(set) var isAuthorized = false
 
-    /// The certificate that the client showed when it connected; nil for none. Tokens are ignored beside it.
+    /// The certificate that the client presented when it connected; nil for none. With a certificate, tokens are ignored.
     package var certificate: AppleCertificate?
 
     /// Creates the state of a new connection.
@@ -59,8 +59,8 @@ package struct APNsConnection: Sendable {
         guard parts.count == 2, parts[0].lowercased() == "bearer", !parts[1].isEmpty else {
             throw APNsRefusal(.invalidProviderToken, "authorization is not 'bearer' and a token")
         }
-        guard !self.isWedged else {
-            throw APNsRefusal(.expiredProviderToken, "an expired token wedged this connection: open another")
+        guard !self.hasExpiredToken else {
+            throw APNsRefusal(.expiredProviderToken, "an expired token made this connection unusable: open another")
         }
         if let until = self.blockedUntil {
             guard now >= until else {
@@ -124,13 +124,13 @@ package struct APNsConnection: Sendable {
             throw APNsRefusal(.invalidProviderToken, "iat is in the future")
         }
         guard age <= Self.tokenAgeMax else {
-            self.isWedged = true
+            self.hasExpiredToken = true
             throw APNsRefusal(.expiredProviderToken, "iat is more than an hour ago")
         }
     }
 
-    /// Checks that a connection stays with one team, and that one that began with a key for some topics takes no other key, and one that
-    /// began with a key for a whole team takes none for some topics.
+    /// Checks that a connection stays with one team, that one that began with a key for some topics uses no other key,
+    /// and that one that began with a key for a whole team uses none for some topics.
     private mutating func checkKey(_ key: APNsKey, environment: ProviderEnvironment) throws(APNsRefusal) {
         guard key.environment ?? environment == environment else {
             throw APNsRefusal(.badEnvironmentKeyID, "the key is for the other environment")

@@ -1,17 +1,17 @@
 public import ApusCore
 package import ApusTLS
 
-/// A key that a developer registered with Apple, as far as Apple knows it.
+/// A signing key that a developer registered with Apple.
 package struct APNsKey: Sendable {
-    /// Ten characters: `kid`.
+    /// The key's id (`kid`), ten characters.
     package var keyID: String
-    /// Ten characters: `iss`.
+    /// The team's id (`iss`), ten characters.
     package var teamID: String
-    /// P-256.
+    /// The public key, P-256.
     package var publicKey: PublicKey
-    /// The environment that it is for; nil when both, as keys from before 2025 are.
+    /// The environment of the key; nil for both, as with keys from before 2025.
     package var environment: ProviderEnvironment?
-    /// The bundle ids that it may push to; nil for all of its team.
+    /// The bundle ids that the key may push to; nil for all of its team.
     package var topics: Set<String>?
 
     /// Creates a key, valid for everything of its team unless restricted.
@@ -32,19 +32,19 @@ package struct APNsKey: Sendable {
 
 /// The credential of a client of APNs: the key of its token, or its certificate.
 enum APNsCredential: Sendable {
-    /// A token, signed by that key.
+    /// A token that was signed by the key.
     case key(APNsKey)
     /// A client certificate.
     case certificate(AppleCertificate)
 
-    /// The topic of a request that names none: "if your certificate includes multiple topics, you must specify a value"
+    /// The topic of a request without one: "if your certificate includes multiple topics, you must specify a value"
     /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
     var defaultTopic: String? {
         guard case .certificate(let certificate) = self, certificate.topics.count == 1 else { return nil }
         return certificate.topics[0]
     }
 
-    /// Returns true when it is for a topic: a key goes by bundle ids, a certificate names every suffix.
+    /// Returns true when the credential is for a topic: a key is limited by bundle ids, a certificate names every suffix.
     func serves(_ topic: String, of bundleID: String) -> Bool {
         switch self {
         case .key(let key): key.topics?.contains(bundleID) ?? true
@@ -62,7 +62,7 @@ struct APNsKeys: ProviderKeys {
         self.keys[app.keyID] = try PrivateKey.generate(.p256)
     }
 
-    /// The keys as Apple knows them. Of apps that share a key the first one tells its team, environment and topics.
+    /// Returns the keys as Apple knows them. Of apps that share a key the first one determines its team, environment and topics.
     func registered(_ apps: [SimulatedApp]) -> [APNsKey] {
         self.keys.sorted { $0.key < $1.key }.compactMap { keyID, key in
             guard let app = apps.first(where: { $0.keyID == keyID && $0.bundleID != nil }) else { return nil }
@@ -108,7 +108,7 @@ struct APNsKeys: ProviderKeys {
 }
 
 extension SimulatorKeys {
-    /// Issues a client certificate as Apple does: for those topics, the first of which is the app's, and environments.
+    /// Issues a client certificate like Apple's, for the given environments and topics, the first of which is the app's.
     func clientCertificate(
         topics: [String],
         environments: Set<ProviderEnvironment>,
@@ -128,25 +128,26 @@ extension SimulatorKeys {
 }
 
 extension SimulatorCredentials.App {
-    /// The signing key for APNs, `.p8`; nil when the app is not at Apple's.
+    /// The signing key for APNs, `.p8`; nil when the app is not registered with Apple.
     public var keyFile: String? { self.files["key_file"] }
-    /// A client certificate for APNs with its key, PEM, for the app's alerts, calls and complications; nil when the app is not at Apple's.
+    /// A client certificate for APNs with its key, PEM, for the app's alerts, calls and complications; nil when the app
+    /// is not registered with Apple.
     public var certificateFile: String? { self.files["certificate_file"] }
 }
 
 extension Simulator {
-    /// An app's signing key for APNs, in PEM; nil if the app is unknown or not at Apple's.
+    /// Returns an app's signing key for APNs, in PEM; nil if the app is unknown or not registered with Apple.
     public func signingKeyPEM(app name: String) -> String? {
         self.withKeys { keys in
             keys.apps.first { $0.name == name }.flatMap { keys.store(APNsKeys.self).keys[$0.keyID]?.pem }
         }
     }
 
-    /// Issues a client certificate for APNs with its key, in PEM: for those topics, the first of which is the bundle id.
+    /// Issues a client certificate for APNs with its key, in PEM, for the given topics, the first of which is the bundle id.
     ///
     /// - Parameters:
     ///   - environments: the environments that it is for.
-    ///   - days: how long it is valid.
+    ///   - days: the days of its validity.
     public func clientCertificatePEM(
         topics: [String],
         environments: Set<ProviderEnvironment> = [.production, .sandbox],

@@ -1,7 +1,6 @@
 internal import ApusCore
 
-/// Checks payloads, push type by push type. Apple accepts many wrong ones and shows nothing; here they are errors, so that a test finds
-/// them.
+/// Checks payloads by push type. Apple accepts many wrong ones and shows nothing; here they are errors, so that a test finds them.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification,
 /// https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications
@@ -10,12 +9,12 @@ enum APNsPayloadRules {
 
     /// Checks a body of `type`. Apple has no reason for a body that is not JSON: `PayloadEmpty` is the nearest.
     ///
-    /// - Parameter bytesMax: the most bytes; nil for as many as the type allows.
+    /// - Parameter bytesMax: the maximum bytes; nil for the type's own limit.
     static func check(_ body: [UInt8], type: APNsPushType, bytesMax: Int? = nil) throws(APNsRefusal) {
         guard !body.isEmpty else { throw APNsRefusal(.payloadEmpty, "no body") }
         let bytesMax = bytesMax ?? type.payloadBytesMax
         guard body.count <= bytesMax else {
-            throw APNsRefusal(.payloadTooLarge, "\(body.count) bytes, \(bytesMax) are allowed")
+            throw APNsRefusal(.payloadTooLarge, "\(body.count) bytes, at most \(bytesMax) are allowed")
         }
         let payload: JSONValue
         do throws(JSONError) {
@@ -65,14 +64,14 @@ enum APNsPayloadRules {
         }
         guard event == "start" else { return }
         guard aps["attributes-type"]?.string != nil, aps["attributes"]?.object != nil,
-            aps["alert"].map(Self.hasWords) ?? false
+            aps["alert"].map(Self.hasText) ?? false
         else {
             throw Self.mismatch("a Live Activity starts with attributes-type, attributes and an alert with words")
         }
     }
 
     /// Returns true when an alert is a text, or has a title or a body, each a text or the key of a localized one.
-    private static func hasWords(_ alert: JSONValue) -> Bool {
+    private static func hasText(_ alert: JSONValue) -> Bool {
         [alert, alert["title"], alert["body"]].contains { text in
             text?.string?.isEmpty == false || text?["loc-key"]?.string?.isEmpty == false
         }
@@ -101,7 +100,7 @@ enum APNsPayloadRules {
         }
     }
 
-    /// Texts are strings (objects in Live Activities), arguments arrays, and no arguments come without their key.
+    /// Returns true when texts are strings (objects in Live Activities), arguments arrays, and no arguments come without their key.
     private static func isAlert(_ alert: JSONObject) -> Bool {
         for name in ["loc-key", "title-loc-key", "subtitle-loc-key", "launch-image"] {
             if let value = alert[name], value.string == nil { return false }

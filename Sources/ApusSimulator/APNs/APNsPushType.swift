@@ -29,6 +29,6 @@ package enum APNsPushType: String, CaseIterable, Sendable {
         }
     }
 
-    /// The most bytes of a body. Apple: 5 KB for VoIP, 4 KB for all others.
+    /// The maximum bytes of a body. Apple: 5 KB for VoIP, 4 KB for all others.
     package var payloadBytesMax: Int { self == .voip ? 5_120 : 4_096 }
 }

@@ -45,14 +45,14 @@ package enum APNsRejection: String, CaseIterable, Sendable {
     case missingPushType = "MissingPushType"
     case cannotCreateChannel = "CannotCreateChannelConfig"
     case topicMismatch = "TopicMismatch"
-    /// As ``badEnvironmentKeyID``; in no list of Apple's, but seen on the wire.
+    /// The same as ``badEnvironmentKeyID``; it is not in Apple's lists, but was seen on the wire.
     case badEnvironmentKey = "BadEnvironmentKeyInToken"
-    /// As the page on broadcasts spells ``serviceUnavailable``.
+    /// The spelling of ``serviceUnavailable`` on the page about broadcasts.
     case broadcastUnavailable = "Service Unavailable"
-    /// Seen for a storage policy that is none.
+    /// The reason that was seen for an invalid storage policy.
     case missingChannelQueueSize = "MissingChannelQueueSize"
 
-    /// The status that goes with it.
+    /// The status of the reason.
     package var status: Int {
         switch self {
         case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
@@ -75,7 +75,7 @@ package enum APNsRejection: String, CaseIterable, Sendable {
         }
     }
 
-    /// Makes the answer, with the time for the two reasons that carry one.
+    /// Creates the answer, with the timestamp for the two reasons that carry one.
     package func answer(id: String?, timestamp: UnixMilliseconds? = nil) -> ProviderAnswer {
         var body: JSONObject = ["reason": .string(self.rawValue)]
         if let timestamp { body["timestamp"] = .integer(timestamp.value) }
@@ -85,7 +85,7 @@ package enum APNsRejection: String, CaseIterable, Sendable {
     }
 }
 
-/// The refusal of a request: Apple's reason, and a sentence that explains it to whoever debugs the client.
+/// The refusal of a request: Apple's reason, and a sentence for developers of clients.
 struct APNsRefusal: Error {
     let rejection: APNsRejection
     let sentence: String
@@ -97,7 +97,7 @@ struct APNsRefusal: Error {
         self.timestamp = timestamp
     }
 
-    /// Creates the refusal of a message to a token of that behavior; nil when the message is accepted.
+    /// Creates the refusal of a message to a token with the given behavior; nil when the message is accepted.
     init?(_ behavior: TokenBehavior) {
         switch behavior {
         case .alive: return nil

@@ -1,6 +1,6 @@
 package import ApusCore
 
-/// Validates requests as Apple does, and more strictly where Apple would silently drop a notification.
+/// Validates requests like Apple, and more strictly where Apple would silently drop a notification.
 ///
 /// Pure: the time, the behaviors of tokens and the connection's state are arguments. The order of the checks is the simulator's own:
 /// Apple documents none, and no client may rely on one.
@@ -10,12 +10,12 @@ package import ApusCore
 package struct APNsValidator: Sendable {
     /// The registered keys.
     package var keys: [APNsKey]
-    /// The bundle ids that may be pushed to; empty: any.
+    /// The bundle ids that may be pushed to; empty for any.
     package var bundleIDs: Set<String>
-    /// The environment that is imitated.
+    /// The environment that is simulated.
     package var environment: ProviderEnvironment
 
-    /// Creates a validator for that environment.
+    /// Creates a validator for an environment.
     package init(keys: [APNsKey], bundleIDs: Set<String>, environment: ProviderEnvironment = .production) {
         self.keys = keys
         self.bundleIDs = bundleIDs
@@ -25,7 +25,7 @@ package struct APNsValidator: Sendable {
     /// Answers a request.
     ///
     /// - Parameters:
-    ///   - generatedID: the `apns-id` of a request that brings none, and the sandbox's `apns-unique-id`.
+    ///   - generatedID: the `apns-id` of a request without one, and the sandbox's `apns-unique-id`.
     package func validate(
         _ request: ProviderRequest,
         connection: inout APNsConnection,
@@ -119,7 +119,7 @@ package struct APNsValidator: Sendable {
         }
         let bundleID = String(topic.dropLast(type.topicSuffix.count))
         guard type == .mdm || self.bundleIDs.isEmpty || self.bundleIDs.contains(bundleID) else {
-            throw APNsRefusal(.topicDisallowed, "\(bundleID) is none of the team's bundle ids")
+            throw APNsRefusal(.topicDisallowed, "\(bundleID) is not one of the team's bundle ids")
         }
         guard credential.serves(topic, of: bundleID) else {
             throw APNsRefusal(.topicDisallowed, "the key or certificate is not for \(topic)")
@@ -128,7 +128,7 @@ package struct APNsValidator: Sendable {
 
     /// Checks priority, expiration and collapse id.
     private static func checkDelivery(_ request: ProviderRequest, type: APNsPushType) throws(APNsRefusal) {
-        // Apple: without the header the priority is 10.
+        // Apple uses priority 10 for a request without the header.
         let priority = request.first("apns-priority") ?? "10"
         guard ["10", "5", "1"].contains(priority) else {
             throw APNsRefusal(.badPriority, "apns-priority is 10, 5 or 1")
@@ -149,7 +149,7 @@ package struct APNsValidator: Sendable {
         }
     }
 
-    /// The most bytes of a collapse id.
+    /// The maximum bytes of a collapse id.
     package static let collapseIDBytesMax = 64
 
     /// Returns true when a text is a UUID of 8-4-4-4-12 digits in lower case.

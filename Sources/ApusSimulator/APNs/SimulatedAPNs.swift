@@ -3,11 +3,11 @@ internal import ApusTLS
 internal import Synchronization
 
 extension FaultRoute {
-    /// Requests to `/3/device/…`, for channels and for broadcasts.
+    /// The route of requests to `/3/device/…`, for channels and for broadcasts.
     public static let apns = FaultRoute(1, "apns")
 }
 
-/// Imitates the Apple Push Notification service: notifications, broadcast channels and their management at one port.
+/// Simulates the Apple Push Notification service: notifications, broadcast channels and their management at one port.
 package final class SimulatedAPNs: SimulatedProvider {
     package static let traits = ProviderTraits(
         provider: .apns,
@@ -51,7 +51,7 @@ package final class SimulatedAPNs: SimulatedProvider {
     package let channels = APNsChannels()
     private let shared: Mutex<APNsValidator>
 
-    /// Creates a provider that validates requests like that validator.
+    /// Creates a provider that validates requests with the given validator.
     package init(_ validator: APNsValidator) { self.shared = Mutex(validator) }
 
     package convenience init(_ configuration: SimulatorConfiguration, _ keys: SimulatorKeys) {
@@ -86,7 +86,7 @@ package final class SimulatedAPNs: SimulatedProvider {
 
         var isAuthorized: Bool { self.tokens.isAuthorized }
 
-        /// Apple answers no request of a connection whose certificate is for the other environment, but ends it as a whole.
+        /// Ends the whole connection when its certificate is for the other environment, as Apple does, instead of answering its requests.
         var goAwayReason: String? {
             guard let certificate = self.tokens.certificate else { return nil }
             let environment = self.provider.shared.withLock { $0.environment }
@@ -130,7 +130,7 @@ package final class SimulatedAPNs: SimulatedProvider {
         Self.recipient(path: String(decoding: path, as: UTF8.self))
     }
 
-    /// The last part of a path, as bytes if it is hexadecimal.
+    /// Returns the last part of a path, as bytes if it is hexadecimal.
     private static func recipient(path: String) -> Recipient {
         let text = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
         guard let bytes = Hexadecimal.decode(text) else { return Recipient(token: Array(text.utf8)) }
@@ -197,7 +197,7 @@ extension FaultPlan {
 }
 
 extension SimulatorConfiguration {
-    /// The port of APNs: 0 takes a free one, nil none.
+    /// The port of APNs; 0 for a free one, nil for none.
     public var apnsPort: Int? {
         get { self.ports[.apns] }
         set { self.ports[.apns] = newValue }
@@ -210,7 +210,7 @@ extension SimulatorAddresses {
 }
 
 extension Simulator {
-    /// The ids of an app's broadcast channels, in the order they were created.
+    /// Returns the ids of an app's broadcast channels, in the order of their creation.
     public func broadcastChannels(bundleID: String) -> [String] {
         self.state.provider(SimulatedAPNs.self).channels.ids(of: bundleID)
     }

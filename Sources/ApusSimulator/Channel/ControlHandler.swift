@@ -83,7 +83,7 @@ final class ControlHandler: ChannelInboundHandler {
         if !isKept { end.assumeIsolated().whenComplete { _ in context.close(promise: nil) } }
     }
 
-    /// Writes as much of the ledger as the client takes, and the rest when it has read that.
+    /// Writes as much of the ledger as the client accepts, and continues after the client has read it.
     private func continueLedger(_ context: ChannelHandlerContext) {
         while context.channel.isWritable {
             guard let lines = self.reader?.next() else {

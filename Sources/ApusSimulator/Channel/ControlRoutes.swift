@@ -32,7 +32,7 @@ struct ControlRoutes: Sendable {
         self.setListening = setListening
     }
 
-    /// An answer: a text, the ledger piece by piece, or a text that takes a moment.
+    /// The forms of answers: a text, the ledger piece by piece, or a text that takes a moment.
     enum Answer {
         case text(status: Int, type: String, body: [UInt8])
         case ledger(LedgerReader)
@@ -67,7 +67,7 @@ struct ControlRoutes: Sendable {
         case ("POST", "/listeners"): return self.listeners(body)
         case (_, "/ledger"), (_, "/sends"), (_, "/summary"), (_, "/metrics"), (_, "/ca.pem"), (_, "/reset"),
             (_, "/faults"), (_, "/dead"), (_, "/timeline"), (_, "/accepted"), (_, "/listeners"):
-            return Self.refusal(405, "this path takes another method")
+            return Self.refusal(405, "this path requires another method")
         default: return Self.refusal(404, "no such path")
         }
     }
@@ -112,7 +112,7 @@ struct ControlRoutes: Sendable {
         var wanted: [(FaultRoute, Bool)] = []
         for member in command?.object?.members ?? [] {
             guard let route = FaultRoute(name: member.name), route.isListener, let isOpen = member.value.bool else {
-                return Self.refusal(400, "an object is expected: \(SimulatedProviders.names), and true or false")
+                return Self.refusal(400, "the body must be an object of \(SimulatedProviders.names), each true or false")
             }
             wanted.append((route, isOpen))
         }
@@ -149,7 +149,7 @@ struct ControlRoutes: Sendable {
                 let command = try FaultCommand(json: body)
                 if let plan = command.plan { self.state.faults.adopt(plan, now: self.state.clock.now()) }
                 guard command.scripts.allSatisfy(self.state.faults.add) else {
-                    return Self.refusal(409, "too many scripts wait")
+                    return Self.refusal(409, "too many scripts are waiting")
                 }
             } else {
                 let command = try TokenCommand(json: body)

@@ -6,9 +6,9 @@ internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
 
-/// The listeners of a simulator: one for each provider, and one for control.
+/// Manages the listeners of a simulator: one for each provider, and one for control.
 final class SimulatorListeners: Sendable {
-    /// The most bytes that are read from a connection per turn of its event loop, so that a busy one does not keep others waiting.
+    /// The maximum bytes that are read from a connection per turn of its event loop, so that a busy one does not keep others waiting.
     private static let bytesPerTurn = 16 * 1_024
 
     private let configuration: SimulatorConfiguration
@@ -74,7 +74,7 @@ final class SimulatorListeners: Sendable {
         )
     }
 
-    /// Calls a function on each event loop, in their order.
+    /// Calls a function on each event loop, in order.
     func onEachEventLoop<Found: Sendable>(_ body: @escaping @Sendable () -> Found) async throws -> [Found] {
         var found: [Found] = []
         for loop in self.group.makeIterator() { found.append(try await loop.submit(body).get()) }
@@ -96,7 +96,7 @@ final class SimulatorListeners: Sendable {
         }
     }
 
-    /// Closes a provider's listener and its connections, or opens it again at the same port. Idempotent.
+    /// Closes a provider's listener and its connections, or opens it again at the same port. Repetitions have no effect.
     func setListening(_ isListening: Bool, _ route: FaultRoute) async throws(SimulatorError) {
         guard let endpoint = self.endpoints.withLock({ $0[route] }) else {
             throw SimulatorError(.listening, "there is no listener of \(route.name)")
@@ -199,7 +199,7 @@ final class SimulatorListeners: Sendable {
         )
     }
 
-    /// Closes everything and ends the loops.
+    /// Closes all connections and ends the event loops.
     func stop() async {
         let closing = self.open.takeAll().map { $0.close() }
         for closed in closing { try? await closed.get() }
@@ -207,7 +207,7 @@ final class SimulatorListeners: Sendable {
     }
 }
 
-/// The open channels, which have to be closed at the end, or while their provider accepts no connections.
+/// Holds the open channels, which must be closed at the end, or while their provider accepts no connections.
 private final class OpenChannels: Sendable {
     private struct Open {
         let channel: any Channel
@@ -223,9 +223,9 @@ private final class OpenChannels: Sendable {
 
     private let state = Mutex(State())
 
-    /// Adds a channel until it closes; false: it must be closed.
+    /// Adds a channel until it closes; returns false when it must be closed instead.
     ///
-    /// - Parameter route: the route of its provider; nil when it is a control channel.
+    /// - Parameter route: the route of its provider; nil for a control channel.
     func add(_ channel: any Channel, of route: FaultRoute?) -> Bool {
         let isAdded = self.state.withLock { state in
             guard !state.isOver, !(route.map { state.shut.contains($0) } ?? false) else { return false }
@@ -239,7 +239,7 @@ private final class OpenChannels: Sendable {
         return true
     }
 
-    /// Returns the open channels of a provider; none can be added until it opens again.
+    /// Returns the open channels of a provider; none can be added until the provider is opened again.
     func shut(_ route: FaultRoute) -> [any Channel] {
         self.state.withLock { state in
             state.shut.insert(route)
@@ -247,12 +247,12 @@ private final class OpenChannels: Sendable {
         }
     }
 
-    /// Allows channels of a provider again; false: it was not shut, or all is over.
+    /// Allows channels of a provider again; returns false when it was not closed, or the simulator has stopped.
     func open(_ route: FaultRoute) -> Bool {
         self.state.withLock { $0.shut.remove(route) != nil && !$0.isOver }
     }
 
-    /// Returns all open channels; none can be added any more.
+    /// Returns all open channels; none can be added afterwards.
     func takeAll() -> [any Channel] {
         self.state.withLock { state in
             state.isOver = true

@@ -2,7 +2,7 @@ internal import ApusCore
 internal import ApusTLS
 internal import FoundationEssentials
 
-/// The files that a dispatcher needs to reach a simulator.
+/// Names the files that a dispatcher needs to connect to a simulator.
 public struct SimulatorCredentials: Hashable, Sendable {
     /// The files of one app.
     public struct App: Hashable, Sendable {
@@ -21,19 +21,19 @@ public struct SimulatorCredentials: Hashable, Sendable {
     /// The files of each app, in order.
     public var apps: [App]
 
-    /// Removes `ports.json` from a folder, so that whoever waits for it waits for the next simulator.
+    /// Removes `ports.json` from a folder, so that programs that wait for it wait for the next simulator.
     public static func withdraw(from folder: String) {
         try? FileManager.default.removeItem(atPath: CredentialsFolder(folder: folder).path("ports.json"))
     }
 }
 
-/// A file that the clients of an app need. Only its owner may read it.
+/// A file that the clients of an app need, readable only by its owner.
 package struct CredentialFile: Sendable {
     let name: String
     let contents: [UInt8]
-    /// The member of `ports.json` that has its path.
+    /// The member of `ports.json` that holds its path.
     let member: String
-    /// The members of `ports.json` that come before.
+    /// The members of `ports.json` before it.
     let details: JSONObject
 
     init(_ name: String, _ contents: [UInt8], member: String, details: JSONObject = [:]) {
@@ -48,8 +48,8 @@ package struct CredentialFile: Sendable {
 struct CredentialsFolder {
     let folder: String
 
-    /// Writes all files, and creates the folder if need be. `ports.json` is written last and atomically: when it is there, so is
-    /// everything else.
+    /// Writes all files, and creates the folder if necessary. `ports.json` is written last and atomically: when it
+    /// exists, so does everything else.
     func write(
         _ keys: SimulatorKeys,
         addresses: SimulatorAddresses,

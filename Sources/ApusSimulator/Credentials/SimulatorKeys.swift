@@ -1,12 +1,12 @@
 package import ApusCore
 package import ApusTLS
 
-/// The keys and accounts that a provider knows of its apps, and hands out to their clients.
+/// The keys and accounts of a provider's apps, which are given to their clients.
 package protocol ProviderKeys: Sendable {
-    /// Generates what an app needs and does not have yet.
+    /// Generates the keys that an app needs and does not have yet.
     mutating func register(_ app: SimulatedApp) throws(TLSError)
 
-    /// The files that the app's clients need.
+    /// Returns the files that the app's clients need.
     func files(
         of app: SimulatedApp,
         _ keys: SimulatorKeys,
@@ -15,12 +15,12 @@ package protocol ProviderKeys: Sendable {
     ) throws(SimulatorError) -> [CredentialFile]
 }
 
-/// The certificate authority of a simulator, its apps, and each provider's keys.
+/// Holds the certificate authority of a simulator, its apps, and each provider's keys.
 package struct SimulatorKeys: Sendable {
     let authority: CertificateAuthority
     let identity: TLSIdentity
     private(set) var apps: [SimulatedApp] = []
-    /// The names that its certificates are for.
+    /// The names that its certificates are valid for.
     private let names: [String]
     private var stores: [any ProviderKeys] = SimulatedProviders.all.compactMap { $0.makeKeys() }
 
@@ -29,7 +29,7 @@ package struct SimulatorKeys: Sendable {
 
     /// Creates an authority.
     ///
-    /// - Parameter names: the names that clients reach the simulator by, beside localhost.
+    /// - Parameter names: the host names of the simulator, besides localhost.
     init(names: [String] = [], now: UnixMilliseconds) throws(SimulatorError) {
         self.names = ["localhost"] + names
         do throws(TLSError) {
@@ -60,7 +60,7 @@ package struct SimulatorKeys: Sendable {
         do throws(TLSError) { return try self.authority.issue(profile) } catch { throw Self.failed(error) }
     }
 
-    /// The certificate of a listener.
+    /// Returns the certificate of a listener.
     func identity(_ form: CertificateForm, now: UnixMilliseconds) throws(SimulatorError) -> TLSIdentity {
         let day: Int64 = 86_400_000
         var profile = Self.profile(names: self.names, now: now)
@@ -79,7 +79,7 @@ package struct SimulatorKeys: Sendable {
         return try self.issue(profile)
     }
 
-    /// Adds apps, and keys for those that have none; an app of a known name is replaced.
+    /// Adds apps, and keys for those that have none; an app with a known name is replaced.
     mutating func register(_ added: [SimulatedApp]) throws(SimulatorError) {
         for app in added {
             self.apps.removeAll { $0.name == app.name }
@@ -92,7 +92,7 @@ package struct SimulatorKeys: Sendable {
         }
     }
 
-    /// The keys of a provider.
+    /// Returns the keys of a provider.
     func store<Store: ProviderKeys>(_ type: Store.Type) -> Store {
         guard let match = self.stores.lazy.compactMap({ $0 as? Store }).first else {
             preconditionFailure("no provider has \(type)")
@@ -100,7 +100,7 @@ package struct SimulatorKeys: Sendable {
         return match
     }
 
-    /// The files that an app's clients need, of all providers.
+    /// Returns the files that an app's clients need, for all providers.
     func files(
         of app: SimulatedApp,
         _ addresses: SimulatorAddresses,

@@ -1,17 +1,17 @@
 package import ApusCore
 internal import ApusTLS
 
-/// Issues and verifies access tokens without storing any: each carries its account and its expiry, authenticated.
+/// Issues and verifies access tokens without storing them: each carries its account and its expiry, authenticated.
 package struct AccessTokens: Sendable {
     /// The contents of a token.
     package struct Grant: Hashable, Sendable {
-        /// Index of the service account.
+        /// The index of the service account.
         package let account: UInt32
         /// The time at which it expires.
         package let expiresAt: UnixMilliseconds
     }
 
-    /// Google's tokens begin like this, too.
+    /// The beginning of tokens, as in Google's.
     private static let prefix = "ya29.simulated."
     private static let contentBytes = 20
     private static let tagBytes = 16
@@ -24,7 +24,7 @@ package struct AccessTokens: Sendable {
         self.secret = secret
     }
 
-    /// Issues a token; each needs a `number` of its own.
+    /// Issues a token; each needs a different `number`.
     package func issue(account: UInt32, number: UInt64, expiresAt: UnixMilliseconds) -> String {
         var content: [UInt8] = []
         for shift in stride(from: 24, through: 0, by: -8) { content.append(UInt8(account >> UInt32(shift) & 0xff)) }
@@ -38,7 +38,7 @@ package struct AccessTokens: Sendable {
         Array(HMACSHA256.authenticate(content, key: self.secret).prefix(Self.tagBytes))
     }
 
-    /// Reads a token; nil if it was not issued here.
+    /// Verifies a token and returns its contents; nil if it was not issued here.
     package func grant(_ token: some StringProtocol) -> Grant? {
         guard token.hasPrefix(Self.prefix) else { return nil }
         guard let bytes = Base64URL.decode(token.dropFirst(Self.prefix.count)) else { return nil }

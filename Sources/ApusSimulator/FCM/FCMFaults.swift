@@ -1,16 +1,16 @@
 internal import ApusCore
 
-/// The answers of FCM that faults ask for.
+/// Builds the answers of FCM to faults.
 enum FCMFaults {
-    /// The reasons that can be asked for.
+    /// The reasons that faults can use.
     static var reasons: [String] { FCMErrorCode.allCases.map(\.rawValue) + Self.answers.keys.sorted() }
 
-    /// The answer with a reason; nil when there is no such reason.
+    /// Returns the answer with a reason; nil when there is no such reason.
     static func answer(reason: String) -> ProviderAnswer? {
         FCMErrorCode(rawValue: reason).map { Self.refusal($0).answer } ?? Self.answers[reason]
     }
 
-    /// The answer to a fault that is a status.
+    /// Returns the answer to a fault that is a status.
     static func answer(status fault: Fault) -> ProviderAnswer {
         let refusal =
             switch fault {
@@ -27,7 +27,7 @@ enum FCMFaults {
         return refusal.answer
     }
 
-    /// The refusal with a code and the details that come along with it.
+    /// Returns the refusal with a code and the details that accompany it.
     private static func refusal(_ code: FCMErrorCode) -> FCMRefusal {
         switch code {
         case .invalidArgument: FCMRefusal(code, "The registration token is not a valid FCM registration token")
@@ -48,8 +48,8 @@ enum FCMFaults {
         }
     }
 
-    /// The answers that carry no FcmError, and those of the codes that have been seen in several forms: INVALID_ARGUMENT for a bad
-    /// payload and for what Apple says of a token, QUOTA_EXCEEDED of one device or topic
+    /// The answers without FcmError, and those of codes that were seen in several forms: INVALID_ARGUMENT for a bad
+    /// payload and for Apple's statements about a token, QUOTA_EXCEEDED of one device or topic
     /// (https://firebase.google.com/docs/cloud-messaging/error-codes).
     private static let answers: [String: ProviderAnswer] = [
         "UNAUTHENTICATED": FCMRefusal(401, "Request had invalid authentication credentials.").answer,
@@ -95,7 +95,7 @@ enum FCMFaults {
         "GATEWAY_TIMEOUT": Self.page(504),
     ]
 
-    /// The page of a front end that cannot reach the service behind it.
+    /// Returns the page of a front end that cannot reach the service behind it.
     private static func page(_ status: Int) -> ProviderAnswer {
         ProviderAnswer(
             status: status,
@@ -105,12 +105,12 @@ enum FCMFaults {
     }
 }
 
-/// The answers of the token endpoint that faults ask for.
+/// Builds the answers of the token endpoint to faults.
 enum OAuthFaults {
-    /// The reasons that can be asked for.
+    /// The reasons that faults can use.
     static var reasons: [String] { Self.answers.keys.sorted() }
 
-    /// The answer with a reason; nil when there is no such reason.
+    /// Returns the answer with a reason; nil when there is no such reason.
     static func answer(reason: String) -> ProviderAnswer? {
         Self.answers[reason].map { form in
             Self.answer(
@@ -120,7 +120,7 @@ enum OAuthFaults {
         }
     }
 
-    /// The answer to a fault that is a status.
+    /// Returns the answer to a fault that is a status.
     static func answer(status fault: Fault) -> ProviderAnswer {
         switch fault {
         case .tooManyRequests: Self.answer(429, ["error": "temporarily_unavailable"])
@@ -133,8 +133,9 @@ enum OAuthFaults {
         ProviderAnswer(status: status, json: object, contentType: "application/json; charset=utf-8")
     }
 
-    /// The errors of RFC 6749 §5.2 and Google's own two, with the descriptions that Google has been seen to put beside them; `invalid_grant`
-    /// has one for each of its causes (https://developers.google.com/identity/protocols/oauth2/service-account#error-codes).
+    /// The errors of RFC 6749 §5.2 and Google's own two, with descriptions that were seen in Google's answers;
+    /// `invalid_grant` has one for each of its causes
+    /// (https://developers.google.com/identity/protocols/oauth2/service-account#error-codes).
     private static let answers: [String: (status: Int, error: String?, description: String)] = [
         "invalid_grant": (400, nil, "Bad Request"),
         "invalid_grant_signature": (400, "invalid_grant", "Invalid JWT Signature."),

@@ -1,13 +1,13 @@
 internal import ApusCore
 package import ApusTLS
 
-/// A service account, as far as Google knows it.
+/// A service account, as Google knows it.
 package struct ServiceAccount: Sendable {
-    /// `client_email`: `iss` of its assertions.
+    /// The account's address (`client_email`), which is `iss` of its assertions.
     package var email: String
-    /// `private_key_id`: `kid` of its assertions.
+    /// The key's id (`private_key_id`), which is `kid` of its assertions.
     package var keyID: String
-    /// RSA.
+    /// The public key, RSA.
     package var publicKey: PublicKey
     /// The projects that it may send for.
     package var projectIDs: Set<String>
@@ -21,7 +21,7 @@ package struct ServiceAccount: Sendable {
     }
 }
 
-/// The service accounts of the apps: one per project, all with one key, because an RSA key takes long to generate.
+/// The service accounts of the apps: one per project, all with one key, because generating an RSA key takes long.
 struct FCMKeys: ProviderKeys {
     private var key: PrivateKey?
 
@@ -29,7 +29,7 @@ struct FCMKeys: ProviderKeys {
         if app.projectID != nil, self.key == nil { self.key = try PrivateKey.generate(.rsa2048) }
     }
 
-    /// The accounts as Google knows them.
+    /// Returns the accounts as Google knows them.
     func accounts(_ apps: [SimulatedApp]) -> [ServiceAccount] {
         guard let key = self.key else { return [] }
         return Set(apps.compactMap(\.projectID)).sorted().map { project in
@@ -44,12 +44,12 @@ struct FCMKeys: ProviderKeys {
 
     private static func email(_ projectID: String) -> String { "push@\(projectID).iam.gserviceaccount.com" }
 
-    /// Google's are 40 hexadecimal digits.
+    /// Returns a key id of 40 hexadecimal digits, as Google's have.
     private static func keyID(_ projectID: String) -> String {
         String(Hexadecimal.encode(SHA256.hash(utf8: projectID)).prefix(40))
     }
 
-    /// The JSON file that Google hands out for a service account.
+    /// Returns the JSON file that Google provides for a service account.
     func file(projectID: String, _ addresses: SimulatorAddresses) -> [UInt8] {
         JSONValue.object([
             "type": "service_account", "project_id": .string(projectID),
@@ -80,12 +80,12 @@ struct FCMKeys: ProviderKeys {
 }
 
 extension SimulatorCredentials.App {
-    /// The service account, JSON; nil when the app is not at Google's.
+    /// The service account, JSON; nil when the app is not registered with Google.
     public var serviceAccountFile: String? { self.files["service_account_file"] }
 }
 
 extension Simulator {
-    /// An app's service account, as JSON; nil if the app is unknown or not at Google's.
+    /// Returns an app's service account, as JSON; nil if the app is unknown or not registered with Google.
     public func serviceAccountJSON(app name: String) -> String? {
         self.withKeys { keys in
             guard let project = keys.apps.first(where: { $0.name == name })?.projectID else { return nil }

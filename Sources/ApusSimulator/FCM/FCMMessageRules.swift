@@ -65,7 +65,7 @@ enum FCMMessageRules {
         path.reduce(message as JSONValue?) { FCMSchema.member($1, of: $0) }
     }
 
-    /// Google's pages disagree on which data keys are reserved; refused is what any of them names.
+    /// Checks for reserved data keys. Google's pages disagree on them; keys that any page names are refused.
     private static func checkKeys(_ message: JSONValue, _ path: [String]) throws(FCMRefusal) {
         for member in Self.value(message, path)?.object?.members ?? [] {
             let key = member.name
@@ -86,7 +86,7 @@ enum FCMMessageRules {
         }
     }
 
-    /// Counts the keys and values of data and notification as each platform would get them; of Apple's block its payload.
+    /// Counts the keys and values of data and notification as each platform receives them; of Apple's block its payload.
     private static func checkSize(_ message: JSONValue) throws(FCMRefusal) {
         let isTopic = FCMSchema.member("topic", of: message) != nil || FCMSchema.member("condition", of: message) != nil
         let bytesMax = isTopic ? FCMValidator.topicMessageBytesMax : FCMValidator.messageBytesMax
@@ -106,7 +106,7 @@ enum FCMMessageRules {
         }
     }
 
-    /// Bytes of names and values.
+    /// Returns the bytes of names and values.
     private static func weight(_ value: JSONValue?) -> Int {
         (value?.object?.members ?? []).reduce(0) { sum, member in
             sum + member.name.utf8.count + (member.value.string?.utf8.count ?? member.value.bytes.count)

@@ -31,7 +31,7 @@ package enum FCMErrorCode: String, CaseIterable, Sendable {
 
 /// A violation of the schema by one field.
 struct FCMViolation: Error {
-    /// Such as "message.data[0].value".
+    /// The path of the field, such as "message.data[0].value".
     let field: String
     let description: String
 }
@@ -40,13 +40,13 @@ struct FCMViolation: Error {
 struct FCMRefusal: Error {
     let status: Int
     let message: String
-    /// FcmError's `errorCode`, if the answer has such a detail.
+    /// The `errorCode` of FcmError, if the answer has such a detail.
     var code: FCMErrorCode?
-    /// BadRequest's violations.
+    /// The violations of BadRequest.
     var violations: [FCMViolation] = []
-    /// ApnsError's status and reason.
+    /// The status and reason of ApnsError.
     var apns: (status: Int, reason: String)?
-    /// QuotaFailure's subject.
+    /// The subject of QuotaFailure.
     var quota: String?
 
     init(
@@ -114,7 +114,7 @@ struct FCMRefusal: Error {
         return details
     }
 
-    /// The answer.
+    /// The refusal as an answer.
     var answer: ProviderAnswer {
         var error: JSONObject = [
             "code": .integer(self.status), "message": .string(self.message), "status": .string(self.statusName),

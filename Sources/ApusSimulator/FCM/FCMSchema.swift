@@ -1,13 +1,13 @@
 internal import ApusCore
 
-/// The form of a value in FCM's messages.
+/// The forms of values in FCM's messages.
 indirect enum FCMShape: Sendable {
     case text
     case boolean
     case int32
-    /// 0...1.
+    /// A number from 0 to 1.
     case fraction
-    /// "3.5s", at most that many seconds.
+    /// A duration such as "3.5s", at most `secondsMax`.
     case duration(secondsMax: Int64)
     case timestamp
     case color
@@ -20,14 +20,14 @@ indirect enum FCMShape: Sendable {
     case message([String: FCMShape])
 }
 
-/// FCM's message, field by field, in snake case.
+/// Describes FCM's message, field by field, in snake case.
 ///
 /// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages, with the later fields of the Admin
 /// SDKs.
 enum FCMSchema {
-    /// The longest time to live: four weeks.
+    /// The maximum time to live: four weeks.
     static let ttlSecondsMax: Int64 = 2_419_200
-    /// The longest duration that protobuf can hold: ten thousand years.
+    /// The maximum duration of protobuf: ten thousand years.
     static let durationSecondsMax: Int64 = 315_576_000_000
 
     static let request = FCMShape.message(["validate_only": .boolean, "message": Self.message])
@@ -83,7 +83,7 @@ enum FCMSchema {
         "bypass_proxy_notification": .boolean,
     ])
 
-    /// Checks a value; `path` is where it stands.
+    /// Checks a value; `path` is its place.
     static func check(_ value: JSONValue, _ shape: FCMShape, at path: String) throws(FCMViolation) {
         // In protobuf's JSON null means that the field is absent.
         guard !value.isNull else { return }
@@ -153,13 +153,13 @@ enum FCMSchema {
                 throw FCMViolation(field: path, description: description)
             }
             guard seen.insert(name).inserted else {
-                throw FCMViolation(field: path, description: "\(name) stands twice, in both spellings")
+                throw FCMViolation(field: path, description: "\(name) is given twice, in both spellings")
             }
             try Self.check(member.value, shape, at: path.isEmpty ? name : "\(path).\(name)")
         }
     }
 
-    /// "titleLocKey" is "title_loc_key": protobuf's JSON takes both.
+    /// Converts "titleLocKey" to "title_loc_key": protobuf's JSON accepts both.
     static func snakeCase(_ name: String) -> String {
         guard name.utf8.contains(where: { (0x41...0x5a).contains($0) }), !name.utf8.contains(0x5f) else { return name }
         var snake = ""
@@ -170,19 +170,19 @@ enum FCMSchema {
         return snake
     }
 
-    /// The member of that snake-case name, in either spelling; an explicit null counts as absent.
+    /// Returns the member of a snake-case name, in either spelling; an explicit null counts as absent.
     static func member(_ name: String, of value: JSONValue?) -> JSONValue? {
         value?.object?.members.first { Self.snakeCase($0.name) == name && !$0.value.isNull }?.value
     }
 }
 
 extension FCMSchema {
-    /// `[a-zA-Z0-9-_.~%]{1,900}`.
+    /// Returns true for `[a-zA-Z0-9-_.~%]{1,900}`.
     static func isTopic(_ text: String) -> Bool {
         (1...Limits.topicNameBytesMax).contains(text.utf8.count) && text.utf8.allSatisfy(Self.isNameByte)
     }
 
-    /// `[a-zA-Z0-9-_.~%]{1,50}`.
+    /// Returns true for `[a-zA-Z0-9-_.~%]{1,50}`.
     static func isLabel(_ text: String) -> Bool {
         (1...50).contains(text.utf8.count) && text.utf8.allSatisfy(Self.isNameByte)
     }
@@ -198,7 +198,7 @@ extension FCMSchema {
         text.utf8.count == 7 && text.hasPrefix("#") && Hexadecimal.decode(text.dropFirst()) != nil
     }
 
-    /// Digits, perhaps a point and at most nine digits, "s"; 0 to `secondsMax`.
+    /// Returns true for digits, optionally a point and at most nine digits, then "s"; 0 to `secondsMax`.
     static func isDuration(_ text: String, secondsMax: Int64) -> Bool {
         guard text.hasSuffix("s") else { return false }
         let parts = text.dropLast().split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
@@ -208,7 +208,7 @@ extension FCMSchema {
         return seconds < secondsMax || (seconds == secondsMax && fraction == 0)
     }
 
-    /// RFC 3339: "2026-11-21T03:45:00.123Z", or with an offset.
+    /// Returns true for RFC 3339: "2026-11-21T03:45:00.123Z", or with an offset.
     static func isTimestamp(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         let form = Array("0000-00-00T00:00:00".utf8)

@@ -1,20 +1,20 @@
 internal import ApusCore
 internal import Synchronization
 
-/// Keeps the subscriptions of topics, by the Instance ID interface and by FCM's own of 2026. A message to a topic is one message, here
-/// as at Google: the ledger does not list the devices that it reaches.
+/// Simulates subscriptions of topics, by the Instance ID interface and by FCM's own of 2026. As with Google, a message
+/// to a topic is one message: the ledger does not list the devices that it reaches.
 ///
 /// Source: https://developers.google.com/instance-id/reference/server,
 /// https://firebase.google.com/docs/reference/fcmtopics/rest/v1/projects.registrations.topicSubscriptions
 package final class FCMTopics: Sendable {
-    /// The most tokens of one batch.
+    /// The maximum number of tokens of one batch.
     package static let batchMax = 1_000
-    /// The most topics of one app instance.
+    /// The maximum number of topics of one app instance.
     package static let perInstanceMax = 2_000
 
-    /// The most subscriptions on a page, unless fewer are asked for; Google's number is not documented.
+    /// The maximum number of subscriptions on a page, unless fewer are requested; Google's number is not documented.
     package static let pageMax = 1_000
-    /// The beginning of the old interface's paths.
+    /// The beginning of the Instance ID interface's paths.
     static let instanceIDPrefix = "/iid/"
     /// The errors that Instance ID names for a token of a batch
     /// (https://github.com/firebase/firebase-admin-node, `messaging-internal` and `error`).
@@ -38,14 +38,14 @@ package final class FCMTopics: Sendable {
     /// Deletes all subscriptions.
     func reset() { self.subscriptions.withLock { $0 = [:] } }
 
-    /// The tokens and installation ids in a topic.
+    /// Returns the tokens and installation ids in a topic.
     func members(of topic: String) -> Set<String> {
         self.subscriptions.withLock { all in Set(all.filter { $0.value[topic] != nil }.keys) }
     }
 
     /// Answers a request.
     ///
-    /// - Parameter fault: a ``Fault/result(_:tokensContaining:)`` speaks of tokens in a batch; others change nothing here.
+    /// - Parameter fault: a ``Fault/result(_:tokensContaining:)`` applies to tokens in a batch; other faults have no effect here.
     func validate(
         _ request: ProviderRequest,
         validator: FCMValidator,
@@ -63,8 +63,8 @@ package final class FCMTopics: Sendable {
         }
     }
 
-    /// Rewords the refusal of a message as one of a topic: without FcmError, and by Instance ID in a bare word
-    /// (https://developers.google.com/instance-id/reference/server). A page of a front end stays as it is.
+    /// Converts the refusal of a message to one of a topic: without FcmError, and for Instance ID as a bare word
+    /// (https://developers.google.com/instance-id/reference/server). A page of a front end is unchanged.
     static func worded(_ answer: ProviderAnswer, path: String) -> ProviderAnswer {
         let body = try? JSONValue(parsing: answer.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
         guard let error = body?["error"], let word = error["status"] else { return answer }
@@ -86,7 +86,7 @@ package final class FCMTopics: Sendable {
 
     private static func isTopic(_ name: String) -> Bool { (try? TopicName(name))?.text == name }
 
-    /// The error of an app instance, in the words that both interfaces share; nil when it is alive.
+    /// Returns the error of an app instance, in the vocabulary of both interfaces; nil when it is alive.
     private func error(of instance: String, _ behaviors: TokenBehaviors, _ now: UnixMilliseconds) -> String? {
         switch behaviors.behavior(of: TokenDigest(instance, provider: .fcm), now: now) {
         case nil, .alive: nil
@@ -169,7 +169,7 @@ package final class FCMTopics: Sendable {
         else { throw FCMRefusal(404, "Requested entity was not found.") }
         try validator.authorize(request, project: parts[2], now: now)
         let instance = parts[4]
-        // A new subscription names its topic in the query, all else in the path.
+        // A new subscription names its topic in the query, other requests in the path.
         let name = parts.count == 7 ? parts[6] : query["topic_name"] ?? query["topicName"] ?? ""
         if request.method == "GET" {
             guard parts.count == 7 else { return try self.list(parts[2], instance, query) }
@@ -204,7 +204,7 @@ package final class FCMTopics: Sendable {
         return Self.json(200, Self.resource(project, instance, topic, since))
     }
 
-    /// Returns a page: `pageToken` is the last topic of the page before.
+    /// Returns a page: `pageToken` is the last topic of the previous page.
     private func list(
         _ project: String,
         _ instance: String,
@@ -236,7 +236,7 @@ package final class FCMTopics: Sendable {
         ]
     }
 
-    /// A path segment with its `%xx` undone; as it is, when it has none or they are malformed.
+    /// Decodes the `%xx` of a path segment; returns it unchanged when it has none or they are malformed.
     private static func unescaped(_ segment: Substring) -> String {
         FormParser.parse(Array("s=\(segment.replacing("+", with: "%2B"))".utf8))?["s"] ?? String(segment)
     }

@@ -1,12 +1,12 @@
 package import ApusCore
 
-/// Validates requests as FCM's HTTP v1 API does, and more strictly where its SDKs are.
+/// Validates requests like FCM's HTTP v1 API, and more strictly where Google's SDKs are stricter.
 ///
 /// Pure: the time and the behaviors of tokens are arguments.
 package struct FCMValidator: Sendable {
-    /// The most bytes of a message to a device; keys and values count.
+    /// The maximum bytes of a message to a device; keys and values count.
     package static let messageBytesMax = 4_096
-    /// The most bytes of a message to a topic.
+    /// The maximum bytes of a message to a topic.
     package static let topicMessageBytesMax = 2_048
 
     /// The accounts that may send, with their projects.
@@ -22,13 +22,13 @@ package struct FCMValidator: Sendable {
         self.tokens = tokens
     }
 
-    /// The answer to a request, and the request as far as it could be read.
+    /// The answer to a request, and the parts of the request that could be read.
     package struct Outcome: Sendable {
         /// The answer.
         package var answer: ProviderAnswer
-        /// Token, installation id, "/topics/…" or condition; empty when there is none.
+        /// The token, installation id, "/topics/…" or condition; empty when there is none.
         package var address = ""
-        /// True when the request asks for nothing to be delivered.
+        /// True for a validate-only request.
         package var isValidation = false
     }
 
@@ -57,7 +57,7 @@ package struct FCMValidator: Sendable {
         return outcome
     }
 
-    /// Returns true when a body asks for nothing to be delivered, as far as it can be read.
+    /// Returns true for the body of a validate-only request, as far as it can be read.
     static func isValidation(_ body: [UInt8]) -> Bool {
         let order = try? JSONValue(
             parsing: body,
@@ -67,7 +67,7 @@ package struct FCMValidator: Sendable {
         return FCMSchema.member("validate_only", of: order)?.bool ?? false
     }
 
-    /// The answer to an accepted message of that name.
+    /// Returns the answer to an accepted message with the given name.
     package static func accepted(name: String) -> ProviderAnswer {
         ProviderAnswer(
             status: 200,
@@ -86,7 +86,7 @@ package struct FCMValidator: Sendable {
         return project
     }
 
-    /// Finds the account of a request's access token.
+    /// Returns the account of a request's access token.
     func account(of request: ProviderRequest, now: UnixMilliseconds) throws(FCMRefusal) -> ServiceAccount {
         let sentence = "Expected OAuth 2 access token, login cookie or other valid authentication credential."
         guard let header = request.first("authorization") else {
@@ -161,13 +161,13 @@ package struct FCMValidator: Sendable {
         }
     }
 
-    /// The answer to a message to a token of that behavior; nil when it is alive.
+    /// Returns the answer to a message to a token with the given behavior; nil when it is alive.
     static func refusal(for behavior: TokenBehavior) -> ProviderAnswer? {
         Self.refusal(for: behavior, field: "message.token", hasField: true)?.answer
     }
 
-    /// Google's page shows a bad token with FcmError alone; with BadRequest beside it, in either order, it has been seen as
-    /// well. Half of the tokens get one form, half the other.
+    /// Returns the refusal of a bad token. Google's page shows it with FcmError alone; it was also seen with BadRequest
+    /// beside it, in either order. Half of the tokens get one form, half the other.
     private static func invalidToken(field: String, hasField: Bool) -> FCMRefusal {
         let sentence = "The registration token is not a valid FCM registration token"
         var refusal = FCMRefusal(.invalidArgument, sentence)

@@ -1,18 +1,18 @@
 package import ApusCore
 internal import ApusTLS
 
-/// Validates requests for access tokens as `oauth2.googleapis.com/token` does (RFC 7523).
+/// Validates requests for access tokens like `oauth2.googleapis.com/token` (RFC 7523).
 ///
 /// Source: https://developers.google.com/identity/protocols/oauth2/service-account
 package struct OAuthValidator: Sendable {
-    /// Google's own token endpoint, as an audience.
+    /// The audience of Google's own token endpoint.
     package static let googleAudience = "https://oauth2.googleapis.com/token"
 
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
     private static let scopes: Set<String> = [
         "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
     ]
-    /// An assertion lives an hour at most; Google allows five minutes more, and as much between clocks.
+    /// The maximum lifetime of an assertion is an hour; Google allows five minutes more, and as much between clocks.
     private static let lifetimeSecondsMax: Int64 = 3_600
     private static let toleranceSeconds: Int64 = 300
 
@@ -57,7 +57,7 @@ package struct OAuthValidator: Sendable {
         self.grant(account: 0, now: now, number: number)
     }
 
-    /// Answers a request. `number` makes every token a different one.
+    /// Answers a request. `number` makes every token different.
     package func validate(_ request: ProviderRequest, now: UnixMilliseconds, number: UInt64) -> ProviderAnswer {
         do throws(Refusal) {
             return self.grant(account: try self.account(of: request, now: now), now: now, number: number)
@@ -105,7 +105,7 @@ package struct OAuthValidator: Sendable {
     }
 
     private func account(assertion: String, now: UnixMilliseconds) throws(Refusal) -> UInt32 {
-        // Which key is right stands in the claims; they count only once the signature is right.
+        // The claims name the key; they are trusted only after the signature was verified.
         let parts = assertion.split(separator: ".", omittingEmptySubsequences: false)
         guard assertion.utf8.count <= SimulatorLimits.jwtBytesMax, parts.count == 3,
             let payload = Base64URL.decode(parts[1]),

@@ -3,13 +3,13 @@ internal import ApusTLS
 internal import Synchronization
 
 extension FaultRoute {
-    /// Requests for messages and topics.
+    /// The route of requests for messages and topics.
     public static let fcm = FaultRoute(2, "fcm")
-    /// Requests to the token endpoint.
+    /// The route of requests to the token endpoint.
     public static let oauth = FaultRoute(3, "oauth")
 }
 
-/// Imitates Firebase Cloud Messaging: messages by HTTP v1, the subscription of topics, and the token endpoint, all at one port.
+/// Simulates Firebase Cloud Messaging: messages by HTTP v1, the subscription of topics, and the token endpoint, all at one port.
 package final class SimulatedFCM: SimulatedProvider {
     package static let traits = ProviderTraits(
         provider: .fcm,
@@ -28,7 +28,7 @@ package final class SimulatedFCM: SimulatedProvider {
             scripts: """
                   - {route: fcm, fault: {reason: QUOTA_EXCEEDED}}
                   - {route: fcm, fault: {status: 502, body: "<html>"}}
-                  # What Instance ID answers for tokens that contain a text (without: for all) in the next batch for a topic.
+                  # The answer of Instance ID for tokens that contain a text (or for all) in the next batch for a topic.
                   - {route: fcm, fault: {result: RESOURCE_EXHAUSTED, token: "old"}}
                 """,
             token: #"  - {provider: fcm, token: "old", rotates_ms: 5000, rotates_to: "new"}"#,
@@ -44,7 +44,7 @@ package final class SimulatedFCM: SimulatedProvider {
         var tokens: OAuthValidator
     }
 
-    /// Creates a provider that validates messages and requests for access tokens like those validators.
+    /// Creates a provider that validates messages and requests for access tokens with the given validators.
     package init(_ messages: FCMValidator, _ tokens: OAuthValidator) {
         self.shared = Mutex(Validators(messages: messages, tokens: tokens))
     }
@@ -132,7 +132,7 @@ package final class SimulatedFCM: SimulatedProvider {
         path.span.isTokenEndpoint ? nil : Recipient(token: Self.token(in: body))
     }
 
-    /// The token of a message, read without parsing the body as JSON; empty if there is none.
+    /// Returns the token of a message, found without parsing the body as JSON; empty if there is none.
     private static func token(in body: Span<UInt8>) -> [UInt8] {
         let range = PayloadReader.text(of: #""token""#, in: body)
         var token: [UInt8] = []
@@ -212,7 +212,7 @@ extension FaultPlan {
 }
 
 extension SimulatorConfiguration {
-    /// The port of FCM, for messages and access tokens: 0 takes a free one, nil none.
+    /// The port of FCM, for messages and access tokens; 0 for a free one, nil for none.
     public var fcmPort: Int? {
         get { self.ports[.fcm] }
         set { self.ports[.fcm] = newValue }
@@ -220,14 +220,14 @@ extension SimulatorConfiguration {
 }
 
 extension SimulatorAddresses {
-    /// The port of FCM, if it is served.
+    /// The port of FCM; nil when it is not served.
     public var fcmPort: Int? { self.ports[.fcm] }
     /// The token endpoint.
     public var tokenURI: String? { self.fcmPort.map { "\(self.scheme)://\(self.host):\($0)/token" } }
 }
 
 extension Simulator {
-    /// The tokens and installation ids that subscribe a topic, in no order.
+    /// Returns the tokens and installation ids that subscribe to a topic, in no order.
     public func topicSubscribers(_ topic: String) -> Set<String> {
         self.state.provider(SimulatedFCM.self).topics.members(of: topic)
     }

@@ -4,10 +4,10 @@ internal import ApusCore
 ///
 /// Source: https://firebase.google.com/docs/cloud-messaging/send-topic-messages
 package struct TopicCondition: Hashable, Sendable {
-    /// The most topics in one condition.
+    /// The maximum number of topics in one condition.
     package static let topicsMax = 5
 
-    /// The topics in the order they are named.
+    /// The topics in the order of the text.
     package private(set) var topics: [String] = []
 
     private var rest: Substring
@@ -27,7 +27,7 @@ package struct TopicCondition: Hashable, Sendable {
         return true
     }
 
-    /// Iterative in the operators; the text's length bounds the recursion of parentheses.
+    /// Parses the operators iteratively; the text's length bounds the recursion of parentheses.
     private mutating func expression() -> Bool {
         repeat {
             while self.accept("!") {}

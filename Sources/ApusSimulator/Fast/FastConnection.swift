@@ -1,12 +1,12 @@
 internal import ApusCore
 package import NIOCore
 
-/// A connection to a fast provider, which accepts every request: HTTP/2 as a pure engine, framed by hand so that it costs less than the
-/// client whose speed is measured.
+/// A connection to a fast provider, which accepts every request: HTTP/2 as a pure engine with its own framing, so that
+/// it costs less than the client whose speed is measured.
 ///
-/// Reads of a request only its path, its id and the send's id, answers at once, and keeps the ledger. Dead
-/// tokens and faults work as on strict connections; credentials, topics and payloads are not validated. HTTP/2 is checked as far as the
-/// connection's own state needs it.
+/// It reads only the path, the id and the send's id of a request, answers at once, and records it in the ledger. Dead
+/// tokens and faults work as on strict connections; credentials, topics and payloads are not validated. HTTP/2 is
+/// checked as far as the connection's own state requires.
 package struct FastConnection: ~Copyable {
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
     private static let initialWindow = 65_535
@@ -15,7 +15,7 @@ package struct FastConnection: ~Copyable {
     package enum End: Hashable, Sendable {
         /// A fault broke the connection.
         case drop
-        /// The client broke the protocol: RFC 9113's error code.
+        /// The client violated the protocol, with RFC 9113's error code.
         case violation(UInt32)
     }
 
@@ -30,31 +30,31 @@ package struct FastConnection: ~Copyable {
     private var responder: FastResponder
     private let streamsMax: UInt32
     private let connectionWindow: Int
-    /// True when the client may still send only one request at a time.
+    /// True while the client may send only one request at a time.
     private var isNarrow: Bool
     private var hasPreface = false
     private var decoder: HeaderDecoder
     private var streams = FastStreams()
-    /// The bytes of a frame that is not complete.
+    /// The bytes of an incomplete frame.
     private var pending: [UInt8] = []
-    /// A header block that goes on in CONTINUATION.
+    /// A header block that continues in CONTINUATION.
     private var block: [UInt8] = []
     private var blockStream: UInt32 = 0
     private var blockEndsStream = false
-    /// The bytes that the client's window was not refilled for yet.
+    /// The received bytes that were not returned to the client's window yet.
     private var received = 0
     /// The bytes that the client's window still allows.
     private var sendWindow = FastConnection.initialWindow
-    /// Bodies that wait for the window.
+    /// The bodies that wait for the window.
     private var waiting: [(streamID: UInt32, body: [UInt8])] = []
-    /// The last stream that is processed, once GOAWAY was sent.
+    /// The last stream that is processed, after GOAWAY was sent.
     private var lastStreamID: UInt32 = .max
-    /// The answers that are held back, by the millisecond they are due.
+    /// The delayed answers, by the millisecond at which they are due.
     private var delayed: [Int64: [(streamID: UInt32, answer: ProviderAnswer?)]] = [:]
-    /// The milliseconds at which `release` has to be called, and that were not taken yet.
+    /// The milliseconds at which `release` must be called and that were not taken yet.
     private var newDue: [Int64] = []
 
-    /// The reason why the connection ended; nil when it is open.
+    /// The reason why the connection ended; nil while it is open.
     package private(set) var end: End?
 
     /// Creates the state of a connection that was just accepted.
@@ -74,17 +74,17 @@ package struct FastConnection: ~Copyable {
         self.connectionWindow = connectionWindow
     }
 
-    /// Writes what a server sends first.
+    /// Writes the server's first frames.
     package func start(_ out: inout ByteBuffer) {
         FastFrames.settings(maxConcurrentStreams: self.isNarrow ? 1 : self.streamsMax, &out)
         let more = self.connectionWindow - Self.initialWindow
         if more > 0 { FastFrames.windowUpdate(UInt32(more), &out) }
     }
 
-    /// Reads what the client sent, and writes the answers.
+    /// Parses bytes from the client, and writes the answers.
     ///
     /// - Parameters:
-    ///   - nanoseconds: the time of day, since 1970.
+    ///   - nanoseconds: the time of day in nanoseconds since 1970.
     package mutating func receive(_ bytes: Span<UInt8>, nanoseconds: Int64, _ out: inout ByteBuffer) {
         guard self.end == nil else { return }
         self.responder.begin(nanoseconds: nanoseconds)
@@ -99,7 +99,7 @@ package struct FastConnection: ~Copyable {
             let used = self.readFrames(joined.span, &out)
             self.pending.append(contentsOf: joined[used...])
         }
-        // Half a window is refilled at a time.
+        // The window is refilled by halves.
         if self.received >= self.connectionWindow / 2, self.end == nil {
             FastFrames.windowUpdate(UInt32(self.received), &out)
             self.received = 0
@@ -109,7 +109,7 @@ package struct FastConnection: ~Copyable {
         }
     }
 
-    /// Takes the milliseconds since 1970 at which `release` has to be called and that were not taken before.
+    /// Returns the milliseconds since 1970 at which `release` must be called and that were not returned before.
     package mutating func takeNewDue() -> [Int64] {
         guard !self.newDue.isEmpty else { return [] }
         defer { self.newDue = [] }
@@ -125,7 +125,7 @@ package struct FastConnection: ~Copyable {
 
     // MARK: Frames
 
-    /// Reads whole frames and returns their bytes.
+    /// Reads complete frames and returns the number of their bytes.
     private mutating func readFrames(_ bytes: Span<UInt8>, _ out: inout ByteBuffer) -> Int {
         var index = 0
         if !self.hasPreface {
@@ -202,7 +202,8 @@ package struct FastConnection: ~Copyable {
         FastFrames.settingsAcknowledgement(&out)
     }
 
-    /// The place of a payload without padding, and without the priority that HEADERS may begin with; nil when the padding is too long.
+    /// Returns the range of a payload without padding, and without the priority that HEADERS may begin with; nil when
+    /// the padding is too long.
     private static func content(_ frame: Frame, _ payload: Span<UInt8>) -> Range<Int>? {
         var start = 0
         var end = payload.count
@@ -249,7 +250,7 @@ package struct FastConnection: ~Copyable {
         endsStream: Bool,
         _ out: inout ByteBuffer,
     ) {
-        // A block that is not needed is read, too: it may change the decoder's table.
+        // A block that is not needed is decoded, too: it may change the decoder's table.
         guard self.decoder.decode(block) else { return self.violate(ErrorCode.compression) }
         guard streamID <= self.lastStreamID else { return }
         // A block of an open request holds trailers.
@@ -316,7 +317,7 @@ package struct FastConnection: ~Copyable {
         self.delayed[due, default: []].append((streamID, answer))
     }
 
-    /// Writes an answer; nil: 200 without a body.
+    /// Writes an answer; nil stands for 200 without a body.
     @inline(__always)
     private mutating func answer(_ streamID: UInt32, _ answer: ProviderAnswer?, _ out: inout ByteBuffer) {
         guard let answer else { return FastFrames.accepted(streamID, &out) }
@@ -326,8 +327,8 @@ package struct FastConnection: ~Copyable {
         self.sendWaiting(&out)
     }
 
-    /// Sends bodies in order, each as a whole, as the connection's window allows. They are far shorter than any stream's window that a
-    /// client of a push service would set.
+    /// Sends waiting bodies in order, each as a whole, as the connection's window allows. They are far shorter than any
+    /// stream's window that a client of a push service would set.
     private mutating func sendWaiting(_ out: inout ByteBuffer) {
         var sent = 0
         for (streamID, body) in self.waiting {

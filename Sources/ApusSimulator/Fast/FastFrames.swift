@@ -2,7 +2,7 @@ internal import NIOCore
 
 /// Writes a server's frames (RFC 9113 §4, §6). Headers are literals or entries of HPACK's static table, so that there is no state.
 ///
-/// Independent of the product's codec, so that a mistake there does not hide itself in tests.
+/// It is independent of the product's codec, so that tests find mistakes there.
 enum FastFrames {
     enum Kind {
         static let data: UInt8 = 0
@@ -27,7 +27,7 @@ enum FastFrames {
 
     /// The bytes of a frame's header.
     static let headerBytes = 9
-    /// The bytes of the largest frame either side may send (RFC 9113 §6.5.2, unless SETTINGS change it).
+    /// The maximum bytes of a frame of either side (RFC 9113 §6.5.2, unless SETTINGS change it).
     static let payloadBytesMax = 16_384
 
     private static func header(
@@ -44,7 +44,7 @@ enum FastFrames {
     /// Writes 200 without a body, and the end of the stream: ten bytes.
     @inline(__always)
     static func accepted(_ streamID: UInt32, _ out: inout ByteBuffer) {
-        // Length 1, HEADERS, END_STREAM and END_HEADERS; ":status: 200" is entry 8 of the static table.
+        // The frame has length 1, HEADERS, END_STREAM and END_HEADERS; ":status: 200" is entry 8 of the static table.
         out.writeInteger(0x0000_0101_0500_0000 | UInt64(streamID >> 8))
         out.writeInteger(UInt16(truncatingIfNeeded: streamID << 8 | 0x88))
     }
@@ -55,7 +55,7 @@ enum FastFrames {
         if answer.status == 200 {
             block.append(0x88)
         } else {
-            // Literal without indexing, name from entry 8.
+            // This is a literal without indexing, with the name from entry 8.
             block.append(0x08)
             self.string(String(answer.status), &block)
         }

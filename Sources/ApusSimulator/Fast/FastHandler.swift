@@ -7,7 +7,7 @@ final class FastHandler: ChannelInboundHandler {
     typealias InboundOut = Never
     typealias OutboundOut = ByteBuffer
 
-    /// The length at which answers are written at once; shorter ones are written together after a turn of reading.
+    /// The length from which answers are written at once; shorter ones are written together after a turn of reading.
     private static let writeBytes = 32 * 1_024
 
     private var connection: FastConnection
@@ -41,7 +41,7 @@ final class FastHandler: ChannelInboundHandler {
         if self.outbound.readableBytes >= Self.writeBytes { self.flush(context) }
         for millisecond in self.connection.takeNewDue() { self.schedule(millisecond, context) }
         if self.connection.end != nil {
-            // A connection that breaks loses what was not sent yet.
+            // A connection that breaks loses the bytes that were not sent yet.
             if self.connection.end != .drop { self.flush(context) }
             context.close(promise: nil)
         }

@@ -1,11 +1,11 @@
 internal import ApusCore
 
-/// Decides about the requests of one fast connection and enters them into the ledger.
+/// Decides about the requests of one fast connection and records them in the ledger.
 struct FastResponder {
     /// The decision about a request.
     struct Decision {
         enum Action {
-            /// 200 without a body.
+            /// The request is answered with 200 without a body.
             case accept
             case answer(ProviderAnswer)
             case silence
@@ -23,7 +23,7 @@ struct FastResponder {
     private let provider: any SimulatedProvider
     private let type: any SimulatedProvider.Type
     private let listener: FaultRoute
-    /// ``ProviderTraits/tokenPath``; empty: there is none.
+    /// The value of ``ProviderTraits/tokenPath``; empty when there is none.
     private let tokenPath: [UInt8]
     private let sendKey: StaticString
     private let hasIDs: Bool
@@ -31,7 +31,7 @@ struct FastResponder {
     private var rules: CachedRules
     private var requests: UInt64 = 0
     private var now = UnixMilliseconds(0)
-    /// The time of the batch in hand.
+    /// The time of the current batch.
     private(set) var nanoseconds: Int64 = 0
     /// The time of the first batch.
     private var startedAt: Int64 = 0
@@ -61,7 +61,7 @@ struct FastResponder {
         self.rules.refresh()
     }
 
-    /// Takes from the headers what is kept until the body has come.
+    /// Copies the parts of the headers that are needed until the body is complete.
     @inline(__always)
     func request(_ streamID: UInt32, path: [UInt8], id: [UInt8]) -> FastRequest {
         var request = FastRequest()
@@ -132,7 +132,7 @@ struct FastResponder {
         }
         self.record(request, body: body, route: route, recipient, decision, draw.fault, number)
         switch draw.fault {
-        // A client that only counts answers has no use for half a body.
+        // Half a body is useless to a client that only counts answers.
         case .silence, .halfBody: decision.action = .silence
         case .drop: decision.action = .drop
         default: break
@@ -140,7 +140,7 @@ struct FastResponder {
         return decision
     }
 
-    /// Returns true when GOAWAY is due; a connection gets one at most.
+    /// Returns true when GOAWAY is due; a connection gets at most one.
     private mutating func isLast(_ fault: Fault?) -> Bool {
         guard !self.saidGoAway else { return false }
         let age = self.nanoseconds - self.startedAt

@@ -1,18 +1,18 @@
-/// A request whose body has not come as a whole.
+/// A request with an incomplete body.
 struct FastRequest {
-    /// The stream; 0: the place is free.
+    /// The stream; 0 for a free entry.
     var streamID: UInt32 = 0
-    /// The token of 32 bytes, if `hasToken`; else `path` has it, if any.
+    /// The token of 32 bytes, if `hasToken`; otherwise `path` holds it, if there is one.
     var token: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     var hasToken = false
     var id: (UInt64, UInt64)?
-    /// The path, kept only if there is no token of 32 bytes in it, or if faults may depend on it.
+    /// The path, kept only if it holds no token of 32 bytes, or if faults may depend on it.
     var path: [UInt8] = []
-    /// The part of the body that came in earlier frames.
+    /// The part of the body from earlier frames.
     var body: [UInt8] = []
 }
 
-/// The open requests of a connection by stream, most in an array, because a client's streams are numbered in order.
+/// Holds the open requests of a connection by stream, most in an array, because a client's streams are numbered in order.
 struct FastStreams {
     private static let places = 2_048
 
@@ -35,7 +35,7 @@ struct FastStreams {
         self.direct[Self.place(streamID)].streamID == streamID || self.others[streamID] != nil
     }
 
-    /// Adds to the body; false: there is no such request, or the body becomes too long.
+    /// Adds to the body; returns false when there is no such request, or the body becomes too long.
     mutating func append(_ bytes: Span<UInt8>, to streamID: UInt32) -> Bool {
         let place = Self.place(streamID)
         if self.direct[place].streamID == streamID { return Self.append(bytes, to: &self.direct[place].body) }

@@ -1,13 +1,13 @@
 /// Decodes HPACK header blocks (RFC 7541) for the path and the id of requests, and skips other fields unread.
 package struct HeaderDecoder {
-    /// The fields that are read.
+    /// The fields that are kept.
     enum Kind: UInt8 {
         case other
         case path
         case id
     }
 
-    /// A field of the dynamic table. Only values of fields that are read are kept; sizes count as if all were.
+    /// A field of the dynamic table. Only values of needed fields are stored; sizes count as if all were.
     private struct Entry {
         let kind: Kind
         let nameBytes: Int
@@ -15,28 +15,28 @@ package struct HeaderDecoder {
         let value: [UInt8]
     }
 
-    /// The bytes of the table that is offered: the default of RFC 9113 §6.5.2, which SETTINGS do not change.
+    /// The bytes of the offered table: the default of RFC 9113 §6.5.2, which SETTINGS do not change.
     private static let tableBytesMax = 4_096
-    /// The largest integer that is accepted.
+    /// The largest accepted integer.
     private static let integerMax = 1 << 24
 
-    /// Newest last.
+    /// The entries, newest last.
     private var table: [Entry] = []
-    /// The bytes of the dynamic table, as RFC 7541 §4.1 counts them.
+    /// The bytes of the dynamic table, counted as in RFC 7541 §4.1.
     package private(set) var tableBytes = 0
     private var tableLimit = HeaderDecoder.tableBytesMax
     private var scratch: [UInt8] = []
     private let idHeader: [UInt8]
     private static let pathHeader = Array(":path".utf8)
 
-    /// `:path` of the block read last.
+    /// The `:path` of the latest block.
     package private(set) var path: [UInt8] = []
-    /// The request's id in the block read last; empty if there was none.
+    /// The request's id in the latest block; empty if there was none.
     package private(set) var id: [UInt8] = []
 
     /// Creates a decoder with an empty table.
     ///
-    /// - Parameter idHeader: the header that has the request's id; nil when none has.
+    /// - Parameter idHeader: the header that holds the request's id; nil for none.
     package init(idHeader: String? = nil) {
         self.idHeader = Array((idHeader ?? "").utf8)
         self.path.reserveCapacity(256)
@@ -44,7 +44,7 @@ package struct HeaderDecoder {
         self.scratch.reserveCapacity(4_096)
     }
 
-    /// Decodes a block; false: it is malformed, and the connection is lost.
+    /// Decodes a block; returns false when it is malformed, and the connection is lost.
     package mutating func decode(_ block: Span<UInt8>) -> Bool {
         self.path.removeAll(keepingCapacity: true)
         self.id.removeAll(keepingCapacity: true)
@@ -153,7 +153,7 @@ package struct HeaderDecoder {
 
     // MARK: Primitives
 
-    /// A string literal and whether it is in Huffman code.
+    /// A string literal and its coding, plain or Huffman.
     private struct Text {
         let range: Range<Int>
         let isCoded: Bool
@@ -195,7 +195,7 @@ package struct HeaderDecoder {
     }
 }
 
-/// HPACK's static table (RFC 7541 Appendix A), as far as the path and the sizes need it.
+/// Holds HPACK's static table (RFC 7541 Appendix A), as far as the path and the sizes need it.
 private enum StaticTable {
     static let count = 61
 

@@ -7,23 +7,23 @@ enum HexWords {
         return (a, b, c, d)
     }
 
-    /// Sixteen digits: eight bytes.
+    /// Converts sixteen digits to eight bytes.
     @inline(__always)
     private static func word(_ text: Span<UInt8>, _ start: Int) -> UInt64? {
         guard let low = Self.half(text, start), let high = Self.half(text, start + 8) else { return nil }
         return UInt64(low) | UInt64(high) << 32
     }
 
-    /// Eight digits: four bytes, the first in the lowest place.
+    /// Converts eight digits to four bytes, the first in the lowest place.
     @inline(__always)
     private static func half(_ text: Span<UInt8>, _ start: Int) -> UInt32? {
         let raw = unsafe text.withUnsafeBytes {
             unsafe UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: start, as: UInt64.self))
         }
-        // A letter has bit 6: it is worth nine more than its lower four bits.
+        // A letter has bit 6: its value is its lower four bits plus nine.
         let letters = raw >> 6 & 0x0101_0101_0101_0101
         let digits = (raw & 0x0f0f_0f0f_0f0f_0f0f) &+ letters &* 9
-        // The text must be what these values spell, in either case.
+        // The result is checked: the text must be what these values spell, in either case.
         let lower = raw | letters &* 0x20
         let spelled = digits &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
         guard lower == spelled, digits & 0xf0f0_f0f0_f0f0_f0f0 == 0 else { return nil }

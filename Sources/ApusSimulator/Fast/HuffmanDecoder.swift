@@ -26,14 +26,14 @@ enum HuffmanDecoder {
     private static let quickBits = 10
     private static let endOfString: UInt16 = 256
 
-    /// The tables that decode the code.
+    /// Holds the tables that decode the code.
     private final class Tables: Sendable {
-        /// By length: the first code, how many there are, and where their symbols begin.
+        /// The first code, the number of codes and the start of their symbols, by length.
         let first: [UInt32]
         let count: [UInt32]
         let offset: [Int]
         let symbols: [UInt16]
-        /// By the next ten bits: symbol and length of a code that is not longer, or 0.
+        /// The symbol and length of a code by the next ten bits, or 0 for a longer code.
         let quick: [UInt16]
 
         init() {
@@ -69,7 +69,7 @@ enum HuffmanDecoder {
 
     private static let tables = Tables()
 
-    /// Appends the text to `output`; false: it is malformed.
+    /// Appends the text to `output`; returns false when it is malformed.
     static func decode(_ input: Span<UInt8>, _ range: Range<Int>, into output: inout [UInt8]) -> Bool {
         let tables = Self.tables
         var bits: UInt64 = 0
@@ -81,7 +81,7 @@ enum HuffmanDecoder {
                 available += 8
                 index += 1
             }
-            // Only the beginning of EOS may be left over: fewer than eight ones.
+            // Only the beginning of EOS may remain: fewer than eight ones.
             if available < 8, index == range.upperBound,
                 bits & ((1 << UInt64(available)) - 1) == (1 << UInt64(available)) - 1
             {

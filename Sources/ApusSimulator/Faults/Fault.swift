@@ -1,6 +1,6 @@
 internal import ApusCore
 
-/// A fault that strikes a request.
+/// The faults that requests can meet.
 public enum Fault: Hashable, Sendable {
     /// 429, with `Retry-After` if the plan has one.
     case tooManyRequests
@@ -18,11 +18,11 @@ public enum Fault: Hashable, Sendable {
     case goAway
     /// Half of the answer's body is sent, and the stream stays open.
     case halfBody
-    /// An answer word for word.
+    /// A literal answer.
     case answer(status: Int, body: String)
     /// The provider's answer with a reason: see ``ReasonRate``.
     case reason(String)
-    /// An error for tokens of a batch that is accepted: for those that contain a text, or for all. It strikes batches only.
+    /// An error for tokens of a batch that is accepted: for those that contain a text, or for all. It applies to batches only.
     case result(String, tokensContaining: String?)
 
     /// The name in plans, ledgers and summaries.
@@ -56,7 +56,7 @@ public enum Fault: Hashable, Sendable {
         .tooManyRequests, .unavailable, .internalError, .silence, .refusal, .drop, .goAway, .halfBody,
     ]
 
-    /// The number in packed ledger entries; 0 is no fault.
+    /// The number in packed ledger entries; 0 stands for no fault.
     var code: UInt8 {
         switch self {
         case .tooManyRequests: 1
@@ -73,7 +73,7 @@ public enum Fault: Hashable, Sendable {
         }
     }
 
-    /// The name that belongs to a packed number, of which an entry has room for 31.
+    /// Returns the name of a packed number, of which an entry has room for 31.
     static func name(code: UInt8) -> String? {
         switch code {
         case 8: "answer"
@@ -84,24 +84,24 @@ public enum Fault: Hashable, Sendable {
     }
 }
 
-/// The form of `Retry-After` beside 429 and 503.
+/// The forms of `Retry-After` beside 429 and 503.
 public enum RetryAfterForm: Hashable, Sendable {
-    /// There is none.
+    /// There is no header.
     case absent
     /// Seconds.
     case seconds(Int)
-    /// A date so many seconds ahead.
+    /// A date the given seconds ahead.
     case date(seconds: Int)
     /// Both forms in turn.
     case alternating(seconds: Int)
 }
 
 extension SimulatedProvider {
-    /// The answer to a fault, in the words that all requests of the route share; nil for faults without an answer.
+    /// Returns the answer to a fault in the form that all requests of the route share; nil for faults without an answer.
     ///
     /// - Parameters:
     ///   - id: the id of the request.
-    ///   - number: chooses between the forms of `Retry-After` that alternate.
+    ///   - number: selects between the alternating forms of `Retry-After`.
     static func answer(
         _ fault: Fault,
         route: FaultRoute,
@@ -132,7 +132,7 @@ extension SimulatedProvider {
         return answer
     }
 
-    /// The answer to a fault in the circumstances of a request; nil for faults without an answer.
+    /// Returns the answer to a fault for a request; nil for faults without an answer.
     static func answer(_ fault: Fault, _ context: RequestContext, id: String?) -> ProviderAnswer? {
         Self.answer(
             fault,
@@ -146,7 +146,7 @@ extension SimulatedProvider {
 }
 
 extension RetryAfterForm {
-    /// The header's value; nil when there is none.
+    /// Returns the header's value; nil when there is none.
     fileprivate func value(number: UInt64, now: UnixMilliseconds) -> String? {
         switch self {
         case .absent: return nil

@@ -2,19 +2,19 @@ internal import ApusCore
 
 /// The command of `POST /faults`: a plan, scripts, or both.
 package struct FaultCommand: Hashable, Sendable {
-    /// The plan; nil when the plan in force stays.
+    /// The plan; nil to keep the plan in force.
     package var plan: FaultPlan?
-    /// The scripts in the order they strike.
+    /// The scripts in the order of their use.
     package var scripts: [FaultScript]
 
-    /// Parses a command: JSON with the members of a script, see ``SimulatorScript/help``, but for `tls` and `tokens`.
+    /// Parses a command: JSON with the members of a script, see ``SimulatorScript/help``, except `tls` and `tokens`.
     ///
-    /// A member that is left out counts as zero; with `scripts` alone the plan in force stays.
+    /// A missing member counts as zero; with `scripts` alone the plan in force stays.
     package init(json: [UInt8]) throws(SimulatorError) {
         try self.init(JSONValue(command: json))
     }
 
-    /// Reads a command from its values; an error names the field.
+    /// Creates a command from its values; an error names the field.
     init(_ command: JSONValue) throws(SimulatorError) {
         guard let members = command.object?.members else { throw Self.invalid("", "must be an object") }
         var plan = FaultPlan()
@@ -102,7 +102,7 @@ package struct FaultCommand: Hashable, Sendable {
             default: throw Self.invalid(place, "is unknown")
             }
         }
-        guard rates.isValid else { throw Self.invalid(field, "has probabilities of more than 1 together") }
+        guard rates.isValid else { throw Self.invalid(field, "has probabilities whose sum is above 1") }
         return rates
     }
 
@@ -130,14 +130,14 @@ package struct FaultCommand: Hashable, Sendable {
 
     private static func body(_ value: JSONValue?, _ field: String) throws(SimulatorError) -> String {
         guard let value else { return "" }
-        guard let text = value.string else { throw Self.invalid(field, "must be a text: put it in quotation marks") }
+        guard let text = value.string else { throw Self.invalid(field, "must be a text in quotation marks") }
         return text
     }
 
     private static func reason(_ word: String, of route: FaultRoute, _ field: String) throws(SimulatorError) -> String {
         let known = route.type.reasons(of: route)
         guard known.contains(word) else {
-            throw Self.invalid(field, "is no reason of \(route.name); known are \(known.joined(separator: ", "))")
+            throw Self.invalid(field, "is not a reason of \(route.name); known reasons are \(known.joined(separator: ", "))")
         }
         return word
     }

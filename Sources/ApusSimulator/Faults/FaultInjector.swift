@@ -1,20 +1,20 @@
 package import ApusCore
 internal import Synchronization
 
-/// A fault that strikes the next `count` requests on a route, or only those whose path contains a text.
+/// A fault that affects the next `count` requests on a route, or only those whose path contains a text.
 public struct FaultScript: Hashable, Sendable {
     /// The route.
     public var route: FaultRoute
     /// A part of the path, such as a token; nil for any.
     public var pathContains: String?
-    /// The number of requests that it still strikes.
+    /// The number of requests that it still affects.
     public var count: Int
     /// The fault.
     public var fault: Fault
 
     /// Creates a script for the next `count` requests.
     public init(route: FaultRoute, pathContains: String? = nil, count: Int, fault: Fault) {
-        precondition(count >= 1, "a script strikes at least once")
+        precondition(count >= 1, "a script applies to at least one request")
         self.route = route
         self.pathContains = pathContains
         self.count = count
@@ -22,16 +22,16 @@ public struct FaultScript: Hashable, Sendable {
     }
 }
 
-/// Chooses the faults of the requests of all connections, each request by its number; scripts come before the plan's draws.
+/// Selects the faults of the requests of all connections, each request by its number; scripts take precedence over the plan.
 package final class FaultInjector: Sendable {
     private struct State {
         var plan: FaultPlan
         var scripts: [FaultScript] = []
-        /// The requests since the plan came into force, by the routes' numbers.
+        /// The number of requests since the plan came into force, by the routes' numbers.
         var numbers = [UInt64](repeating: 0, count: Int(FaultRoute.numberMax) + 1)
         /// The time at which the plan came into force; nil when it does with the next request.
         var startedAt: UnixMilliseconds?
-        /// The window of the quota, and the messages in it.
+        /// The window of the quota, and the number of messages in it.
         var window: Int64 = 0
         var messages = 0
 
@@ -48,9 +48,9 @@ package final class FaultInjector: Sendable {
 
     /// Creates an injector with a plan.
     ///
-    /// - Parameter startedAt: the time at which it comes into force; nil for with the first request.
+    /// - Parameter startedAt: the time at which the plan comes into force; nil for the first request.
     package init(_ plan: FaultPlan = FaultPlan(), startedAt: UnixMilliseconds? = nil) {
-        precondition(plan.isValid, "the fault plan says something impossible")
+        precondition(plan.isValid, "the fault plan is invalid")
         self.state = Mutex(State(plan: plan, startedAt: startedAt))
         self.quiet = Atomic(plan.isQuiet)
     }
@@ -61,19 +61,19 @@ package final class FaultInjector: Sendable {
     /// The plan in force.
     package var plan: FaultPlan { self.state.withLock { $0.plan } }
 
-    /// The scripts that have requests left to strike.
+    /// The scripts with requests left.
     package var scripts: [FaultScript] { self.state.withLock { $0.scripts } }
 
-    /// Puts a plan in force and numbers requests from 0 again; scripts stay.
+    /// Puts a plan in force and numbers requests from 0 again; scripts are kept.
     package func adopt(_ plan: FaultPlan, now: UnixMilliseconds? = nil) {
-        precondition(plan.isValid, "the fault plan says something impossible")
+        precondition(plan.isValid, "the fault plan is invalid")
         self.state.withLock { state in
             state = State(plan: plan, scripts: state.scripts, startedAt: now)
             self.updateQuiet(state)
         }
     }
 
-    /// Adds a script behind the others; false: too many wait already.
+    /// Adds a script behind the others; returns false when too many are waiting.
     @discardableResult
     package func add(_ script: FaultScript) -> Bool {
         self.state.withLock { state in
@@ -125,7 +125,7 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// Returns true when a message that a fault strikes uses nothing of the quota: it is not processed, or answered with 429.
+    /// Returns true when a message with a fault does not count against the quota: it is not processed, or answered with 429.
     private static func isFree(_ fault: Fault?, _ route: FaultRoute) -> Bool {
         switch fault {
         case .refusal, .tooManyRequests: true
@@ -136,7 +136,7 @@ package final class FaultInjector: Sendable {
         }
     }
 
-    /// The seconds until the next window of the quota, if this one has no room for another message.
+    /// Returns the seconds until the next window of the quota, if this one has no room for another message.
     private static func overQuota(
         _ state: inout State,
         _ route: FaultRoute,
@@ -153,13 +153,13 @@ package final class FaultInjector: Sendable {
         return Int(((window + 1) * quota.windowMilliseconds - elapsed + 999) / 1_000)
     }
 
-    /// The most requests at a time on a connection now; nil when no phase limits them.
+    /// Returns the maximum number of concurrent requests on a connection now; nil when no phase limits them.
     package func streamsMax(now: UnixMilliseconds) -> UInt32? {
         guard !self.isQuiet else { return nil }
         return self.state.withLock { $0.plan.streamsMax(at: $0.elapsed(now)) }
     }
 
-    /// The form of GOAWAY on a route now.
+    /// Returns the form of GOAWAY on a route now.
     package func goAwayForm(_ route: FaultRoute, now: UnixMilliseconds) -> GoAwayForm {
         self.state.withLock { $0.plan.rates(route, at: $0.elapsed(now)).goAway }
     }
@@ -167,8 +167,8 @@ package final class FaultInjector: Sendable {
     /// Returns true when a connection is due for GOAWAY.
     ///
     /// - Parameters:
-    ///   - requests: the requests that it served.
-    ///   - age: nanoseconds since its first one.
+    ///   - requests: the number of requests that the connection served.
+    ///   - age: the nanoseconds since its first request.
     package func isGoAwayDue(
         _ route: FaultRoute,
         requests: UInt64,

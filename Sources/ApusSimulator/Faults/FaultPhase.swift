@@ -1,13 +1,14 @@
 /// The form of GOAWAY. Its debug data is JSON with a reason, as providers send it.
 public struct GoAwayForm: Hashable, Sendable {
-    /// The stream that it names as the last one that was processed (RFC 9113 §6.8).
+    /// The stream that GOAWAY names as the last one that was processed (RFC 9113 §6.8).
     public enum LastStream: String, CaseIterable, Hashable, Sendable {
-        /// The request's own: it is answered.
+        /// The request's own stream: the request is answered.
         case this
-        /// The one before: the request is not processed, and may be sent again elsewhere.
+        /// The stream before it: the request is not processed, and may be sent again elsewhere.
         case before
-        /// None: no request of the connection counts as processed. Once a request was accepted whose answer is held back or never
-        /// comes, `before` is sent instead: the ledger would count what is disowned.
+        /// No stream: no request of the connection counts as processed. After an accepted request whose answer is
+        /// delayed or never comes, `before` is sent instead: otherwise the ledger would count requests that GOAWAY
+        /// disowns.
         case none
     }
 
@@ -20,15 +21,15 @@ public struct GoAwayForm: Hashable, Sendable {
     public init() {}
 }
 
-/// A period of time with other rates of faults than before and after.
+/// A period of time with its own rates of faults.
 public struct FaultPhase: Hashable, Sendable {
     /// The beginning, in milliseconds after the plan came into force.
     public var fromMilliseconds: Int64
     /// The end, in milliseconds after the plan came into force; nil when it does not end.
     public var untilMilliseconds: Int64?
-    /// The rates that take the place of the plan's own.
+    /// The rates that replace the plan's own.
     public var rates: [FaultRoute: FaultRates]
-    /// MAX_CONCURRENT_STREAMS meanwhile, which connections are told with their next request; nil when it does not change.
+    /// The value of MAX_CONCURRENT_STREAMS in the phase, which connections receive with their next request; nil for no change.
     public var streamsMax: UInt32?
 
     /// Creates a phase that changes nothing.
@@ -38,7 +39,7 @@ public struct FaultPhase: Hashable, Sendable {
         self.rates = [:]
     }
 
-    /// Returns true when it is in force.
+    /// Returns true when the phase is in force.
     func contains(_ milliseconds: Int64) -> Bool {
         milliseconds >= self.fromMilliseconds && milliseconds < self.untilMilliseconds ?? .max
     }
@@ -49,21 +50,21 @@ public struct FaultPhase: Hashable, Sendable {
     }
 }
 
-/// A quota of messages per window of time; the rest is answered with 429. Answers of 429, by quota or by another fault, use nothing up,
-/// all others do.
+/// A quota of messages per window of time; further ones are answered with 429. Answers of 429, by quota or by another
+/// fault, do not count against it, all others do.
 public struct MessageQuota: Hashable, Sendable {
-    /// The form of the `Retry-After` that tells when the next window begins.
+    /// The forms of the `Retry-After` that names the start of the next window.
     public enum RetryAfter: String, CaseIterable, Hashable, Sendable {
         /// Seconds.
         case seconds
         /// A date.
         case date
-        /// Both in turn.
+        /// Both forms in turn.
         case alternating
-        /// There is none.
+        /// There is no header.
         case none
 
-        /// The form for a time so many seconds ahead.
+        /// Returns the form for a time the given seconds ahead.
         func form(seconds: Int) -> RetryAfterForm {
             switch self {
             case .seconds: .seconds(seconds)
@@ -74,11 +75,11 @@ public struct MessageQuota: Hashable, Sendable {
         }
     }
 
-    /// The most messages in a window.
+    /// The maximum number of messages in a window.
     public var messages: Int
     /// The length of a window; the first begins with the plan.
     public var windowMilliseconds: Int64
-    /// The form of `Retry-After`; nil when the plan's, or seconds if the plan has none.
+    /// The form of `Retry-After`; nil for the plan's, or seconds if the plan has none.
     public var retryAfter: RetryAfter?
 
     /// Creates a quota.
@@ -94,9 +95,9 @@ public struct MessageQuota: Hashable, Sendable {
 
 /// A provider's reason for a refusal, and its probability.
 public struct ReasonRate: Hashable, Sendable {
-    /// One of the reasons of the route, such as `BadDeviceToken` or `QUOTA_EXCEEDED`.
+    /// A reason of the route, such as `BadDeviceToken` or `QUOTA_EXCEEDED`.
     public var reason: String
-    /// 0...1.
+    /// The probability, 0...1.
     public var probability: Double
 
     /// Creates a rate.
@@ -106,13 +107,13 @@ public struct ReasonRate: Hashable, Sendable {
     }
 }
 
-/// An answer word for word, and its probability.
+/// A literal answer, and its probability.
 public struct AnswerRate: Hashable, Sendable {
-    /// 200...599.
+    /// The status, 200...599.
     public var status: Int
-    /// The body: JSON if it begins with a brace, else a page of HTML.
+    /// The body: JSON if it begins with a brace, otherwise a page of HTML.
     public var body: String
-    /// 0...1.
+    /// The probability, 0...1.
     public var probability: Double
 
     /// Creates a rate.

@@ -2,25 +2,25 @@ internal import ApusCore
 
 /// The rates of faults on one route: probabilities per request, each 0...1, together at most 1.
 public struct FaultRates: Hashable, Sendable {
-    /// 429.
+    /// The probability of 429.
     public var tooManyRequests = 0.0
-    /// 503.
+    /// The probability of 503.
     public var unavailable = 0.0
-    /// 500.
+    /// The probability of 500.
     public var internalError = 0.0
-    /// No answer at all.
+    /// The probability of no answer.
     public var silence = 0.0
-    /// REFUSED_STREAM.
+    /// The probability of REFUSED_STREAM.
     public var refusal = 0.0
-    /// A connection that breaks after the request was accepted.
+    /// The probability that the connection breaks after the request was accepted.
     public var drop = 0.0
-    /// An answer of which only half is sent.
+    /// The probability that only half of the answer is sent.
     public var halfBody = 0.0
-    /// Answers with the provider's reasons.
+    /// The probabilities of the provider's reasons.
     public var reasons: [ReasonRate] = []
-    /// Answers word for word.
+    /// The probabilities of literal answers.
     public var answers: [AnswerRate] = []
-    /// An answer that takes ``slowMilliseconds`` longer, beside any other fault.
+    /// The probability of an answer that takes ``slowMilliseconds`` longer, in addition to any other fault.
     public var slow = 0.0
     /// The delay of a slow answer, in milliseconds.
     public var slowMilliseconds: Int64 = 10_000
@@ -28,7 +28,7 @@ public struct FaultRates: Hashable, Sendable {
     public var goAway = GoAwayForm()
     /// The delay of every answer, in milliseconds.
     public var delayMilliseconds: Int64 = 0
-    /// The most that is added to the delay at random, in milliseconds.
+    /// The maximum random addition to the delay, in milliseconds.
     public var jitterMilliseconds: Int64 = 0
     /// The number of requests after which a connection gets GOAWAY; nil when it gets none.
     public var goAwayAfterRequests: Int?
@@ -38,7 +38,7 @@ public struct FaultRates: Hashable, Sendable {
     /// Creates rates without faults.
     public init() {}
 
-    /// The faults with their probabilities, in the order they are drawn.
+    /// The faults with their probabilities, in the order in which they are drawn.
     var laid: [(fault: Fault, probability: Double)] {
         [
             (.tooManyRequests, self.tooManyRequests), (.unavailable, self.unavailable),
@@ -48,7 +48,7 @@ public struct FaultRates: Hashable, Sendable {
             + self.answers.map { (fault: Fault.answer(status: $0.status, body: $0.body), probability: $0.probability) }
     }
 
-    /// True when each number is possible.
+    /// True when each number is valid.
     var isValid: Bool {
         let probabilities = self.laid.map(\.probability)
         return probabilities.allSatisfy { $0 >= 0 && $0 <= 1 } && probabilities.reduce(0, +) <= 1 + 1e-9
@@ -60,21 +60,21 @@ public struct FaultRates: Hashable, Sendable {
             && (1...Self.delayMillisecondsMax).contains(self.goAwayEveryMilliseconds ?? 1)
     }
 
-    /// The longest delay and the longest jitter: an hour.
+    /// The maximum delay and the maximum jitter: an hour.
     public static let delayMillisecondsMax: Int64 = 3_600_000
 }
 
 /// A plan of the faults on all routes. The same seed gives the same faults to the same numbers of requests.
 public struct FaultPlan: Hashable, Sendable {
-    /// Chooses the requests that are struck.
+    /// The seed that selects the affected requests.
     public var seed: UInt64
     /// The rates of routes that have faults.
     private var rates: [FaultRoute: FaultRates] = [:]
     /// The form of `Retry-After`.
     public var retryAfter = RetryAfterForm.absent
-    /// Phases with other rates; of those in force at one time the last one counts.
+    /// The phases with other rates; of those in force at one time the last one counts.
     public var phases: [FaultPhase] = []
-    /// The quota of messages, at providers that have one; nil when there is none.
+    /// The quota of messages, at providers that have one; nil for none.
     public var quota: MessageQuota?
 
     /// Creates a plan without faults.
@@ -86,7 +86,7 @@ public struct FaultPlan: Hashable, Sendable {
         set { self.rates[route] = newValue == FaultRates() ? nil : newValue }
     }
 
-    /// True when every number is possible.
+    /// True when every number is valid.
     public var isValid: Bool {
         self.rates.values.allSatisfy(\.isValid) && self.phases.allSatisfy(\.isValid)
             && self.quota?.isValid ?? true
@@ -97,12 +97,12 @@ public struct FaultPlan: Hashable, Sendable {
         self.rates.isEmpty && self.phases.isEmpty && self.quota == nil
     }
 
-    /// The rates of a route, so many milliseconds after the plan came into force.
+    /// Returns the rates of a route at a time, in milliseconds after the plan came into force.
     public func rates(_ route: FaultRoute, at milliseconds: Int64) -> FaultRates {
         self.phases.last { $0.contains(milliseconds) && $0.rates[route] != nil }?.rates[route] ?? self[route]
     }
 
-    /// The form of `Retry-After` beside a 429 of a quota that renews in so many seconds.
+    /// Returns the form of `Retry-After` beside a 429 of a quota that is renewed in the given seconds.
     func quotaRetryAfter(seconds: Int) -> RetryAfterForm {
         if let form = self.quota?.retryAfter { return form.form(seconds: seconds) }
         return switch self.retryAfter {
@@ -112,16 +112,16 @@ public struct FaultPlan: Hashable, Sendable {
         }
     }
 
-    /// MAX_CONCURRENT_STREAMS at that time; nil when no phase sets it.
+    /// Returns the value of MAX_CONCURRENT_STREAMS at a time; nil when no phase sets it.
     public func streamsMax(at milliseconds: Int64) -> UInt32? {
         self.phases.last { $0.contains(milliseconds) && $0.streamsMax != nil }?.streamsMax
     }
 
     /// Draws the fault of a request by its number, counted from 0 per route over all connections.
     ///
-    /// Pure, so that a test knows beforehand how many of a thousand requests fail.
+    /// It is pure, so that a test can compute how many of a thousand requests fail.
     ///
-    /// - Parameter milliseconds: since the plan came into force.
+    /// - Parameter milliseconds: the time since the plan came into force.
     public func draw(_ route: FaultRoute, number: UInt64, at milliseconds: Int64 = 0) -> FaultDraw {
         let rates = self.rates(route, at: milliseconds)
         var generator = SeededGenerator(
@@ -157,6 +157,6 @@ public struct FaultDraw: Hashable, Sendable {
         self.retryAfter = retryAfter
     }
 
-    /// No fault and no delay.
+    /// A draw without fault and delay.
     public static let none = FaultDraw(fault: nil, delayMicroseconds: 0)
 }

@@ -7,13 +7,13 @@ public struct AcceptanceTimeline: Hashable, Sendable {
         /// The acceptances by the routes' numbers, from 1.
         fileprivate var counts = SIMD4<UInt32>()
 
-        /// The acceptances of a provider; nil for of all.
+        /// Returns the number of acceptances of a provider; nil for all.
         public func count(_ provider: Provider?) -> Int {
             Int((self.counts & AcceptanceTimeline.mask(provider)).wrappedSum())
         }
     }
 
-    /// A mask of the lanes of a provider's routes; nil for of all.
+    /// Returns a mask of the lanes of a provider's routes; nil for all.
     private static func mask(_ provider: Provider?) -> SIMD4<UInt32> {
         guard let provider else { return SIMD4(repeating: .max) }
         var mask = SIMD4<UInt32>()
@@ -25,20 +25,20 @@ public struct AcceptanceTimeline: Hashable, Sendable {
 
     /// The length of an interval.
     public static let bucketNanoseconds: Int64 = 10_000_000
-    /// The most intervals that are kept: an hour. Beyond, the older half is dropped.
+    /// The maximum number of intervals that are kept: an hour. Beyond it the older half is dropped.
     public static let bucketsMax = 360_000
 
     /// The number of the first interval, counted from 1970.
     private var first: Int64 = 0
-    /// The intervals, one after the other.
+    /// The consecutive intervals.
     public private(set) var buckets: [Bucket] = []
 
     init() {}
 
-    /// The beginning of the first interval: nanoseconds since 1970.
+    /// The beginning of the first interval, in nanoseconds since 1970.
     public var start: Int64 { self.first * Self.bucketNanoseconds }
 
-    /// The acceptances in the intervals that begin in a span of time, in nanoseconds since 1970.
+    /// Returns the acceptances in the intervals that begin in a span of time, in nanoseconds since 1970.
     ///
     /// - Parameter provider: the provider; nil for all.
     public func accepted(_ provider: Provider? = nil, from: Int64, to: Int64 = .max) -> Int {
@@ -56,12 +56,12 @@ public struct AcceptanceTimeline: Hashable, Sendable {
         let number = nanoseconds / Self.bucketNanoseconds
         var index = Int(truncatingIfNeeded: number &- self.first)
         if index < 0 || index >= self.buckets.count { index = self.room(for: number) }
-        // Adds one in the route's lane, without the detour through memory that a subscript takes.
+        // The addition uses the route's lane directly, without the detour through memory of a subscript.
         let lane = SIMD4<UInt32>(1, 2, 3, 4) .== SIMD4(repeating: UInt32(route))
         self.buckets[index].counts &+= SIMD4<UInt32>().replacing(with: 1, where: lane)
     }
 
-    /// Makes room for an interval and returns its place. A clock that was set back counts into the first one.
+    /// Makes room for an interval and returns its index. A clock that was set back counts into the first one.
     private mutating func room(for number: Int64) -> Int {
         if self.buckets.isEmpty || number - self.first >= 2 * Int64(Self.bucketsMax) {
             self.first = number
@@ -81,7 +81,7 @@ public struct AcceptanceTimeline: Hashable, Sendable {
         return index
     }
 
-    /// Adds what another event loop counted.
+    /// Adds the counts of another event loop.
     mutating func add(_ other: AcceptanceTimeline) {
         guard !other.buckets.isEmpty else { return }
         guard !self.buckets.isEmpty else {

@@ -2,23 +2,23 @@ public import ApusCore
 
 /// An entry of the ledger: one message.
 public struct LedgerEntry: Hashable, Sendable {
-    /// The time at which the request was complete, however long the answer was held back: nanoseconds since 1970.
+    /// The time at which the request was complete, however long the answer was delayed, in nanoseconds since 1970.
     public let timeNanoseconds: Int64
     /// The provider that it was sent to.
     public let provider: Provider
-    /// The token, in lower-case hexadecimal if it is raw bytes; or a topic, a condition or a channel. Empty when it was too long and the
-    /// ledger keeps digests only.
+    /// The token, in lower-case hexadecimal if it is raw bytes; or a topic, a condition or a channel. Empty when it was
+    /// too long and the ledger keeps digests only.
     public let token: String
     /// The token's digest, which is always known.
     public let digest: TokenDigest
-    /// The id of the request, or the one that its answer names.
+    /// The id of the request, or the one in its answer.
     public let id: String?
     /// The send that the payload names.
     public let send: String?
-    /// The status of the answer; 0 when the request was not processed. After the faults `silence` and `drop` the client did not get the
-    /// answer.
+    /// The status of the answer; 0 when the request was not processed. With the faults `silence` and `drop` the client
+    /// did not receive the answer.
     public let status: Int
-    /// The fault that struck it.
+    /// The fault of the request.
     public let fault: String?
 
     /// True when the request was accepted.

@@ -1,4 +1,4 @@
-/// The ledger's entries and counters of one event loop: a value that is cheap to copy at any moment.
+/// Holds the ledger's entries and counters of one event loop: a value that is cheap to copy at any moment.
 struct LedgerPages {
     static let pageEntries = 4_096
     private static let statuses = 600
@@ -7,12 +7,12 @@ struct LedgerPages {
     private(set) var current: [PackedEntry] = []
     private(set) var sends = SendTable()
     private var arena = ByteArena()
-    /// The requests by route and status; status 0: not processed.
+    /// The numbers of requests by route and status; status 0 stands for not processed.
     private var statusCounts = [UInt64](
         repeating: 0,
         count: (Int(FaultRoute.numberMax) + 1) * LedgerPages.statuses
     )
-    /// The requests that a fault struck, by ``Fault/label``.
+    /// The numbers of requests with a fault, by ``Fault/label``.
     private(set) var faultCounts: [String: UInt64] = [:]
     private(set) var connections: UInt64 = 0
     private(set) var goAways: UInt64 = 0
@@ -30,7 +30,7 @@ struct LedgerPages {
     mutating func countConnection() { self.connections += 1 }
     mutating func countGoAway() { self.goAways += 1 }
 
-    /// Keeps an entry and fills its token in.
+    /// Stores an entry and its token.
     mutating func append(
         _ entry: PackedEntry,
         token: Span<UInt8>,
@@ -42,7 +42,7 @@ struct LedgerPages {
             entry.token = Self.words(token)
             entry.tokenLength = token.count
         } else if keepsLongTokens {
-            entry.token.0 = self.arena.keep(token)
+            entry.token.0 = self.arena.store(token)
             entry.flags.insert(.farToken)
         } else {
             let digest = TokenDigest(token)
@@ -52,7 +52,7 @@ struct LedgerPages {
         self.append(entry, send: send)
     }
 
-    /// Keeps an entry that has its token.
+    /// Stores an entry that has its token.
     mutating func append(_ entry: PackedEntry, send: Span<UInt8>) {
         var entry = entry
         entry.send = self.sends.number(of: send)
@@ -72,7 +72,7 @@ struct LedgerPages {
         return words
     }
 
-    /// The token's bytes: raw or text. Empty when it was not kept.
+    /// Returns the token's bytes: raw or text. Empty when it was not kept.
     func token(of entry: PackedEntry) -> [UInt8] {
         if entry.flags.contains(.farToken) { return Array(self.arena.bytes(at: entry.token.0)) }
         guard !entry.flags.contains(.lostToken) else { return [] }
@@ -80,13 +80,13 @@ struct LedgerPages {
         return unsafe withUnsafeBytes(of: &words) { unsafe Array($0.prefix(entry.tokenLength)) }
     }
 
-    /// The token's digest.
+    /// Returns the token's digest.
     func digest(of entry: PackedEntry) -> TokenDigest {
         guard !entry.flags.contains(.lostToken) else { return TokenDigest(high: entry.token.2, low: entry.token.3) }
         return TokenDigest(self.token(of: entry).span)
     }
 
-    /// All pages in order.
+    /// The pages in order.
     var pages: [[PackedEntry]] { self.full + (self.current.isEmpty ? [] : [self.current]) }
 
     /// Returns a page; nil past the end.
@@ -95,7 +95,7 @@ struct LedgerPages {
         return index == self.full.count && !self.current.isEmpty ? self.current : nil
     }
 
-    /// The routes and statuses that came, with their numbers of requests.
+    /// The numbers of requests by route and status.
     var statusTable: [(route: FaultRoute, status: Int, count: UInt64)] {
         FaultRoute.allCases.flatMap { route in
             (0..<Self.statuses).compactMap { status in
@@ -106,7 +106,7 @@ struct LedgerPages {
     }
 }
 
-/// Numbers the sends that were seen, from 1.
+/// Numbers sends by first occurrence, from 1.
 struct SendTable {
     private var arena = ByteArena()
     private var places: [UInt64] = []
@@ -116,18 +116,18 @@ struct SendTable {
     /// The number of sends.
     var count: Int { self.places.count }
 
-    /// The number of a send; 0 for no text. A text beyond ``SimulatorLimits/sendBytesMax`` is cut.
+    /// Returns the number of a send; 0 for an empty text. A text beyond ``SimulatorLimits/sendBytesMax`` is cut.
     mutating func number(of send: Span<UInt8>) -> UInt32 {
         guard !send.isEmpty else { return 0 }
         let send = send.extracting(first: min(send.count, SimulatorLimits.sendBytesMax))
         let digest = TokenDigest(send)
-        // Requests of one send come in a row.
+        // Requests of one send are mostly consecutive.
         if let last, last.digest == digest { return last.number }
         let number: UInt32
         if let known = self.numbers[digest] {
             number = known
         } else {
-            self.places.append(self.arena.keep(send))
+            self.places.append(self.arena.store(send))
             number = UInt32(self.places.count)
             self.numbers[digest] = number
         }
@@ -135,27 +135,27 @@ struct SendTable {
         return number
     }
 
-    /// The number of a send that was seen; `UInt32.max` for one that was not.
+    /// Returns the number of a known send; `UInt32.max` for an unknown one.
     func number(named send: String) -> UInt32 {
         let bytes = Array(send.utf8.prefix(SimulatorLimits.sendBytesMax))
         return bytes.isEmpty ? 0 : self.numbers[TokenDigest(bytes.span)] ?? .max
     }
 
-    /// The send of a number; nil for 0.
+    /// Returns the send of a number; nil for 0.
     func bytes(_ number: UInt32) -> ArraySlice<UInt8>? {
         number == 0 ? nil : self.arena.bytes(at: self.places[Int(number) - 1])
     }
 }
 
-/// Stores runs of bytes for good, in pages, so that a growing arena never copies them.
+/// Stores runs of bytes permanently, in pages, so that a growing arena never copies them.
 struct ByteArena {
     private static let pageBytes = 64 * 1_024
 
     private var full: [[UInt8]] = []
     private var current: [UInt8] = []
 
-    /// Stores a run of at most 64 KiB and returns the place to find it again.
-    mutating func keep(_ bytes: Span<UInt8>) -> UInt64 {
+    /// Stores a run of at most 64 KiB and returns its place.
+    mutating func store(_ bytes: Span<UInt8>) -> UInt64 {
         precondition(bytes.count <= Self.pageBytes, "a run fits in a page")
         if self.current.count + bytes.count > Self.pageBytes {
             self.full.append(self.current)
@@ -167,7 +167,7 @@ struct ByteArena {
         return place
     }
 
-    /// The run at a place.
+    /// Returns the run at a place.
     func bytes(at place: UInt64) -> ArraySlice<UInt8> {
         let page = Int(place >> 36)
         let start = Int(place >> 18 & 0x3ffff)

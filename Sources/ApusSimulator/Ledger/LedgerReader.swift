@@ -42,11 +42,11 @@ package struct LedgerFilter: Sendable {
     private var send: String?
     private var digest: TokenDigest?
     private var since: Int64?
-    /// The most entries.
+    /// The maximum number of entries.
     let limit: Int
 
-    /// Parses a query: `provider`, `status`, `send`, `token` (with `provider`), `since` (nanoseconds), `limit`. nil when it is
-    /// malformed.
+    /// Parses a query: `provider`, `status`, `send`, `token` (with `provider`), `since` (nanoseconds), `limit`. Returns
+    /// nil when it is malformed.
     package init?(_ query: [String: String]) {
         let known: Set<String> = ["provider", "status", "send", "token", "since", "limit"]
         guard known.isSuperset(of: query.keys) else { return nil }

@@ -1,10 +1,10 @@
 public import ApusCore
 
-/// A send and a token that it was sent to.
+/// A pair of a send and a token.
 public struct SendAndToken: Hashable, Sendable {
     /// The send that the payload names; empty if it names none.
     public let send: String
-    /// The token as in ``LedgerEntry/token``.
+    /// The token in the form of ``LedgerEntry/token``.
     public let token: String
 
     /// Creates a pair.
@@ -16,17 +16,17 @@ public struct SendAndToken: Hashable, Sendable {
 
 /// The counters of one send.
 public struct SendTally: Hashable, Sendable {
-    /// Its id; empty for requests that name none.
+    /// The send's id; empty for requests without one.
     public let send: String
-    /// The requests.
+    /// The number of requests.
     public var requests = 0
-    /// The requests that were accepted.
+    /// The number of accepted requests.
     public var accepted = 0
-    /// The accepted requests whose token had been accepted before.
+    /// The number of accepted requests whose token had been accepted before.
     public var repeated = 0
-    /// The time of the first request: nanoseconds since 1970.
+    /// The time of the first request in nanoseconds since 1970.
     public var first = Int64.max
-    /// The time of the last request: nanoseconds since 1970.
+    /// The time of the last request in nanoseconds since 1970.
     public var last = Int64.min
 
     init(send: String) { self.send = send }
@@ -50,7 +50,7 @@ public struct LedgerSnapshot: Sendable {
 
     /// Visits the accepted requests of one send, shard by shard, which is much cheaper than `visit`.
     ///
-    /// - Parameter body: gets the token's digest, the time, and whether the answer was sent.
+    /// - Parameter body: called with the token's digest, the time, and true when the answer was sent.
     package func visitAccepted(of send: String, _ body: (TokenDigest, Int64, Bool) -> Void) {
         let unanswered = [Fault.silence.code, Fault.drop.code, Fault.halfBody.code]
         for shard in self.shards {
@@ -66,8 +66,8 @@ public struct LedgerSnapshot: Sendable {
     /// Visits the accepted requests of many sends, shard by shard, in one pass.
     ///
     /// - Parameters:
-    ///   - position: the caller's number of a send, asked once per send and shard; nil skips the send.
-    ///   - body: gets that number, the token's digest and the time.
+    ///   - position: returns the caller's number of a send, called once per send and shard; nil to skip the send.
+    ///   - body: called with that number, the token's digest and the time.
     package func visitAccepted(_ position: (String) -> Int?, _ body: (Int, TokenDigest, Int64) -> Void) {
         for shard in self.shards {
             let positions = (0...shard.sends.count).map { number in
@@ -82,7 +82,7 @@ public struct LedgerSnapshot: Sendable {
         }
     }
 
-    /// The time at which a request of each send was first accepted, in nanoseconds since 1970. Entries that name no send are left out.
+    /// Returns the time at which a request of each send was first accepted, in nanoseconds since 1970. Entries without a send are omitted.
     package var firstAcceptances: [String: Int64] {
         var firsts: [String: Int64] = [:]
         for shard in self.shards {
@@ -108,7 +108,8 @@ public struct LedgerSnapshot: Sendable {
         return entries
     }
 
-    /// The number of times that each token was accepted for each send. More than once means that a user saw it twice, or that it was replaced.
+    /// The number of acceptances of each token for each send. More than one means that a user saw the notification
+    /// twice, or that it was replaced.
     public var accepted: [SendAndToken: Int] {
         var counts: [SendAndToken: Int] = [:]
         self.visit { entry in
@@ -118,7 +119,7 @@ public struct LedgerSnapshot: Sendable {
         return counts
     }
 
-    /// The counters of each send, in the order of their ids.
+    /// The counters of each send, sorted by id.
     public var sends: [SendTally] {
         var tallies: [String: SendTally] = [:]
         var seen: Set<SendAndDigest> = []
@@ -150,10 +151,10 @@ public struct LedgerSnapshot: Sendable {
         return timeline
     }
 
-    /// The number of requests that were accepted since a time, to the nanosecond. Reads only what came since.
+    /// Returns the number of requests that were accepted since a time, to the nanosecond. It reads only later entries.
     ///
     /// - Parameters:
-    ///   - since: nanoseconds since 1970.
+    ///   - since: the time in nanoseconds since 1970.
     ///   - provider: the provider; nil for any.
     ///   - send: the send; nil for any.
     public func acceptedCount(since: Int64, provider: Provider? = nil, send: String? = nil) -> Int {

@@ -5,24 +5,24 @@ internal import ApusMetrics
 public struct LedgerSummary: Hashable, Sendable {
     /// The number of entries.
     public var entries = 0
-    /// The requests by status; 0: not processed.
+    /// The numbers of requests by status; 0 stands for not processed.
     public var statuses: [FaultRoute: [Int: UInt64]] = [:]
-    /// The requests that a fault struck, by its label, such as "reason:BadDeviceToken", "answer:502".
+    /// The numbers of requests with a fault, by its label, such as "reason:BadDeviceToken", "answer:502".
     public var faults: [String: UInt64] = [:]
-    /// The connections that were opened.
+    /// The number of opened connections.
     public var connections: UInt64 = 0
-    /// The GOAWAYs that were sent.
+    /// The number of sent GOAWAYs.
     public var goAways: UInt64 = 0
-    /// The seed of the faults in force; nil for unknown.
+    /// The seed of the faults in force; nil when unknown.
     public var seed: UInt64?
 
-    /// Creates a summary of nothing.
+    /// Creates an empty summary.
     public init() {}
 
-    /// The requests on a route that got that status.
+    /// Returns the number of requests on a route with a status.
     public func count(_ route: FaultRoute, status: Int) -> Int { Int(self.statuses[route]?[status] ?? 0) }
 
-    /// The requests on a route.
+    /// Returns the number of requests on a route.
     public func count(_ route: FaultRoute) -> Int { Int(self.statuses[route]?.values.reduce(0, +) ?? 0) }
 
     /// The counters as a JSON object.
@@ -47,7 +47,7 @@ public struct LedgerSummary: Hashable, Sendable {
 
 /// Exposes the ledger's counters to Prometheus. The metrics are created for each scrape, because the ledger already counts.
 enum SimulatorMetrics {
-    /// The most statuses, and labels of faults, that have a series of their own; others count as `other`.
+    /// The maximum number of statuses, and of labels of faults, with a series of their own; others count as `other`.
     static let labelValuesMax = 128
 
     /// The format of a scrape.
@@ -78,7 +78,7 @@ enum SimulatorMetrics {
         }
     }
 
-    /// The counters in ``format``.
+    /// Returns the counters in ``format``.
     static func exposition(_ summary: LedgerSummary) async -> [UInt8] {
         var catalogue = MetricCatalogue()
         let metrics = Families(&catalogue)

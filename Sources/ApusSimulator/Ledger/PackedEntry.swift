@@ -6,7 +6,7 @@ struct PackedEntry {
 
         /// The token is raw bytes, shown in hexadecimal.
         static let rawToken = Flags(rawValue: 1)
-        /// The token is longer than there is room: `token.0` is its place in the arena.
+        /// The token is longer than its room: `token.0` is its place in the arena.
         static let farToken = Flags(rawValue: 2)
         /// The token was too long and not kept: `token.2` and `.3` are its digest.
         static let lostToken = Flags(rawValue: 4)
@@ -16,19 +16,19 @@ struct PackedEntry {
         static let number = Flags(rawValue: 16)
     }
 
-    /// The most bytes of a token that fits in.
+    /// The maximum bytes of a token that is stored inside.
     static let tokenBytesMax = 32
 
     var time: Int64 = 0
     var token: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     var id: (UInt64, UInt64) = (0, 0)
-    /// The number of the send in the shard's table; 0: none.
+    /// The number of the send in the shard's table; 0 for none.
     var send: UInt32 = 0
-    /// Ten bits of status, six of route.
+    /// The status in ten bits, the route in six.
     private var outcome: UInt16 = 0
-    /// Five bits of flags; the upper three belong to the token's length.
+    /// The flags in five bits; the upper three belong to the token's length.
     var flags = Flags()
-    /// Three bits of the token's length, five of the fault.
+    /// The token's length in three bits, the fault in five.
     private var lengthAndFault: UInt8 = 0
 
     init() {}
@@ -39,13 +39,13 @@ struct PackedEntry {
         set { self.outcome = self.outcome & 0x3ff | UInt16(newValue) << 10 }
     }
 
-    /// 200...599, or 0 when the request was not processed.
+    /// The status, 200...599, or 0 when the request was not processed.
     var status: Int {
         get { Int(self.outcome & 0x3ff) }
         set { self.outcome = self.outcome & ~0x3ff | UInt16(newValue) }
     }
 
-    /// The bytes of a token that fits in: 0...32.
+    /// The number of bytes of a token that is stored inside: 0...32.
     var tokenLength: Int {
         get { Int(self.flags.rawValue >> 5) << 3 | Int(self.lengthAndFault & 7) }
         set {
@@ -54,7 +54,7 @@ struct PackedEntry {
         }
     }
 
-    /// ``Fault/code``; 0: none.
+    /// The fault's ``Fault/code``; 0 for none.
     var fault: UInt8 {
         get { self.lengthAndFault >> 3 }
         set { self.lengthAndFault = self.lengthAndFault & 7 | newValue << 3 }

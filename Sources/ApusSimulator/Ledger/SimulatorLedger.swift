@@ -1,27 +1,27 @@
 internal import Synchronization
 
-/// Records every message that came: 64 bytes each, and the text of longer tokens.
+/// Records every received message: 64 bytes each, and the text of longer tokens.
 ///
-/// Thread-safe. Messages of one event loop are in order; between loops only their times tell.
+/// It is thread-safe. Messages of one event loop are in order; between loops only their times are comparable.
 public final class SimulatorLedger: Sendable {
     /// The bytes of an entry.
     package static let entryBytes = MemoryLayout<PackedEntry>.stride
 
     let shards: [LedgerShard]
 
-    /// Creates a ledger for so many event loops.
+    /// Creates a ledger for a number of event loops.
     ///
     /// - Parameters:
-    ///   - keepsLongTokens: true when tokens of more than 32 bytes are kept, or only their digest.
+    ///   - keepsLongTokens: true to store tokens of more than 32 bytes; false for their digests only.
     public init(shards: Int = 1, keepsLongTokens: Bool = true) {
         precondition(shards >= 1, "an event loop writes")
         self.shards = (0..<shards).map { _ in LedgerShard(keepsLongTokens: keepsLongTokens) }
     }
 
-    /// The part of one event loop.
+    /// Returns the part of one event loop.
     package func shard(_ index: Int) -> LedgerShard { self.shards[index % self.shards.count] }
 
-    /// The ledger now; later requests do not change it.
+    /// A snapshot of the ledger; later requests do not change it.
     public var snapshot: LedgerSnapshot { LedgerSnapshot(shards: self.shards.map(\.snapshot)) }
 
     /// Deletes all entries and counters.
@@ -35,9 +35,9 @@ package final class LedgerShard: Sendable {
 
     init(keepsLongTokens: Bool) { self.keepsLongTokens = keepsLongTokens }
 
-    /// The id of a request.
+    /// The forms of a request's id.
     package enum ID: Sendable {
-        /// None.
+        /// There is no id.
         case none
         /// A UUID, big endian.
         case uuid(UInt64, UInt64)
@@ -49,9 +49,9 @@ package final class LedgerShard: Sendable {
     ///
     /// - Parameters:
     ///   - route: the route of the request.
-    ///   - token: raw bytes if `isRaw`, else text.
-    ///   - status: 0 when it was not processed.
-    ///   - time: nanoseconds since 1970.
+    ///   - token: raw bytes if `isRaw`, otherwise text.
+    ///   - status: the status; 0 when the request was not processed.
+    ///   - time: the time in nanoseconds since 1970.
     package func record(
         _ route: FaultRoute,
         token: Span<UInt8>,
@@ -83,7 +83,7 @@ package final class LedgerShard: Sendable {
         }
     }
 
-    /// Records a message that no fault struck and whose token is in the entry already.
+    /// Records a message without a fault whose token is in the entry already.
     func record(_ entry: PackedEntry, send: Span<UInt8>) {
         self.pages.withLock { pages in
             pages.countRequest(entry.route, status: entry.status, fault: nil)
@@ -91,7 +91,7 @@ package final class LedgerShard: Sendable {
         }
     }
 
-    /// Counts a request that is no message.
+    /// Counts a request without a message.
     package func count(_ route: FaultRoute, status: Int, fault: Fault?) {
         self.pages.withLock { $0.countRequest(route.number, status: status, fault: fault) }
     }

@@ -2,13 +2,13 @@ internal import ApusCore
 internal import ApusYAML
 
 extension SimulatorScript {
-    /// The most bytes of a script.
+    /// The maximum bytes of a script.
     public static let bytesMax = 1 << 20
 
     /// Parses a script; see ``SimulatorScript/help``.
     ///
     /// - Parameter name: the file's name, for errors.
-    /// - Throws: ``SimulatorError`` naming file, line and field.
+    /// - Throws: ``SimulatorError`` that names file, line and field.
     public init(yaml: String, name: String) throws(SimulatorError) {
         guard yaml.utf8.count <= Self.bytesMax else {
             throw SimulatorError(.invalidFaultPlan, "\(name): is larger than 1 MiB")
@@ -51,7 +51,7 @@ extension SimulatorScript {
         for member in members {
             let field = "tls.\(member.name)"
             guard let route = FaultRoute(name: member.name), route.isListener else {
-                throw Self.invalid(field, "is no listener: \(SimulatedProviders.names)")
+                throw Self.invalid(field, "is not a listener; the listeners are \(SimulatedProviders.names)")
             }
             guard let form = member.value.string.flatMap(CertificateForm.init(rawValue:)) else {
                 throw Self.invalid(field, "must be \(Self.words(CertificateForm.allCases.map(\.rawValue)))")
@@ -129,7 +129,7 @@ private struct ScriptPage {
     private var lines: [String: Int] = [:]
     private let name: String
 
-    /// The most levels of a script.
+    /// The maximum nesting of a script.
     private static let depthMax = 8
 
     init(yaml: String, name: String) throws(SimulatorError) {

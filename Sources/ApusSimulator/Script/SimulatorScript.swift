@@ -1,16 +1,16 @@
 public import ApusCore
 
-/// The validity of a listener's certificate.
+/// The kinds of a listener's certificate.
 public enum CertificateForm: String, CaseIterable, Hashable, Sendable {
-    /// Valid.
+    /// The certificate is valid.
     case valid
-    /// Expired a day ago.
+    /// The certificate expired a day ago.
     case expired
-    /// For another host name.
+    /// The certificate is for another host name.
     case wrongName = "wrong_name"
 }
 
-/// A script for the simulator, as data: the faults with their rates and times, the listeners' certificates, and schedules of tokens.
+/// A script for the simulator: the faults with their rates and times, the listeners' certificates, and schedules of tokens.
 ///
 /// The same script with the same seed has the same faults for the same numbers of requests.
 public struct SimulatorScript: Hashable, Sendable {
@@ -18,33 +18,33 @@ public struct SimulatorScript: Hashable, Sendable {
     public struct TokenSchedule: Hashable, Sendable {
         /// The provider of the token.
         public var provider: Provider
-        /// The token as the app has it.
+        /// The token in the app's form.
         public var token: String
         /// The events in order of time.
         public var events: [TimedEvent]
 
         /// An event at a time.
         public struct TimedEvent: Hashable, Sendable {
-            /// Milliseconds after the start.
+            /// The time in milliseconds after the start.
             public var atMilliseconds: Int64
             /// The event.
             public var event: Event
         }
 
-        /// An event in a token's schedule.
+        /// The events of a token.
         public enum Event: String, CaseIterable, Hashable, Sendable {
-            /// The app is removed from the device; answers carry that time where the provider has a timestamp.
+            /// The app is removed from the device; answers carry the time where the provider has a timestamp.
             case dies
-            /// The token expires; answers carry that time where the provider has a timestamp.
+            /// The token expires; answers carry the time where the provider has a timestamp.
             case expires
             /// The token becomes invalid.
             case spoils
-            /// The token becomes another app's.
+            /// The token belongs to another app from now on.
             case defects
             /// The token is alive again.
             case returns
 
-            /// The behavior of the token from that time on.
+            /// Returns the behavior of the token from that time on.
             func behavior(since time: UnixMilliseconds) -> TokenBehavior {
                 switch self {
                 case .dies: .dead(since: time)
@@ -59,16 +59,16 @@ public struct SimulatorScript: Hashable, Sendable {
 
     /// The plan of faults.
     public var plan = FaultPlan()
-    /// The single faults, in the order they strike.
+    /// The single faults, in order.
     public var scripts: [FaultScript] = []
-    /// The certificates of the listeners; those that are not named are valid.
+    /// The certificates of the listeners; others are valid.
     public var certificates: [FaultRoute: CertificateForm] = [:]
     /// The schedules of tokens.
     public var tokens: [TokenSchedule] = []
     /// True when the script names a seed.
     public var hasSeed = false
 
-    /// Creates a script in which nothing happens.
+    /// Creates a script without faults and events.
     public init() {}
 
     /// A summary for people.

@@ -2,9 +2,9 @@ internal import ApusCore
 internal import NIOCore
 internal import NIOHTTP1
 
-/// Connects a ``StrictConnection`` with HTTP/1.1, which some providers serve beside HTTP/2 and most of their SDKs speak.
+/// Connects a ``StrictConnection`` with HTTP/1.1, which some providers serve besides HTTP/2 and most of their SDKs use.
 ///
-/// Answers one request after another. A refused stream and GOAWAY, which only HTTP/2 has, end the connection instead.
+/// It answers one request after another. A refused stream and GOAWAY, which only HTTP/2 has, end the connection instead.
 final class HTTP1Handler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -25,7 +25,7 @@ final class HTTP1Handler: ChannelInboundHandler {
             self.head = head
             self.body = []
         case .body(let part):
-            // One byte more than every validator takes makes it too large for them.
+            // One byte more than every validator accepts makes it too large for them.
             let room = SimulatorLimits.requestBodyBytesMax + 1 - self.body.count
             self.body.append(contentsOf: part.readableBytesView.prefix(max(0, room)))
         case .end: self.answer(context)

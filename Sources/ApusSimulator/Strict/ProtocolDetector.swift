@@ -1,14 +1,14 @@
 internal import NIOCore
 
-/// Detects by a client's first bytes whether it speaks HTTP/2 or HTTP/1.1, and replaces itself by the handlers for that.
+/// Detects HTTP/2 or HTTP/1.1 by a client's first bytes, and replaces itself by the handlers for it.
 ///
-/// ALPN does not tell: providers take HTTP/2 with prior knowledge too, and a listener without TLS has no ALPN.
+/// ALPN is not sufficient: providers accept HTTP/2 with prior knowledge too, and a listener without TLS has no ALPN.
 /// (The client's preface is RFC 9113 §3.4; no method of HTTP/1.1 begins like it.)
 final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    /// Adds handlers at the end of a channel's pipeline, behind this one; `true`: for HTTP/2.
+    /// Adds handlers at the end of a channel's pipeline, behind this one; the flag is true for HTTP/2.
     typealias Assemble = (any Channel, Bool) throws -> Void
 
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
@@ -23,7 +23,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
         self.first.writeBuffer(&bytes)
         let seen = self.first.readableBytesView.prefix(Self.preface.count)
         let isHTTP2 = seen.elementsEqual(Self.preface.prefix(seen.count))
-        // It may still be either: more bytes must come.
+        // Both are still possible: more bytes must arrive.
         guard !isHTTP2 || seen.count == Self.preface.count else { return }
         do {
             try self.assemble(context.channel, isHTTP2)

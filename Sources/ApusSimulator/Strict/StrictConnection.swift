@@ -3,37 +3,37 @@ package import ApusTLS
 
 /// The decision about a request.
 package struct Decision: Sendable {
-    /// The action on the request's stream.
+    /// The actions on the request's stream.
     package enum Action: Hashable, Sendable {
-        /// It is answered.
+        /// The request is answered.
         case answer(ProviderAnswer)
-        /// It gets half of the answer's body, and then nothing more.
+        /// The request gets half of the answer's body, and nothing more.
         case half(ProviderAnswer)
-        /// It is never answered.
+        /// The request is never answered.
         case silence
-        /// It is reset with REFUSED_STREAM.
+        /// The request is reset with REFUSED_STREAM.
         case refuse
-        /// Its connection breaks.
+        /// The connection breaks.
         case drop
     }
 
     /// The action on the request's stream.
     package var action: Action
-    /// Microseconds that the answer is held back.
+    /// The delay of the answer in microseconds.
     package var delayMicroseconds: Int64 = 0
-    /// The form of the GOAWAY that follows; nil when none does.
+    /// The form of the GOAWAY that follows; nil for none.
     package var goAway: GoAwayForm?
     /// True when GOAWAY follows.
     package var isLast: Bool { self.goAway != nil }
-    /// The limit of concurrent requests from now on; nil when it does not change, or `opensStreams` lifts it.
+    /// The limit of concurrent requests from now on; nil for no change, or when `opensStreams` lifts it.
     package var streamsMax: UInt32?
     /// True when the client may send several requests at a time from now on.
     package var opensStreams = false
 }
 
-/// A connection to a strict provider: decides about each request and enters it into the ledger.
+/// A connection to a strict provider: decides about each request and records it in the ledger.
 ///
-/// Pure but for the ledger and the faults, which all connections share; the time is an argument.
+/// It is pure except for the ledger and the faults, which all connections share; the time is an argument.
 package struct StrictConnection {
     private let state: SimulatorState
     private let shard: LedgerShard
@@ -44,16 +44,16 @@ package struct StrictConnection {
     private var rules: CachedRules
     private var connection: any ProviderConnection
     private var requests: UInt64 = 0
-    /// True when the client was told that it may send several requests at a time.
+    /// True after the client was told that it may send several requests at a time.
     private var isOpened: Bool
     private var startedAt: Int64?
     private var saidGoAway = false
-    /// True when a request was accepted whose answer is held back or never comes.
+    /// True after an accepted request whose answer is delayed or never comes.
     private var hasUnanswered = false
-    /// The limit of concurrent requests that a phase of the faults has set; nil when none has.
+    /// The limit of concurrent requests that a phase of the faults has set; nil for none.
     private var streamsMax: UInt32?
 
-    /// Creates the state of a connection that was just accepted at that listener.
+    /// Creates the state of a connection that was just accepted at a listener.
     package init(state: SimulatorState, shard: LedgerShard, listener: FaultRoute) {
         precondition(listener.isListener, "\(listener.name) has no listener of its own")
         let provider = state.provider(of: listener)
@@ -69,7 +69,7 @@ package struct StrictConnection {
         shard.countConnection()
     }
 
-    /// Takes the certificate that the client showed in the handshake: it may send several requests at a time at once.
+    /// Receives the certificate that the client presented in the handshake: the client may send several requests at a time at once.
     package mutating func present(_ certificate: Certificate) {
         self.connection.present(certificate)
         self.isOpened = true
@@ -77,7 +77,7 @@ package struct StrictConnection {
 
     /// Decides about a request.
     ///
-    /// - Parameter nanoseconds: the time of day, since 1970.
+    /// - Parameter nanoseconds: the time of day in nanoseconds since 1970.
     package mutating func decide(_ request: ProviderRequest, nanoseconds: Int64) -> Decision {
         self.rules.refresh()
         self.requests += 1
@@ -110,7 +110,7 @@ package struct StrictConnection {
         return decision
     }
 
-    /// The form of a GOAWAY that is due; a connection gets one at most.
+    /// Returns the form of a GOAWAY that is due; a connection gets at most one.
     private mutating func goAway(_ context: RequestContext) -> GoAwayForm? {
         let startedAt = self.startedAt ?? context.nanoseconds
         self.startedAt = startedAt
@@ -127,7 +127,7 @@ package struct StrictConnection {
                     || faults.isGoAwayDue(self.listener, requests: self.requests, age: age, now: context.now)
             else { return nil }
             form = faults.goAwayForm(self.listener, now: context.now)
-            // A client would repeat accepted requests that have no answer yet if GOAWAY disowned them.
+            // A client would repeat accepted requests without an answer if GOAWAY disowned them.
             if form.lastStream == .none, self.hasUnanswered { form.lastStream = .before }
         }
         self.saidGoAway = true
@@ -180,7 +180,7 @@ package struct StrictConnection {
         return decision
     }
 
-    /// Enters a message into the ledger, and counts any other request.
+    /// Records a message in the ledger, and counts any other request.
     private func record(_ request: ProviderRequest, _ context: RequestContext, _ recipient: Recipient?, status: Int) {
         guard let recipient else { return self.shard.count(context.route, status: status, fault: context.fault) }
         var id = LedgerShard.ID.none

@@ -3,12 +3,12 @@ internal import ApusHTTP2
 internal import ApusTLS
 internal import NIOCore
 
-/// Connects a ``StrictConnection`` with HTTP/2 and carries out its decisions.
+/// Connects a ``StrictConnection`` with HTTP/2 and performs its decisions.
 final class StrictDelegate: HTTP2ServerDelegate {
     private var connection: StrictConnection
     private let state: SimulatorState
     private let streamsMax: UInt32
-    /// The last stream that is processed, once GOAWAY was sent.
+    /// The last stream that is processed, after GOAWAY was sent.
     private var lastStreamID = Int32.max
 
     init(connection: StrictConnection, state: SimulatorState, streamsMax: UInt32) {
@@ -17,7 +17,7 @@ final class StrictDelegate: HTTP2ServerDelegate {
         self.streamsMax = streamsMax
     }
 
-    /// Takes a client's certificate, which the simulator's authority issued.
+    /// Receives a client's certificate, which the simulator's authority issued.
     func present(_ certificate: Certificate, to handler: HTTP2ServerHandler) {
         self.connection.present(certificate)
         handler.updateSettings(maxConcurrentStreams: self.streamsMax)
@@ -66,7 +66,7 @@ final class StrictDelegate: HTTP2ServerDelegate {
     }
 }
 
-/// Hands a client's certificate to the connection as soon as the handshake is over.
+/// Passes a client's certificate to the connection as soon as the handshake is complete.
 final class CertificateWatcher: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -87,7 +87,7 @@ final class CertificateWatcher: ChannelInboundHandler {
 }
 
 extension HTTP2Response {
-    /// Leaves out headers of a script that HTTP/2 does not allow.
+    /// Omits headers of a script that HTTP/2 does not allow.
     init(_ answer: ProviderAnswer) {
         self.init(
             status: answer.status,

@@ -2,7 +2,7 @@ internal import ApusCore
 
 /// Parses `application/x-www-form-urlencoded`.
 package enum FormParser {
-    /// Returns names and values; nil on a broken escape, broken UTF-8 or a name that is given twice.
+    /// Returns names and values; nil for a broken escape, broken UTF-8 or a repeated name.
     package static func parse(_ body: [UInt8]) -> [String: String]? {
         var form: [String: String] = [:]
         for pair in body.split(separator: UInt8(ascii: "&")) {

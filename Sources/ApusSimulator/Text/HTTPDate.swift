@@ -7,7 +7,7 @@ package enum HTTPDate {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// Formats as "Sun, 06 Nov 1994 08:49:37 GMT".
+    /// Formats a time as "Sun, 06 Nov 1994 08:49:37 GMT".
     package static func text(_ time: UnixMilliseconds) -> String {
         let days = Self.days(time)
         let date = Self.civil(days)
@@ -15,7 +15,7 @@ package enum HTTPDate {
         return "\(weekday), \(Self.two(date.day)) \(Self.months[date.month - 1]) \(date.year) \(Self.clock(time)) GMT"
     }
 
-    /// Formats as "1994-11-06T08:49:37Z" (RFC 3339).
+    /// Formats a time as "1994-11-06T08:49:37Z" (RFC 3339).
     package static func timestamp(_ time: UnixMilliseconds) -> String {
         let date = Self.civil(Self.days(time))
         return "\(date.year)-\(Self.two(date.month))-\(Self.two(date.day))T\(Self.clock(time))Z"

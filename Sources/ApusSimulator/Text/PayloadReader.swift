@@ -1,8 +1,9 @@
 /// Finds values in a JSON body without parsing it, for the ledger.
 ///
-/// A text in quotes that looks like a key inside another string has its quotes escaped there, so it is not found by mistake.
+/// A quoted text that looks like a key inside another string has its quotes escaped there, so it is not found by mistake.
 package enum PayloadReader {
-    /// The place of the value behind the first `name`, a key in its quotes, if it is a string without escapes; else an empty range.
+    /// Returns the range of the value behind the first `name`, a key in its quotes, if it is a string without escapes;
+    /// otherwise an empty range.
     package static func text(of name: StaticString, in body: Span<UInt8>) -> Range<Int> {
         guard let found = Self.place(of: name, in: body) else { return 0..<0 }
         var index = found + name.utf8CodeUnitCount
@@ -15,7 +16,7 @@ package enum PayloadReader {
         return index < body.count ? start..<index : 0..<0
     }
 
-    /// Finds the beginning of `name`. Eight bytes are compared at once; a key with a value is at least that long.
+    /// Returns the index of `name`. Eight bytes are compared at once; a key with a value is at least that long.
     private static func place(of name: StaticString, in body: Span<UInt8>) -> Int? {
         precondition(name.utf8CodeUnitCount >= 5, "a name in quotes")
         let first = min(name.utf8CodeUnitCount, 8)
@@ -38,7 +39,7 @@ package enum PayloadReader {
         }
     }
 
-    /// Skips a byte and white space before it; false: another byte is there.
+    /// Skips a byte and white space before it; returns false when another byte follows.
     private static func skip(_ byte: UInt8, in body: Span<UInt8>, _ index: inout Int) -> Bool {
         while index < body.count, body[index] == 0x20 || (0x09...0x0d).contains(body[index]) { index += 1 }
         guard index < body.count, body[index] == byte else { return false }
@@ -56,7 +57,7 @@ extension [UInt8] {
 }
 
 extension Span<UInt8> {
-    /// Returns true when a text is part of it.
+    /// Returns true when the bytes contain a text.
     func contains(_ part: String) -> Bool {
         let part = Array(part.utf8)
         guard !part.isEmpty else { return true }

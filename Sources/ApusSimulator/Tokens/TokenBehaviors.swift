@@ -1,14 +1,14 @@
 public import ApusCore
 
-/// The behavior of a token at its provider, which answers in words of its own.
+/// The behaviors of a token at its provider, which answers in its own vocabulary.
 public enum TokenBehavior: Hashable, Sendable {
-    /// The app was removed from the device at that time: 410 or 404.
+    /// The app was removed from the device at the given time: 410 or 404.
     case dead(since: UnixMilliseconds)
-    /// The token expired at that time; as `dead` where tokens do not expire.
+    /// The token expired at the given time; like `dead` where tokens do not expire.
     case expired(since: UnixMilliseconds)
     /// The token is invalid: 400.
     case bad
-    /// The token is another app's: 400 or 403.
+    /// The token belongs to another app: 400 or 403.
     case foreign
     /// The token is alive, even if the dead share contains it.
     case alive
@@ -16,9 +16,9 @@ public enum TokenBehavior: Hashable, Sendable {
 
 /// A random share of all tokens: the same tokens for the same seed, in every process.
 public struct DeadShare: Hashable, Sendable {
-    /// 0...1.
+    /// The share, 0...1.
     public let share: Double
-    /// Chooses the tokens.
+    /// The seed that selects the tokens.
     public let seed: UInt64
 
     private let threshold: UInt64
@@ -38,17 +38,17 @@ public struct DeadShare: Hashable, Sendable {
         return draw < self.threshold || self.threshold == .max
     }
 
-    /// Returns true when the share contains a token, which holds wherever the seed is known.
+    /// Returns true when the share contains a token; it can be computed wherever the seed is known.
     public func contains(_ token: String, provider: Provider) -> Bool {
         self.contains(TokenDigest(token, provider: provider))
     }
 }
 
-/// The behaviors of tokens: declared ones, scheduled ones, else the dead share.
+/// Holds the behaviors of tokens: declared ones, scheduled ones, otherwise the dead share.
 public struct TokenBehaviors: Sendable {
     /// The share of tokens that are dead.
     public var deadShare: DeadShare
-    /// The time at which those died; nil for just before each request.
+    /// The time at which those tokens died; nil for just before each request.
     public var deadSince: UnixMilliseconds?
 
     private var declared: [TokenDigest: TokenBehavior] = [:]
@@ -61,22 +61,22 @@ public struct TokenBehaviors: Sendable {
         let behavior: TokenBehavior
     }
 
-    /// Creates behaviors of which all but a share are alive.
+    /// Creates behaviors in which all tokens except a share are alive.
     public init(deadShare: DeadShare = DeadShare(0, seed: 0), deadSince: UnixMilliseconds? = nil) {
         self.deadShare = deadShare
         self.deadSince = deadSince
     }
 
-    /// Declares one token's behavior, in place of earlier ones.
+    /// Declares one token's behavior, replacing earlier ones.
     public mutating func declare(_ behavior: TokenBehavior, of token: TokenDigest) { self.declared[token] = behavior }
 
-    /// Schedules changes of one token's behavior, in order of time; a declared behavior comes before them.
+    /// Schedules changes of one token's behavior, in order of time; a declared behavior takes precedence.
     mutating func schedule(_ changes: [Change], of token: TokenDigest) { self.scheduled[token] = changes }
 
     /// The number of declared tokens.
     public var declaredCount: Int { self.declared.count }
 
-    /// The behavior of a token; nil when it is alive.
+    /// Returns the behavior of a token; nil when it is alive.
     public func behavior(of token: TokenDigest, now: UnixMilliseconds) -> TokenBehavior? {
         if !self.declared.isEmpty, let behavior = self.declared[token] { return behavior == .alive ? nil : behavior }
         if !self.scheduled.isEmpty, let changes = self.scheduled[token] {

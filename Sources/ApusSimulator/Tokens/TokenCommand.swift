@@ -27,7 +27,7 @@ package struct TokenCommand: Sendable {
             guard let elements = list.array else { throw Self.invalid("\(name) is not a list") }
             for element in elements {
                 guard let token = element.string ?? element["token"]?.string else {
-                    throw Self.invalid("\(name) holds something that is no token")
+                    throw Self.invalid("\(name) holds a value that is not a token")
                 }
                 let time = element["at"]?.int64.map { UnixMilliseconds($0) }
                 let behavior = try Self.behavior(name, at: time)

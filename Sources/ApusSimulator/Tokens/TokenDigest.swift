@@ -2,14 +2,15 @@ public import ApusCore
 
 /// A hash of 128 bits that identifies a token in tables and random draws; it protects no secret.
 ///
-/// It covers raw bytes where a token is hexadecimal, so that upper and lower case agree, and else the text. Two of a hundred million tokens collide with a probability of about 10⁻²³.
+/// It covers raw bytes where a token is hexadecimal, so that upper and lower case agree, otherwise the text. Two of a
+/// hundred million tokens collide with a probability of about 10⁻²³.
 public struct TokenDigest: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 
     /// Hashes raw bytes.
     init(_ bytes: Span<UInt8>) {
-        // Folded multiplication, after Wang Yi's wyhash; two lanes with own constants.
+        // This is folded multiplication, after Wang Yi's wyhash, with two lanes and constants of our own.
         var high: UInt64 = 0xa076_1d64_78bd_642f ^ UInt64(truncatingIfNeeded: bytes.count)
         var low: UInt64 = 0xe703_7ed1_a0b4_28db ^ UInt64(truncatingIfNeeded: bytes.count)
         unsafe bytes.withUnsafeBytes { raw in
@@ -40,7 +41,7 @@ public struct TokenDigest: Hashable, Sendable {
         }
     }
 
-    /// Hashes a token as an app hands it over.
+    /// Hashes a token in the app's form.
     public init(_ token: String, provider: Provider) {
         let bytes = SimulatedProviders.type(of: provider)?.tokenBytes(token) ?? Array(token.utf8)
         self.init(bytes.span)
@@ -57,12 +58,12 @@ public struct TokenDigest: Hashable, Sendable {
         return product.high ^ product.low
     }
 
-    /// Hashes half of it: it is a hash already.
+    /// Hashes half of the digest, which is a hash already.
     public func hash(into hasher: inout Hasher) { hasher.combine(self.low) }
 }
 
 extension TokenDigest: CustomStringConvertible {
-    /// 32 hexadecimal digits.
+    /// The digest in 32 hexadecimal digits.
     public var description: String {
         var bytes: [UInt8] = []
         for word in [self.high, self.low] {

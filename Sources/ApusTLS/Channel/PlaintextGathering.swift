@@ -1,20 +1,20 @@
 internal import NIOCore
 
-/// Gathers plaintext that is written until it is encrypted, so that records come out full.
+/// Gathers written plaintext until it is encrypted, so that records are full.
 ///
-/// A single write is taken as it is; several are copied into a buffer that is kept.
+/// A single write is used as it is; several are copied into a buffer that is kept.
 struct PlaintextGathering {
     private var only: ByteBuffer?
     private var joined = ByteBuffer()
     private var promises: [EventLoopPromise<Void>] = []
 
-    /// Largest buffer kept for the next time, in bytes.
+    /// The largest buffer that is kept for the next time, in bytes.
     static let keptBytesMax = 512 * 1_024
 
-    /// True when nothing waits, not even a promise for no bytes.
+    /// True when nothing waits, not even a promise for an empty write.
     var isEmpty: Bool { self.count == 0 && self.promises.isEmpty }
 
-    /// Bytes gathered.
+    /// The number of gathered bytes.
     var count: Int { self.only?.readableBytes ?? self.joined.readableBytes }
 
     mutating func append(_ bytes: ByteBuffer, promise: EventLoopPromise<Void>?) {
@@ -27,7 +27,7 @@ struct PlaintextGathering {
         self.joined.writeImmutableBuffer(bytes)
     }
 
-    /// One promise for all writes since the last time; nil if none has one.
+    /// Returns one promise for all writes since the last call; nil if none has one.
     mutating func takePromise() -> EventLoopPromise<Void>? {
         let promise = self.promises.first
         for other in self.promises.dropFirst() { promise?.futureResult.cascade(to: other) }
@@ -35,7 +35,7 @@ struct PlaintextGathering {
         return promise
     }
 
-    /// All bytes; none is left.
+    /// Removes and returns all bytes.
     mutating func takeBytes() -> ByteBuffer {
         if let only = self.only.take() { return only }
         var joined = ByteBuffer()
@@ -43,7 +43,7 @@ struct PlaintextGathering {
         return joined
     }
 
-    /// Gives a buffer of `takeBytes` back when its bytes are encrypted.
+    /// Takes a buffer of `takeBytes` back after its bytes were encrypted.
     mutating func recycle(_ buffer: consuming ByteBuffer) {
         guard self.joined.readableBytes == 0, buffer.capacity > self.joined.capacity,
             buffer.capacity <= Self.keptBytesMax

@@ -1,45 +1,45 @@
 package import NIOCore
 
-/// Speaks TLS on a channel, by a ``TLSEngine``.
+/// Encrypts and decrypts a channel with TLS, by a ``TLSEngine``.
 ///
-/// Fires ``TLSHandshakeCompleted`` as a user inbound event before the first plaintext. What may be written before
-/// that waits here. An error is fired as ``TLSError``, then the channel closes. Writes are gathered until the flush
-/// and leave as full records in as few buffers as possible.
+/// It fires ``TLSHandshakeCompleted`` as a user inbound event before the first plaintext; earlier writes wait here. An
+/// error is fired as ``TLSError``, then the channel closes. Writes are gathered until the flush and sent as full
+/// records in as few buffers as possible.
 package final class TLSHandler: ChannelDuplexHandler {
     package typealias InboundIn = ByteBuffer
     package typealias InboundOut = ByteBuffer
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    /// Bounds of one handler.
+    /// The limits of a handler.
     package struct Limits: Sendable {
         /// The longest time that the handshake may take.
         package var handshakeTimeout = TimeAmount.seconds(10)
-        /// How long a close waits for the last bytes to leave.
+        /// The longest time that a close waits for the last bytes to be sent.
         package var closeTimeout = TimeAmount.seconds(5)
-        /// Plaintext that may wait for the handshake, in bytes.
+        /// The maximum bytes of plaintext that may wait for the handshake.
         package var waitingBytesMax = 16 * 1_024 * 1_024
 
         package init() {}
     }
 
-    /// The state of the handler.
+    /// The phases of the handler.
     private enum Phase {
         /// The channel is not active. Can become `handshaking` or `closed`.
         case idle
-        /// Can become `open` or `closed`.
+        /// The handshake is under way. Can become `open` or `closed`.
         case handshaking
         /// Plaintext flows. Can become `closing` or `closed`.
         case open
-        /// Our last bytes are leaving. Can become `closed`.
+        /// Our last bytes are being sent. Can become `closed`.
         case closing
-        /// Nothing more happens.
+        /// The connection has ended.
         case closed
     }
 
-    /// Plaintext that is encrypted into one buffer, in bytes: 16 full records.
+    /// The bytes of plaintext that are encrypted into one buffer: 16 full records.
     package static let chunkBytes = 16 * TLSEngine.recordBytesMax
-    /// Largest buffers kept for the next time, in bytes.
+    /// The largest buffers that are kept for the next time, in bytes.
     private static let keptBytesMax = 2 * TLSHandler.chunkBytes
 
     private let limits: Limits
@@ -51,7 +51,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     private var plaintext = ByteBuffer()
     private var timer: Scheduled<Void>?
 
-    /// Creates the end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
+    /// Creates the handler of a client. `serverName` is a host name or an IP address, for which the server's certificate must be valid.
     ///
     /// Throws `invalidServerName` for anything else.
     package init(client context: TLSContext, serverName: String, limits: Limits = Limits()) throws(TLSError) {
@@ -59,7 +59,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         self.limits = limits
     }
 
-    /// Creates the end that accepts.
+    /// Creates the handler of a server.
     package init(server context: TLSContext, limits: Limits = Limits()) throws(TLSError) {
         self.engine = try TLSEngine(server: context)
         self.limits = limits
@@ -104,7 +104,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         self.send(context)
     }
 
-    /// The connection below gives no more bytes.
+    /// Handles the end of the connection below.
     private func end(_ context: ChannelHandlerContext) {
         switch self.phase {
         case .idle, .closing, .closed: self.close(failing: TLSError(.closed, "the connection is closed"))
@@ -122,7 +122,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard self.phase == .handshaking || self.phase == .open else { return }
-        // Moved out for the call: whoever gets the plaintext may write, and so come back here.
+        // The buffer is moved out for the call: the receiver of the plaintext may write, and so call back into this handler.
         var plaintext = ByteBuffer()
         swap(&plaintext, &self.plaintext)
         var failure: TLSError?
@@ -144,7 +144,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 
     package func channelReadComplete(context: ChannelHandlerContext) {
         context.fireChannelReadComplete()
-        // Who reads on demand asked for plaintext, and got none: a record is not complete, or was the handshake's.
+        // A reader on demand asked for plaintext and got none: a record was incomplete, or belonged to the handshake.
         if !self.delivered, self.phase == .handshaking || self.phase == .open { context.read() }
         self.delivered = false
     }
@@ -180,10 +180,10 @@ package final class TLSHandler: ChannelDuplexHandler {
         case .idle, .handshaking:
             self.gathering.append(bytes, promise: promise)
             guard self.gathering.count > self.limits.waitingBytesMax else { return }
-            self.fail(context, TLSError(.bufferFull, "too much was written before the handshake was over"))
+            self.fail(context, TLSError(.bufferFull, "too many bytes were written before the end of the handshake"))
         case .open where !self.engine.isOutputClosed:
             self.gathering.append(bytes, promise: promise)
-            // Encrypted early: from here on the channel counts it, and stops the writer when it is too much.
+            // Plaintext is encrypted early: from here on the channel counts it, and stops the writer when it is too much.
             if self.gathering.count >= Self.chunkBytes { self.encryptGathered(context, flushing: false) }
         case .open, .closing, .closed: promise?.fail(TLSError(.closed, "the connection is closed"))
         }
@@ -204,12 +204,12 @@ package final class TLSHandler: ChannelDuplexHandler {
         }
         if mode == .all { self.phase = .closing }
         self.engine.closeNotify()
-        // What was not flushed is not sent, as on any channel.
+        // Unflushed bytes are not sent, as on any channel.
         self.failWaiting(TLSError(.closed, "the connection is closed"))
         guard let last = self.engine.takeCiphertext() else { return context.close(mode: mode, promise: promise) }
         let sent = context.eventLoop.makePromise(of: Void.self)
         let timer = context.eventLoop.assumeIsolated().scheduleTask(in: self.limits.closeTimeout) {
-            sent.fail(TLSError(.closed, "the last bytes did not leave in time"))
+            sent.fail(TLSError(.closed, "the last bytes were not sent in time"))
         }
         sent.futureResult.assumeIsolated().whenComplete { _ in
             timer.cancel()
@@ -237,7 +237,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         context.write(self.wrapOutboundOut(ciphertext), promise: promise)
         guard flushing else { return }
         context.flush()
-        // As a rule the socket took all at once, and the memory is free again.
+        // The socket has usually taken everything at once, and the memory is free again.
         if ciphertext.capacity <= Self.keptBytesMax { self.engine.recycle(consume ciphertext) }
     }
 
@@ -256,7 +256,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         return self.engine.takeCiphertext() ?? ByteBuffer()
     }
 
-    /// Sends what the engine itself has written.
+    /// Sends the engine's own messages.
     private func send(_ context: ChannelHandlerContext) {
         guard let ciphertext = self.engine.takeCiphertext() else { return }
         context.writeAndFlush(self.wrapOutboundOut(ciphertext), promise: nil)
@@ -279,7 +279,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         self.failWaiting(error)
     }
 
-    /// Fails every gathered write. Whoever waits for one may write again at once.
+    /// Fails every gathered write. A callback may write again at once.
     private func failWaiting(_ error: TLSError) {
         let promise = self.gathering.takePromise()
         _ = self.gathering.takeBytes()

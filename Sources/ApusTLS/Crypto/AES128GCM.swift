@@ -2,14 +2,14 @@ internal import COpenSSL
 
 /// AES-128 in Galois/counter mode (NIST SP 800-38D), as the `aes128gcm` content coding uses it (RFC 8188).
 package enum AES128GCM {
-    /// Length of a key, in bytes.
+    /// The length of a key, in bytes.
     package static let keyBytes = 16
-    /// Length of a nonce, in bytes. A nonce must never be used twice with one key.
+    /// The length of a nonce, in bytes. A nonce must never be used twice with one key.
     package static let nonceBytes = 12
-    /// Length of the tag behind the ciphertext, in bytes.
+    /// The length of the tag behind the ciphertext, in bytes.
     package static let tagBytes = 16
 
-    /// The ciphertext with its tag behind it.
+    /// Returns the ciphertext with its tag behind it.
     package static func seal(_ plaintext: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8] {
         precondition(key.count == Self.keyBytes, "an AES-128 key has 16 bytes")
         precondition(nonce.count == Self.nonceBytes, "a GCM nonce has 12 bytes")
@@ -30,7 +30,7 @@ package enum AES128GCM {
         }
     }
 
-    /// The plaintext of what `seal` made. Throws `decryptionFailed` if a byte was altered.
+    /// Returns the plaintext of a result of `seal`. Throws `decryptionFailed` if a byte was altered.
     package static func open(_ sealed: [UInt8], key: [UInt8], nonce: [UInt8]) throws(TLSError) -> [UInt8] {
         precondition(key.count == Self.keyBytes, "an AES-128 key has 16 bytes")
         precondition(nonce.count == Self.nonceBytes, "a GCM nonce has 12 bytes")

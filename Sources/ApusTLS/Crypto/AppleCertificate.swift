@@ -1,27 +1,28 @@
 package import ApusCore
 
-/// The topics and environments that a certificate of Apple's push service is for.
+/// The topics and environments of a certificate of Apple's push service.
 ///
 /// Apple: a certificate serves the topics in its extensions 1.2.840.113635.100.6.3.6 and 1.2.840.113635.100.6.3.4
-/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate for both environments
-/// bears both marks (https://developer.apple.com/documentation/usernotifications/establishing-a-certificate-based-connection-to-apns); their
-/// numbers are those that other clients read (https://github.com/parse-community/node-apn).
+/// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns). A certificate
+/// for both environments has both marks
+/// (https://developer.apple.com/documentation/usernotifications/establishing-a-certificate-based-connection-to-apns);
+/// their numbers are those that other clients read (https://github.com/parse-community/node-apn).
 package struct AppleCertificate: Hashable, Sendable {
-    /// Development push.
+    /// The extension that marks development push.
     private static let developmentMark = "1.2.840.113635.100.6.3.1"
-    /// Production push.
+    /// The extension that marks production push.
     private static let productionMark = "1.2.840.113635.100.6.3.2"
-    /// VoIP services.
+    /// The extension of VoIP topics.
     private static let voipTopics = "1.2.840.113635.100.6.3.4"
-    /// A list of topics, each with the names of its services.
+    /// The extension with a list of topics, each with the names of its services.
     private static let topicList = "1.2.840.113635.100.6.3.6"
 
-    /// The topics that it serves, with their suffixes; the subject's UID, the app's bundle id, is the first.
+    /// The topics that the certificate serves, with their suffixes; the subject's UID, the app's bundle id, is the first.
     package let topics: [String]
-    /// The environments that it is for: both when it names none.
+    /// The environments that the certificate is for: both when it names none.
     package let environments: Set<ProviderEnvironment>
 
-    /// Reads a certificate.
+    /// Parses a certificate.
     package init(_ certificate: Certificate) {
         var topics = certificate.userID.map { [$0] } ?? []
         for identifier in [Self.topicList, Self.voipTopics] {
@@ -35,7 +36,7 @@ package struct AppleCertificate: Hashable, Sendable {
         self.environments = environments.isEmpty ? Set(ProviderEnvironment.allCases) : environments
     }
 
-    /// The extensions of a certificate that is for those: what the simulator issues.
+    /// Returns the extensions of a certificate for the given topics and environments, as the simulator issues them.
     package static func extensions(
         topics: [String],
         environments: Set<ProviderEnvironment>,
@@ -53,7 +54,7 @@ package struct AppleCertificate: Hashable, Sendable {
         return extensions
     }
 
-    /// The UTF-8 texts that stand in a sequence by themselves; those nested deeper name services. What is no sequence has none.
+    /// Returns the UTF-8 texts that are direct elements of a sequence; those nested deeper name services. Anything but a sequence has none.
     private static func texts(in der: [UInt8]) -> [String] {
         var outer = DERReader(der)
         guard let (tag, content) = outer.next() else { return [] }

@@ -7,7 +7,7 @@ internal import COpenSSL
 @safe package final class Certificate: Sendable {
     nonisolated(unsafe) let raw: OpaquePointer
 
-    /// Takes over the reference. The lazily computed parts of a certificate are computed here, by one thread.
+    /// Takes ownership of the reference. The lazily computed parts of a certificate are computed here, by one thread.
     init(owning raw: OpaquePointer) {
         unsafe self.raw = raw
         _ = unsafe X509_check_purpose(raw, -1, 0)
@@ -16,7 +16,7 @@ internal import COpenSSL
 
     deinit { unsafe X509_free(self.raw) }
 
-    /// Creates the first certificate of a PEM text. Throws `invalidCertificate`.
+    /// Parses the first certificate of a PEM text. Throws `invalidCertificate`.
     package convenience init(pem: String) throws(TLSError) {
         ErrorQueue.clear()
         let raw = unsafe MemoryBIO.reading(Array(pem.utf8)) { bio in unsafe PEM_read_bio_X509(bio, nil, nil, nil) }
@@ -26,7 +26,7 @@ internal import COpenSSL
         unsafe self.init(owning: raw)
     }
 
-    /// All certificates of a PEM text, in order. Throws `invalidCertificate` for a broken one, or if there is none.
+    /// Parses all certificates of a PEM text, in order. Throws `invalidCertificate` for a broken one, or if there is none.
     static func all(pem: String) throws(TLSError) -> [Certificate] {
         ErrorQueue.clear()
         var certificates: [Certificate] = []
@@ -59,13 +59,13 @@ internal import COpenSSL
         return der
     }
 
-    /// From when on it is valid.
+    /// The time at which its validity begins.
     package var notBefore: UnixMilliseconds { unsafe Self.time(X509_get0_notBefore(self.raw)) }
 
-    /// Until when it is valid.
+    /// The time at which its validity ends.
     package var notAfter: UnixMilliseconds { unsafe Self.time(X509_get0_notAfter(self.raw)) }
 
-    /// The subject's common name, for people; nothing is decided by it.
+    /// The subject's common name, for people; no decision depends on it.
     package var commonName: String? { self.subject(NID_commonName) }
 
     /// The subject's UID attribute: in a push certificate, the app's bundle id, hence its topic.

@@ -1,21 +1,21 @@
 package import ApusCore
 internal import COpenSSL
 
-/// A window of time in which a certificate is valid.
+/// The period in which a certificate is valid.
 package struct CertificateValidity: Hashable, Sendable {
-    /// From when on.
+    /// The start of the period.
     package let notBefore: UnixMilliseconds
-    /// Until when.
+    /// The end of the period.
     package let notAfter: UnixMilliseconds
 
-    /// From one time until another; whole seconds count.
+    /// Creates a period between two times, in whole seconds.
     package init(from notBefore: UnixMilliseconds, until notAfter: UnixMilliseconds) {
         precondition(notBefore < notAfter, "a certificate's validity ends after it starts")
         self.notBefore = notBefore
         self.notAfter = notAfter
     }
 
-    /// From an hour before `now`, because clocks differ, for that many days.
+    /// Creates a period that begins an hour before `now`, because clocks differ, and lasts the given days.
     package init(days: Int64 = 30, from now: UnixMilliseconds) {
         self.init(
             from: now.advanced(byMilliseconds: -3_600_000),
@@ -24,29 +24,29 @@ package struct CertificateValidity: Hashable, Sendable {
     }
 }
 
-/// What a certificate is issued for.
+/// Describes a certificate to be issued.
 package struct CertificateProfile: Sendable {
-    /// Which end of a connection the certificate is for.
+    /// The end of a connection that the certificate is for.
     package enum Purpose: String, Sendable {
-        /// A server proves its name.
+        /// The certificate proves a server's name.
         case server = "serverAuth"
-        /// A client proves who it is.
+        /// The certificate proves a client's identity.
         case client = "clientAuth"
     }
 
-    /// Which end it is for.
+    /// The end of a connection that the certificate is for.
     package var purpose: Purpose
     /// The subject's common name, for people.
     package var commonName: String
-    /// Names it is valid for; the first label may be `*`. Nothing is checked, so that abuse can be tested.
+    /// The DNS names that the certificate is valid for; the first label may be `*`. Nothing is checked, so that abuse can be tested.
     package var dnsNames: [String]
-    /// Addresses it is valid for, IPv4 or IPv6.
+    /// The addresses that the certificate is valid for, IPv4 or IPv6.
     package var ipAddresses: [String]
     /// The subject's UID attribute; a push certificate's topic.
     package var userID: String?
-    /// The time at which it is valid.
+    /// The period of validity.
     package var validity: CertificateValidity
-    /// What else it says.
+    /// The further extensions.
     package var extensions: [CertificateExtension] = []
 
     package init(
@@ -66,14 +66,14 @@ package struct CertificateProfile: Sendable {
     }
 }
 
-/// A certificate authority of one process, on P-256: for the simulator, the demo and tests.
+/// Issues certificates within one process, on P-256: for the simulator, the demo and tests.
 package final class CertificateAuthority: Sendable {
     private let certificate: Certificate
     private let key: PrivateKey
     /// The intermediates between this authority and its root, this one first; empty for a root.
     private let intermediates: [Certificate]
 
-    /// Creates a new root that vouches for itself.
+    /// Creates a new self-signed root.
     package convenience init(name: String, validity: CertificateValidity) throws(TLSError) {
         let key = try PrivateKey.generate(.p256)
         let builder = try CertificateBuilder(subject: name, userID: nil, key: key, validity: validity)
@@ -88,10 +88,10 @@ package final class CertificateAuthority: Sendable {
         self.intermediates = intermediates
     }
 
-    /// What peers have to trust (for a root), in PEM.
+    /// The certificate that peers must trust (of a root), in PEM.
     package var certificatePEM: String { self.certificate.pem }
 
-    /// An authority that this one vouches for; what it issues carries it along in the chain.
+    /// Creates an authority that this one signs; certificates that it issues carry it in their chain.
     package func intermediate(name: String, validity: CertificateValidity) throws(TLSError) -> CertificateAuthority {
         let key = try PrivateKey.generate(.p256)
         let builder = try CertificateBuilder(subject: name, userID: nil, key: key, validity: validity)
@@ -104,7 +104,7 @@ package final class CertificateAuthority: Sendable {
         )
     }
 
-    /// A certificate with its chain (without the root), and its key: a new P-256 one unless given.
+    /// Issues a certificate with its chain (without the root), and its key: a new P-256 one unless given.
     package func issue(_ profile: CertificateProfile, key: PrivateKey? = nil) throws(TLSError) -> TLSIdentity {
         let key = if let key { key } else { try PrivateKey.generate(.p256) }
         let builder = try CertificateBuilder(

@@ -31,14 +31,14 @@ internal import COpenSSL
 
     deinit { unsafe X509_free(self.raw) }
 
-    /// May sign other certificates.
+    /// Adds the extensions of a certificate that may sign others.
     func addAuthorityExtensions() throws(TLSError) {
         try self.add(NID_basic_constraints, "critical,CA:TRUE")
         try self.add(NID_key_usage, "critical,keyCertSign,cRLSign")
         try self.add(NID_subject_key_identifier, "hash")
     }
 
-    /// May be one end of a connection.
+    /// Adds the extensions of a certificate for one end of a connection.
     func addLeafExtensions(_ profile: CertificateProfile) throws(TLSError) {
         try self.add(NID_basic_constraints, "critical,CA:FALSE")
         try self.add(NID_key_usage, "critical,digitalSignature")
@@ -52,7 +52,7 @@ internal import COpenSSL
         for added in profile.extensions { try self.add(added) }
     }
 
-    /// The finished certificate; no issuer means that it vouches for itself.
+    /// Signs the certificate; without an issuer it is self-signed.
     func signed(by key: PrivateKey, issuer: Certificate?) throws(TLSError) -> Certificate {
         let issuerRaw = unsafe issuer?.raw ?? self.raw
         guard unsafe X509_set_issuer_name(self.raw, X509_get_subject_name(issuerRaw)) == 1 else {

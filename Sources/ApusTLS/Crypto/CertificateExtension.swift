@@ -2,7 +2,7 @@ internal import COpenSSL
 
 /// An extension of a certificate (RFC 5280 §4.2).
 package struct CertificateExtension: Hashable, Sendable {
-    /// The object identifier, "1.2.840.113635.100.6.3.6".
+    /// The object identifier, such as "1.2.840.113635.100.6.3.6".
     package let identifier: String
     /// The contents, in DER.
     package let value: [UInt8]
@@ -15,7 +15,7 @@ package struct CertificateExtension: Hashable, Sendable {
 }
 
 extension Certificate {
-    /// The contents of the extension with that object identifier, in DER; nil when it has none.
+    /// Returns the contents of the extension with an object identifier, in DER; nil when the certificate has none.
     package func extensionValue(_ identifier: String) -> [UInt8]? {
         ErrorQueue.clear()
         defer { ErrorQueue.clear() }
@@ -30,7 +30,7 @@ extension Certificate {
 }
 
 extension CertificateBuilder {
-    /// Adds an extension that OpenSSL has no name for.
+    /// Adds an extension that OpenSSL does not know by name.
     func add(_ added: CertificateExtension) throws(TLSError) {
         ErrorQueue.clear()
         let object = unsafe OBJ_txt2obj(added.identifier, 1)

@@ -1,4 +1,4 @@
-/// Writes the few ASN.1 structures that keys come in (X.690, distinguished encoding).
+/// Encodes the few ASN.1 structures that keys use (X.690, distinguished encoding).
 enum DER {
     /// The object identifier 1.2.840.10045.3.1.7, P-256, with its tag.
     static let p256: [UInt8] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
@@ -7,27 +7,27 @@ enum DER {
     /// The object identifier 1.2.840.113549.1.1.1, an RSA key, with its tag, and the NULL that follows it.
     static let rsaKey: [UInt8] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00]
 
-    /// Joins values in a sequence.
+    /// Encodes a sequence of values.
     static func sequence(_ values: [UInt8]...) -> [UInt8] { Self.value(0x30, Array(values.joined())) }
 
-    /// A number that is not negative, big endian.
+    /// Encodes a non-negative number, given big endian.
     static func integer(_ bytes: [UInt8]) -> [UInt8] {
         let digits = bytes.drop { $0 == 0 }
-        // A set first bit would make it negative; nothing at all is zero.
+        // A set first bit would make the number negative; an empty number is zero.
         let needsZero = (digits.first ?? 0x80) >= 0x80
         return Self.value(0x02, (needsZero ? [0] : []) + digits)
     }
 
-    /// Bytes.
+    /// Encodes bytes.
     static func octets(_ bytes: [UInt8]) -> [UInt8] { Self.value(0x04, bytes) }
 
-    /// A text in UTF-8.
+    /// Encodes a text in UTF-8.
     static func text(_ text: String) -> [UInt8] { Self.value(0x0c, Array(text.utf8)) }
 
-    /// Bits, a multiple of eight of them.
+    /// Encodes bits, whose number is a multiple of eight.
     static func bits(_ bytes: [UInt8]) -> [UInt8] { Self.value(0x03, [0] + bytes) }
 
-    /// A value under an explicit tag of its context.
+    /// Encodes a value under an explicit tag of its context.
     static func tagged(_ number: UInt8, _ value: [UInt8]) -> [UInt8] { Self.value(0xa0 | number, value) }
 
     private static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
@@ -43,13 +43,13 @@ enum DER {
     }
 }
 
-/// Reads ASN.1 values one behind the other; ends at the first that is not whole.
+/// Parses consecutive ASN.1 values; ends at the first incomplete one.
 struct DERReader {
     private var rest: ArraySlice<UInt8>
 
     init(_ bytes: [UInt8]) { self.rest = bytes[...] }
 
-    /// Takes the next value's tag and content; nil when there is none.
+    /// Returns the next value's tag and content; nil when there is none.
     mutating func next() -> (tag: UInt8, content: ArraySlice<UInt8>)? {
         guard self.rest.count >= 2, let tag = self.rest.popFirst(), let first = self.rest.popFirst() else { return nil }
         var count = Int(first)

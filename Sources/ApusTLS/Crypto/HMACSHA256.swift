@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// HMAC with SHA-256 (RFC 2104): proves that a message was written by somebody who knows a secret.
+/// Computes HMAC with SHA-256 (RFC 2104): proves that a message was written by a holder of a secret.
 package enum HMACSHA256 {
-    /// Length of a code, in bytes.
+    /// The length of a code, in bytes.
     package static let bytesCount = 32
 
-    /// The code of the parts one after another.
+    /// Returns the code of the concatenated parts.
     package static func authenticate(_ parts: [UInt8]..., key: [UInt8]) -> [UInt8] {
         let message = parts.count == 1 ? parts[0] : Array(parts.joined())
-        // A null key would mean "the key of the last call" to OpenSSL: an empty one gets an address all the same.
+        // A null key would mean "the key of the last call" to OpenSSL: an empty one gets an address as well.
         var padded = key.isEmpty ? [0] : key
         defer { SecretBytes.wipe(&padded) }
         return unsafe [UInt8](unsafeUninitializedCapacity: Self.bytesCount) { buffer, count in
@@ -27,7 +27,7 @@ package enum HMACSHA256 {
         }
     }
 
-    /// Returns true when `code` is that of the parts; takes as long for a near miss as for any.
+    /// Returns true when `code` is that of the parts; the time does not depend on where they differ.
     package static func verify(_ code: [UInt8], of parts: [UInt8]..., key: [UInt8]) -> Bool {
         ConstantTime.equals(Self.authenticate(Array(parts.joined()), key: key), code)
     }

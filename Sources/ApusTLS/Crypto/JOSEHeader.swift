@@ -1,22 +1,22 @@
-/// The members of a token's header that matter here (RFC 7515 §4.1).
+/// The members of a token's header that this target uses (RFC 7515 §4.1).
 ///
-/// Read strictly: one JSON object in UTF-8, no member twice (§4), nothing behind it.
+/// It is parsed strictly: one JSON object in UTF-8, no repeated member (§4), nothing behind it.
 package struct JOSEHeader: Equatable, Sendable {
-    /// Longest header read, in bytes.
+    /// The maximum bytes of a header.
     package static let bytesMax = 4 * 1_024
-    /// Deepest nesting of values read; `jwk` and `x5c` need two.
+    /// The maximum nesting of values; `jwk` and `x5c` need two.
     package static let depthMax = 8
 
-    /// `alg`.
+    /// The member `alg`.
     package private(set) var algorithm: String?
-    /// `kid`: which key.
+    /// The member `kid`, which names the key.
     package private(set) var keyID: String?
-    /// `typ`.
+    /// The member `typ`.
     package private(set) var type: String?
     /// True when `crit` demands extensions.
     package private(set) var isCritical = false
 
-    /// Reads the JSON. Throws `tokenMalformed`.
+    /// Parses the JSON. Throws `tokenMalformed`.
     package init(json: [UInt8]) throws(TLSError) {
         guard json.count <= Self.bytesMax else { throw TLSError(.tokenMalformed, "the token's header is too long") }
         var scanner = JSONScanner(json)
@@ -26,7 +26,7 @@ package struct JOSEHeader: Equatable, Sendable {
             repeat {
                 let name = try scanner.string()
                 guard names.insert(name).inserted else {
-                    throw TLSError(.tokenMalformed, "a member stands twice in the token's header")
+                    throw TLSError(.tokenMalformed, "the token's header repeats a member")
                 }
                 try scanner.expect(":")
                 switch name {
@@ -45,7 +45,7 @@ package struct JOSEHeader: Equatable, Sendable {
     }
 }
 
-/// Reads JSON (RFC 8259) from front to back, keeping strings and skipping the rest.
+/// Parses JSON (RFC 8259) from front to back, keeping strings and skipping other values.
 private struct JSONScanner {
     private let bytes: [UInt8]
     private var position = 0
@@ -159,7 +159,7 @@ private struct JSONScanner {
         }
     }
 
-    /// A number, `true`, `false` or `null`. Its value is not used, so a number need not be one to the last digit.
+    /// Skips a number, `true`, `false` or `null`. Its value is not used, so numbers are not checked completely.
     private mutating func skipWord() throws(TLSError) {
         let start = self.position
         while let byte = self.current, Self.isWord(byte) { self.position += 1 }

@@ -1,23 +1,23 @@
 internal import ApusCore
 internal import COpenSSL
 
-/// Signed tokens in compact form (RFC 7515): `base64url(header).base64url(payload).base64url(signature)`.
+/// Signs and verifies tokens in compact form (RFC 7515): `base64url(header).base64url(payload).base64url(signature)`.
 package enum JWS {
-    /// Longest token read, in bytes.
+    /// The maximum bytes of a token.
     package static let tokenBytesMax = 16 * 1_024
-    /// Shortest shared secret, in bytes (RFC 7518 §3.2: as long as the hash, or longer).
+    /// The minimum bytes of a shared secret (RFC 7518 §3.2: as long as the hash, or longer).
     package static let sharedSecretBytesMin = 32
-    /// Length of an ES256 signature, in bytes (RFC 7518 §3.4).
+    /// The length of an ES256 signature, in bytes (RFC 7518 §3.4).
     private static let es256SignatureBytes = 64
 
-    /// A token of that header and payload, both JSON as the caller wrote it, byte for byte.
+    /// Signs a token with the given header and payload, both JSON and used byte for byte.
     ///
     /// The header's `alg` must be that of the key: `tokenAlgorithmWrong` otherwise, `tokenMalformed` if it is not a
     /// JSON object, `keyUnsuitable` for a shared secret under 32 bytes.
     package static func sign(header: [UInt8], payload: [UInt8], with key: SigningKey) throws(TLSError) -> String {
         let parsed = try JOSEHeader(json: header)
         guard parsed.algorithm == key.algorithm.rawValue else {
-            throw TLSError(.tokenAlgorithmWrong, "the header must say alg \(key.algorithm.rawValue) for this key")
+            throw TLSError(.tokenAlgorithmWrong, "the header's alg must be \(key.algorithm.rawValue) for this key")
         }
         let text = Base64URL.encode(header) + "." + Base64URL.encode(payload)
         let signature: [UInt8]
@@ -32,28 +32,28 @@ package enum JWS {
         return text + "." + Base64URL.encode(signature)
     }
 
-    /// As `sign(header:payload:with:)`, from text.
+    /// Signs a token like `sign(header:payload:with:)`, from text.
     package static func sign(header: String, payload: String, with key: SigningKey) throws(TLSError) -> String {
         try Self.sign(header: Array(header.utf8), payload: Array(payload.utf8), with: key)
     }
 
-    /// The contents of a token whose signature is right.
+    /// Returns the contents of a token with a valid signature.
     ///
-    /// The caller fixes the algorithm, the token never does: one that names another is refused before any key is used
-    /// (RFC 8725 §3.1). Refused too: `crit` headers, padding, more or fewer parts than three, tokens over
-    /// `tokenBytesMax`. Claims (`exp`, `aud`, …) are the caller's to check.
+    /// The caller determines the algorithm, never the token: one that names another is refused before any key is used
+    /// (RFC 8725 §3.1). Also refused: `crit` headers, padding, more or fewer parts than three, tokens over
+    /// `tokenBytesMax`. The caller must check the claims (`exp`, `aud`, …).
     package static func verify(
         _ token: String,
         algorithm: JWSAlgorithm,
         key: VerificationKey,
     ) throws(TLSError) -> JWSContents {
         guard key.algorithm == algorithm else {
-            throw TLSError(.keyUnsuitable, "a \(algorithm.rawValue) token is not verified with this kind of key")
+            throw TLSError(.keyUnsuitable, "a \(algorithm.rawValue) token cannot be verified with this kind of key")
         }
         let parts = try Self.parts(of: token)
         let header = try JOSEHeader(json: parts.header)
         guard header.algorithm == algorithm.rawValue else {
-            throw TLSError(.tokenAlgorithmWrong, "the token is not signed by \(algorithm.rawValue)")
+            throw TLSError(.tokenAlgorithmWrong, "the token is not signed with \(algorithm.rawValue)")
         }
         guard !header.isCritical else {
             throw TLSError(.tokenMalformed, "the token demands extensions (crit) that are not understood")
@@ -76,7 +76,7 @@ package enum JWS {
         return JWSContents(header: parts.header, payload: parts.payload, keyID: header.keyID)
     }
 
-    /// The header of a token that nobody has verified yet: only to choose the key by `kid`.
+    /// Returns the header of a token that nobody has verified yet: only for choosing the key by `kid`.
     package static func unverifiedHeader(of token: String) throws(TLSError) -> JOSEHeader {
         try JOSEHeader(json: Self.parts(of: token).header)
     }
@@ -91,14 +91,14 @@ package enum JWS {
         let header: [UInt8]
         let payload: [UInt8]
         let signature: [UInt8]
-        /// Header and payload as they stand in the token, with the dot.
+        /// The header and payload as they stand in the token, with the dot.
         let signed: [UInt8]
     }
 
     private static func parts(of token: String) throws(TLSError) -> Parts {
         guard token.utf8.count <= Self.tokenBytesMax else { throw TLSError(.tokenMalformed, "the token is too long") }
         let texts = token.split(separator: ".", omittingEmptySubsequences: false)
-        // Padding is legal base64url, but not in a JWS (RFC 7515 §2): one token, one spelling.
+        // Padding is legal base64url, but not in a JWS (RFC 7515 §2): one token has one spelling.
         guard texts.count == 3, !token.utf8.contains(UInt8(ascii: "=")) else {
             throw TLSError(.tokenMalformed, "not three parts in base64url")
         }

@@ -1,18 +1,18 @@
 internal import COpenSSL
 
-/// The one owner of an `EVP_PKEY`; freeing it wipes the private half.
+/// Owns an `EVP_PKEY`; freeing it wipes the private half.
 ///
 /// Sendable: nothing changes the key after `init`, and OpenSSL counts references to a key atomically and allows
 /// concurrent use of one that nobody changes.
 @safe final class KeyHandle: Sendable {
     nonisolated(unsafe) let raw: OpaquePointer
 
-    /// Takes over the reference.
+    /// Takes ownership of the reference.
     init(owning raw: OpaquePointer) { unsafe self.raw = raw }
 
     deinit { unsafe EVP_PKEY_free(self.raw) }
 
-    /// P-256 or RSA of at least 2,048 bits, as the protocols here use; nil for any other key.
+    /// The kind of key: P-256 or RSA of at least 2,048 bits, which the protocols here use; nil for any other key.
     var kind: KeyKind? {
         let type = unsafe EVP_PKEY_get_base_id(self.raw)
         if type == EVP_PKEY_RSA { return unsafe EVP_PKEY_get_bits(self.raw) >= KeyKind.rsaBitsMin ? .rsa : nil }
@@ -27,7 +27,7 @@ internal import COpenSSL
         return String(decoding: name[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// A private key of any kind out of PEM. A passphrase is never asked for.
+    /// Parses a private key of any kind from PEM. It never asks for a passphrase.
     static func privateKey(pem: [UInt8]) throws(TLSError) -> KeyHandle {
         ErrorQueue.clear()
         var wantsPassphrase = false
@@ -46,13 +46,13 @@ internal import COpenSSL
         }
         let reason = ErrorQueue.drain("not a private key in PEM")
         if wantsPassphrase {
-            throw TLSError(.keyEncrypted, "the private key is under a passphrase: store it as unencrypted PKCS#8")
+            throw TLSError(.keyEncrypted, "the private key is encrypted with a passphrase: store it as unencrypted PKCS#8")
         }
         guard let raw = unsafe raw else { throw TLSError(.invalidKey, reason) }
         return unsafe KeyHandle(owning: raw)
     }
 
-    /// A public key of any kind out of PEM (`BEGIN PUBLIC KEY`).
+    /// Parses a public key of any kind from PEM (`BEGIN PUBLIC KEY`).
     static func publicKey(pem: [UInt8]) throws(TLSError) -> KeyHandle {
         ErrorQueue.clear()
         let raw = unsafe MemoryBIO.reading(pem) { bio in unsafe PEM_read_bio_PUBKEY(bio, nil, nil, nil) }
@@ -61,7 +61,7 @@ internal import COpenSSL
         return unsafe KeyHandle(owning: raw)
     }
 
-    /// A private key of any kind out of DER.
+    /// Parses a private key of any kind from DER.
     static func privateKey(der: [UInt8]) throws(TLSError) -> KeyHandle {
         ErrorQueue.clear()
         let raw = unsafe MemoryBIO.reading(der) { bio in unsafe d2i_PrivateKey_bio(bio, nil) }
@@ -70,7 +70,7 @@ internal import COpenSSL
         return unsafe KeyHandle(owning: raw)
     }
 
-    /// A public key of any kind out of DER (`SubjectPublicKeyInfo`).
+    /// Parses a public key of any kind from DER (`SubjectPublicKeyInfo`).
     static func publicKey(der: [UInt8]) throws(TLSError) -> KeyHandle {
         ErrorQueue.clear()
         let raw = unsafe MemoryBIO.reading(der) { bio in unsafe d2i_PUBKEY_bio(bio, nil) }
@@ -97,6 +97,6 @@ package enum KeyKind: Sendable {
     /// RSA of at least 2,048 bits: service accounts, RS256.
     case rsa
 
-    /// Smallest RSA modulus accepted, in bits (RFC 7518 §3.3).
+    /// The smallest accepted RSA modulus, in bits (RFC 7518 §3.3).
     static let rsaBitsMin: CInt = 2_048
 }

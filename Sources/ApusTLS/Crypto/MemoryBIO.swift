@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Lends OpenSSL's readers and writers a piece of memory. What a writer leaves behind is wiped.
+/// Lends memory to OpenSSL's readers and writers. The memory of a writer is wiped.
 enum MemoryBIO {
     /// Calls `body` with a BIO that reads `bytes`; valid during the call.
     static func reading<Value, Failure: Error>(
@@ -8,7 +8,7 @@ enum MemoryBIO {
         _ body: (OpaquePointer) throws(Failure) -> Value,
     ) throws(Failure) -> Value {
         let count = CInt(clamping: bytes.count)
-        // The closure-based access cannot carry a typed error through, so the BIO reads a copy that is wiped after.
+        // Closure-based access cannot rethrow a typed error, so the BIO reads a copy that is wiped afterwards.
         let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(bytes.count, 1))
         _ = unsafe copy.initialize(from: bytes)
         defer {
@@ -22,7 +22,7 @@ enum MemoryBIO {
         return unsafe try body(bio)
     }
 
-    /// Returns what `body` wrote; nil when it failed.
+    /// Returns the bytes that `body` wrote; nil when it failed.
     static func written(_ body: (OpaquePointer) -> Bool) -> [UInt8]? {
         guard let bio = unsafe BIO_new(BIO_s_secmem()) else { return nil }
         defer { unsafe BIO_free(bio) }

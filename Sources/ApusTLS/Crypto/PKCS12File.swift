@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// Reading and writing of PKCS#12 (RFC 7292).
+/// Reads and writes PKCS#12 (RFC 7292).
 enum PKCS12File {
-    /// Knows the old ciphers too. Apart from the process's own library, so that nothing else can use them.
+    /// A library that supports the old ciphers too. It is separate from the process's own, so that nothing else can use them.
     private nonisolated(unsafe) static let legacyLibrary: OpaquePointer? = {
         guard let library = unsafe OSSL_LIB_CTX_new() else { return nil }
         // Where the system has no legacy module, newer files can still be read.
@@ -27,9 +27,9 @@ enum PKCS12File {
             unsafe COpenSSL_sk_X509_pop_free(others)
         }
         guard parsed == 1 else {
-            throw TLSError(.invalidPKCS12, ErrorQueue.drain("the file does not open by this password"))
+            throw TLSError(.invalidPKCS12, ErrorQueue.drain("the file cannot be opened with this password"))
         }
-        guard let own = unsafe own else { throw TLSError(.invalidPKCS12, "the file has no certificate of its key") }
+        guard let own = unsafe own else { throw TLSError(.invalidPKCS12, "the file has no certificate for its key") }
         var certificates = unsafe [Certificate(owning: own)]
         for index in 0..<max(0, unsafe COpenSSL_sk_X509_num(others)) {
             guard let other = unsafe COpenSSL_sk_X509_value(others, index) else { continue }
@@ -58,7 +58,7 @@ enum PKCS12File {
         return bytes
     }
 
-    /// What was read belongs to the library with the old ciphers; handshakes use the process's own.
+    /// Copies an object from the library with the old ciphers; handshakes use the process's own library.
     private static func movedToDefaultLibrary(_ certificate: Certificate) -> Certificate {
         let moved = unsafe MemoryBIO.reading(certificate.der) { bio in unsafe d2i_X509_bio(bio, nil) }
         guard let moved = unsafe moved else { preconditionFailure("a certificate can be read again") }

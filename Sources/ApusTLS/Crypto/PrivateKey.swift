@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// A private key, P-256 or RSA of at least 2,048 bits. Its memory is wiped when the last reference goes.
+/// Holds a private key, P-256 or RSA of at least 2,048 bits. Its memory is wiped when the last reference is released.
 package final class PrivateKey: Sendable {
-    /// What can be generated.
+    /// The kinds of keys that can be generated.
     package enum Generated: Sendable {
         /// Elliptic curve P-256.
         case p256
@@ -12,44 +12,44 @@ package final class PrivateKey: Sendable {
 
     let handle: KeyHandle
 
-    /// P-256 or RSA.
+    /// The kind: P-256 or RSA.
     package let kind: KeyKind
 
     init(_ handle: KeyHandle) throws(TLSError) {
         guard let kind = handle.kind else {
             throw TLSError(.keyUnsuitable, "the key is neither P-256 nor RSA of at least 2,048 bits")
         }
-        // An RSA check looks for primes and takes long; a key that does not fit itself signs what nobody accepts.
+        // An RSA check searches for primes and takes long; an inconsistent key creates signatures that nobody accepts.
         guard kind == .rsa || handle.isConsistent(privateHalf: true) else {
-            throw TLSError(.invalidKey, "the private key does not fit its public key")
+            throw TLSError(.invalidKey, "the private key does not match its public key")
         }
         self.handle = handle
         self.kind = kind
     }
 
-    /// From PEM: PKCS#8 (a `.p8` file, a service account's `private_key`), or the older SEC 1 and PKCS#1 forms.
+    /// Parses PEM: PKCS#8 (a `.p8` file, a service account's `private_key`), or the older SEC 1 and PKCS#1 forms.
     ///
-    /// Throws `keyEncrypted` for a key under a passphrase, `keyUnsuitable` for other kinds and for short RSA keys,
+    /// Throws `keyEncrypted` for a key with a passphrase, `keyUnsuitable` for other kinds and for short RSA keys,
     /// `invalidKey` for anything else. The caller may wipe `pemBytes` afterwards.
     package convenience init(pemBytes: [UInt8]) throws(TLSError) {
         try self.init(KeyHandle.privateKey(pem: pemBytes))
     }
 
-    /// From PEM, as `init(pemBytes:)`.
+    /// Parses PEM like `init(pemBytes:)`.
     package convenience init(pem: String) throws(TLSError) { try self.init(pemBytes: Array(pem.utf8)) }
 
-    /// P-256 from its secret number: 32 bytes, big endian, as VAPID keys and JWKs (`d`) have it.
+    /// Creates a P-256 key from its secret number: 32 bytes, big endian, as in VAPID keys and JWKs (`d`).
     package convenience init(p256Scalar scalar: [UInt8]) throws(TLSError) {
         guard scalar.count == PublicKey.coordinateBytes else {
             throw TLSError(.invalidKey, "a P-256 private key has 32 bytes, not \(scalar.count)")
         }
-        // ECPrivateKey (RFC 5915 §3); the public half, left out, is computed.
+        // This is an ECPrivateKey (RFC 5915 §3) without the public half, which is computed.
         var der = DER.sequence(DER.integer([1]), DER.octets(scalar), DER.tagged(0, DER.p256))
         defer { SecretBytes.wipe(&der) }
         try self.init(KeyHandle.privateKey(der: der))
     }
 
-    /// A new key.
+    /// Generates a new key.
     package static func generate(_ kind: Generated) throws(TLSError) -> PrivateKey {
         ErrorQueue.clear()
         let raw =
@@ -64,7 +64,7 @@ package final class PrivateKey: Sendable {
     /// The key as unencrypted PKCS#8 in PEM. The text is a secret.
     package var pem: String { self.handle.privatePEM }
 
-    /// The public half.
+    /// The public half of the key.
     package var publicKey: PublicKey {
         let der = unsafe MemoryBIO.written { bio in unsafe i2d_PUBKEY_bio(bio, self.handle.raw) == 1 }
         guard let der, let handle = unsafe MemoryBIO.reading(der, { bio in unsafe d2i_PUBKEY_bio(bio, nil) }) else {
@@ -73,7 +73,7 @@ package final class PrivateKey: Sendable {
         return PublicKey(trusted: unsafe KeyHandle(owning: handle), kind: self.kind)
     }
 
-    /// The x coordinate that both sides of a Diffie-Hellman exchange on P-256 arrive at: 32 bytes.
+    /// Returns the x coordinate that both sides of a Diffie-Hellman exchange on P-256 compute: 32 bytes.
     ///
     /// Both keys must be P-256 (trap for self, `keyUnsuitable` for the peer's, which comes from outside).
     package func sharedSecret(with peer: PublicKey) throws(TLSError) -> [UInt8] {
@@ -96,7 +96,7 @@ package final class PrivateKey: Sendable {
 }
 
 extension KeyHandle {
-    /// Unencrypted PKCS#8 in PEM.
+    /// The key as unencrypted PKCS#8 in PEM.
     var privatePEM: String {
         var pem = unsafe MemoryBIO.written { bio in
             unsafe PEM_write_bio_PKCS8PrivateKey(bio, self.raw, nil, nil, 0, nil, nil) == 1

@@ -1,15 +1,15 @@
 internal import COpenSSL
 
-/// A public key, P-256 or RSA of at least 2,048 bits.
+/// Holds a public key, P-256 or RSA of at least 2,048 bits.
 package final class PublicKey: Sendable {
-    /// Length of a P-256 coordinate, in bytes.
+    /// The length of a P-256 coordinate, in bytes.
     package static let coordinateBytes = 32
-    /// Length of an uncompressed P-256 point, in bytes: 0x04, x, y.
+    /// The length of an uncompressed P-256 point, in bytes: 0x04, x, y.
     package static let uncompressedPointBytes = 65
 
     let handle: KeyHandle
 
-    /// P-256 or RSA.
+    /// The kind: P-256 or RSA.
     package let kind: KeyKind
 
     init(trusted handle: KeyHandle, kind: KeyKind) {
@@ -25,13 +25,13 @@ package final class PublicKey: Sendable {
         self.init(trusted: handle, kind: kind)
     }
 
-    /// From PEM (`BEGIN PUBLIC KEY`). Throws `invalidKey` or `keyUnsuitable`.
+    /// Parses PEM (`BEGIN PUBLIC KEY`). Throws `invalidKey` or `keyUnsuitable`.
     package convenience init(pem: String) throws(TLSError) {
         try self.init(KeyHandle.publicKey(pem: Array(pem.utf8)))
     }
 
-    /// P-256 from its point: 65 bytes, 0x04 first, as Web Push's `p256dh` and VAPID's `k` have it. A point that is not
-    /// on the curve is refused.
+    /// Creates a P-256 key from its point: 65 bytes, 0x04 first, as in Web Push's `p256dh` and VAPID's `k`. A point
+    /// that is not on the curve is refused.
     package convenience init(uncompressedPoint point: [UInt8]) throws(TLSError) {
         guard point.count == Self.uncompressedPointBytes, point[0] == 0x04 else {
             throw TLSError(.invalidKey, "not an uncompressed P-256 point")
@@ -40,7 +40,7 @@ package final class PublicKey: Sendable {
         try self.init(KeyHandle.publicKey(der: DER.sequence(algorithm, DER.bits(point))))
     }
 
-    /// P-256 from a JWK's `x` and `y`, decoded: 32 bytes each (RFC 7518 §6.2.1).
+    /// Creates a P-256 key from a JWK's decoded `x` and `y`: 32 bytes each (RFC 7518 §6.2.1).
     package convenience init(x: [UInt8], y: [UInt8]) throws(TLSError) {
         guard x.count == Self.coordinateBytes, y.count == Self.coordinateBytes else {
             throw TLSError(.invalidKey, "a P-256 coordinate has 32 bytes")
@@ -48,20 +48,20 @@ package final class PublicKey: Sendable {
         try self.init(uncompressedPoint: [0x04] + x + y)
     }
 
-    /// RSA from a JWK's `n` and `e`, decoded: big endian (RFC 7518 §6.3.1).
+    /// Creates an RSA key from a JWK's decoded `n` and `e`: big endian (RFC 7518 §6.3.1).
     package convenience init(modulus: [UInt8], exponent: [UInt8]) throws(TLSError) {
         guard modulus.count <= Self.modulusBytesMax, exponent.count <= Self.exponentBytesMax else {
             throw TLSError(.keyUnsuitable, "the RSA key is too large")
         }
-        // RSAPublicKey (RFC 8017 A.1.1) in its wrapping (RFC 3279 §2.3.1).
+        // This is an RSAPublicKey (RFC 8017 A.1.1) in its wrapping (RFC 3279 §2.3.1).
         let numbers = DER.sequence(DER.integer(modulus), DER.integer(exponent))
         let der = DER.sequence(DER.sequence(DER.rsaKey), DER.bits(numbers))
         try self.init(KeyHandle.publicKey(der: der))
     }
 
-    /// Largest RSA modulus accepted from outside, in bytes: verifying takes longer the larger it is.
+    /// The largest RSA modulus accepted from outside, in bytes: the time to verify grows with it.
     package static let modulusBytesMax = 1_024
-    /// Largest RSA exponent accepted from outside, in bytes: OpenSSL verifies in a time that grows with it.
+    /// The largest RSA exponent accepted from outside, in bytes: the time to verify grows with it.
     package static let exponentBytesMax = 4
 
     /// The key in PEM (`BEGIN PUBLIC KEY`).
@@ -84,7 +84,7 @@ package final class PublicKey: Sendable {
             &count,
         )
         precondition(code == 1, "a P-256 key has a point")
-        // A key that was read in compressed form gives its point so.
+        // A key that was read in compressed form returns its point in that form.
         return count == bytes.count ? bytes : self.expandedPoint
     }
 

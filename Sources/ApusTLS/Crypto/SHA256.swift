@@ -1,11 +1,11 @@
 internal import COpenSSL
 
-/// SHA-256 (FIPS 180-4): at once, or piece by piece.
+/// Computes SHA-256 (FIPS 180-4), at once or piece by piece.
 @safe package struct SHA256: ~Copyable {
-    /// Length of a hash, in bytes.
+    /// The length of a hash, in bytes.
     package static let bytesCount = 32
 
-    /// Fetched once: looking an algorithm up costs more than hashing a short text.
+    /// The algorithm, fetched once: a look-up costs more than hashing a short text.
     private nonisolated(unsafe) static let algorithm: OpaquePointer = {
         guard let algorithm = unsafe EVP_MD_fetch(nil, "SHA256", nil) else {
             preconditionFailure("this OpenSSL has no SHA-256")
@@ -15,7 +15,7 @@ internal import COpenSSL
 
     private let raw: OpaquePointer
 
-    /// Starts with nothing hashed.
+    /// Creates a hash of no bytes.
     package init() {
         guard let raw = unsafe EVP_MD_CTX_new() else { preconditionFailure("OpenSSL could not allocate a hash") }
         unsafe self.raw = raw
@@ -43,7 +43,7 @@ internal import COpenSSL
     /// Adds a text's UTF-8 bytes.
     package mutating func update(utf8 text: String) { self.update(text.utf8.span) }
 
-    /// The 32 bytes; afterwards nothing is hashed, and the value can be used again.
+    /// Returns the hash, 32 bytes; afterwards the value can be reused for another hash.
     package mutating func finish() -> [UInt8] {
         let hash = unsafe [UInt8](unsafeUninitializedCapacity: Self.bytesCount) { buffer, count in
             let code = unsafe EVP_DigestFinal_ex(self.raw, buffer.baseAddress, nil)
@@ -54,7 +54,7 @@ internal import COpenSSL
         return hash
     }
 
-    /// The hash of the parts one after another.
+    /// Returns the hash of the concatenated parts.
     package static func hash(_ parts: [UInt8]...) -> [UInt8] {
         if parts.count == 1, let only = parts.first { return Self.hash(only.span) }
         var hash = SHA256()
@@ -62,7 +62,7 @@ internal import COpenSSL
         return hash.finish()
     }
 
-    /// The hash of the bytes.
+    /// Returns the hash of bytes.
     package static func hash(_ bytes: Span<UInt8>) -> [UInt8] {
         unsafe bytes.withUnsafeBufferPointer { bytes in
             unsafe [UInt8](unsafeUninitializedCapacity: Self.bytesCount) { hash, count in
@@ -73,6 +73,6 @@ internal import COpenSSL
         }
     }
 
-    /// The hash of a text's UTF-8 bytes.
+    /// Returns the hash of a text's UTF-8 bytes.
     package static func hash(utf8 text: String) -> [UInt8] { Self.hash(text.utf8.span) }
 }

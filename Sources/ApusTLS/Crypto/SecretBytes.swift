@@ -2,9 +2,9 @@ internal import COpenSSL
 
 /// Wipes memory that held a secret.
 package enum SecretBytes {
-    /// Overwrites the bytes with zeros, in a way that no optimiser drops, and empties the array.
+    /// Overwrites the bytes with zeros, in a way that no optimiser removes, and empties the array.
     ///
-    /// Other copies of the array are not reached: wipe the one that was read, before it is shared.
+    /// Other copies of the array are not reached: wipe the original, before it is shared.
     package static func wipe(_ bytes: inout [UInt8]) {
         unsafe bytes.withUnsafeMutableBufferPointer { buffer in
             unsafe OPENSSL_cleanse(buffer.baseAddress, buffer.count)
@@ -13,7 +13,7 @@ package enum SecretBytes {
     }
 }
 
-/// Compares secrets.
+/// Compares secrets in constant time.
 package enum ConstantTime {
     /// Returns true when both hold the same bytes. The time depends on the lengths only, never on where they differ.
     package static func equals(_ one: [UInt8], _ other: [UInt8]) -> Bool {
@@ -22,9 +22,9 @@ package enum ConstantTime {
     }
 }
 
-/// Makes random bytes fit for keys, salts and nonces.
+/// Generates random bytes for keys, salts and nonces.
 package enum SecureRandom {
-    /// Returns so many random bytes. Traps if the system has no randomness: there is no safe way on.
+    /// Returns random bytes. Traps if the system has no randomness, since there is no safe alternative.
     package static func bytes(_ count: Int) -> [UInt8] {
         precondition(count >= 0, "a count of bytes is not negative")
         guard count > 0 else { return [] }

@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// Signatures with SHA-256, and the two forms that ECDSA has.
+/// Creates and verifies signatures with SHA-256, and converts the two forms of ECDSA.
 enum Signature {
-    /// A signature of the key's kind: PKCS#1 v1.5 for RSA, DER for P-256.
+    /// Signs a message in the form of the key's kind: PKCS#1 v1.5 for RSA, DER for P-256.
     static func make(over message: [UInt8], with key: KeyHandle) throws(TLSError) -> [UInt8] {
         ErrorQueue.clear()
         guard let context = unsafe EVP_MD_CTX_new() else { throw TLSError(.outOfMemory, "no signature") }
@@ -12,11 +12,11 @@ enum Signature {
         let done =
             unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.raw) == 1
             && EVP_DigestSign(context, &signature, &length, message, message.count) == 1
-        guard done else { throw TLSError(.keyUnsuitable, ErrorQueue.drain("the key does not sign")) }
+        guard done else { throw TLSError(.keyUnsuitable, ErrorQueue.drain("the key cannot sign")) }
         return Array(signature[..<length])
     }
 
-    /// Returns true when the signature, in the form that `make` gives, is by that key over that message.
+    /// Returns true when the signature, in the form that `make` returns, is by the key over the message.
     static func isValid(_ signature: [UInt8], over message: [UInt8], by key: KeyHandle) -> Bool {
         guard let context = unsafe EVP_MD_CTX_new() else { return false }
         defer {
@@ -27,7 +27,7 @@ enum Signature {
             && EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
     }
 
-    /// R and S, 32 bytes each, big endian (RFC 7518 §3.4), out of OpenSSL's DER.
+    /// Converts OpenSSL's DER to R and S, 32 bytes each, big endian (RFC 7518 §3.4).
     static func fixedForm(ofDER der: [UInt8]) throws(TLSError) -> [UInt8] {
         let half = PublicKey.coordinateBytes
         let parsed = unsafe der.withUnsafeBufferPointer { buffer in
@@ -46,7 +46,7 @@ enum Signature {
         return bytes
     }
 
-    /// DER out of R and S, 32 bytes each.
+    /// Converts R and S, 32 bytes each, to DER.
     static func der(ofFixedForm bytes: [UInt8]) -> [UInt8] {
         let half = PublicKey.coordinateBytes
         precondition(bytes.count == 2 * half, "R and S have 32 bytes each")

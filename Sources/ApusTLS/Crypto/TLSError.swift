@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// An error of a key, a token, a certificate, a handshake or a connection.
+/// Reports an error of a key, a token, a certificate, a handshake or a connection.
 package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The kind of failure: a closed set, fit for a metric's label.
+    /// The kinds of failures: a closed set, fit for a metric's label.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
             case outOfMemory
@@ -31,35 +31,35 @@ package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
 
         private let kind: Kind
 
-        /// OpenSSL could not allocate.
+        /// OpenSSL could not allocate memory.
         package static let outOfMemory = Code(kind: .outOfMemory)
-        /// Not a key, or not a valid one.
+        /// The bytes are not a key, or not a valid one.
         package static let invalidKey = Code(kind: .invalidKey)
-        /// A private key under a passphrase; keys are read unencrypted only.
+        /// The private key is encrypted; keys are read unencrypted only.
         package static let keyEncrypted = Code(kind: .keyEncrypted)
-        /// A good key of a kind or size that this use does not allow.
+        /// The key is valid, but of a kind or size that this use does not allow.
         package static let keyUnsuitable = Code(kind: .keyUnsuitable)
-        /// Not a certificate, or one that does not belong to its key.
+        /// The bytes are not a certificate, or it does not belong to its key.
         package static let invalidCertificate = Code(kind: .invalidCertificate)
-        /// Not a PKCS#12 file, a wrong password, or no key in it.
+        /// The bytes are not a PKCS#12 file, the password is wrong, or the file holds no key.
         package static let invalidPKCS12 = Code(kind: .invalidPKCS12)
         /// The trusted certificates cannot be read.
         package static let trustUnavailable = Code(kind: .trustUnavailable)
-        /// Not a host name and not an IP address.
+        /// The name is neither a host name nor an IP address.
         package static let invalidServerName = Code(kind: .invalidServerName)
-        /// Not a compact JWS, or too long.
+        /// The text is not a compact JWS, or too long.
         package static let tokenMalformed = Code(kind: .tokenMalformed)
-        /// The token names another algorithm than the caller demands.
+        /// The token names another algorithm than the caller requires.
         package static let tokenAlgorithmWrong = Code(kind: .tokenAlgorithmWrong)
-        /// The token's signature is not by that key over that text.
+        /// The token's signature is not by the key over its text.
         package static let tokenSignatureWrong = Code(kind: .tokenSignatureWrong)
-        /// A ciphertext was altered or belongs to another key.
+        /// The ciphertext was altered or belongs to another key.
         package static let decryptionFailed = Code(kind: .decryptionFailed)
         /// The peer's certificate is refused; `TLSError.verification` says why.
         package static let certificateVerificationFailed = Code(kind: .certificateVerificationFailed)
-        /// The peer speaks no TLS version that we do.
+        /// The peer supports no common TLS version.
         package static let protocolVersionUnsupported = Code(kind: .protocolVersionUnsupported)
-        /// No application protocol (ALPN) in common.
+        /// The peers have no application protocol (ALPN) in common.
         package static let noCommonApplicationProtocol = Code(kind: .noCommonApplicationProtocol)
         /// The peer refused us with an alert; the message names it.
         package static let peerAlert = Code(kind: .peerAlert)
@@ -69,36 +69,36 @@ package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
         package static let closedDuringHandshake = Code(kind: .closedDuringHandshake)
         /// The handshake took too long.
         package static let handshakeTimedOut = Code(kind: .handshakeTimedOut)
-        /// The connection ended without the peer saying so: what arrived may be truncated.
+        /// The connection ended without a close_notify from the peer: the received data may be truncated.
         package static let closedWithoutCloseNotify = Code(kind: .closedWithoutCloseNotify)
-        /// Nothing can be written any more.
+        /// The connection is closed for writing.
         package static let closed = Code(kind: .closed)
-        /// More plaintext waits for the handshake than the limit allows.
+        /// The plaintext that waits for the handshake exceeds its limit.
         package static let bufferFull = Code(kind: .bufferFull)
 
         /// The name of the code.
         package var description: String { self.kind.rawValue }
     }
 
-    /// The reason why a certificate was refused: a closed set, fit for a metric's label.
+    /// The reasons for refusing a certificate: a closed set, fit for a metric's label.
     package enum Verification: String, Sendable, CaseIterable {
-        /// It is for other names or addresses.
+        /// The certificate is for other names or addresses.
         case nameMismatch
-        /// It has expired.
+        /// The certificate has expired.
         case expired
-        /// It is not valid yet.
+        /// The certificate is not valid yet.
         case notYetValid
-        /// It is self-signed and not trusted.
+        /// The certificate is self-signed and not trusted.
         case selfSigned
-        /// Its issuer is unknown: an untrusted authority, or an intermediate that was not sent.
+        /// The issuer is unknown: an untrusted authority, or an intermediate that was not sent.
         case unknownIssuer
-        /// It must not be used for this: a client's as a server's, a leaf as an authority.
+        /// The certificate must not be used for this: a client's as a server's, a leaf as an authority.
         case invalidPurpose
-        /// It was revoked.
+        /// The certificate was revoked.
         case revoked
         /// No certificate was sent.
         case missing
-        /// Anything else; the message has OpenSSL's text.
+        /// Any other reason; the message has OpenSSL's text.
         case other
     }
 
@@ -106,7 +106,7 @@ package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
     package let code: Code
     /// The reason why the certificate was refused; nil for other codes.
     package let verification: Verification?
-    /// A message for an operator. Never has key material.
+    /// The message for an operator. It never has key material.
     package let message: String
 
     package init(_ code: Code, _ message: String, verification: Verification? = nil) {
@@ -115,21 +115,21 @@ package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
         self.verification = verification
     }
 
-    /// Code, reason and message in one line.
+    /// The code, reason and message in one line.
     package var description: String {
         guard let verification = self.verification else { return "\(self.code): \(self.message)" }
         return "\(self.code) (\(verification.rawValue)): \(self.message)"
     }
 }
 
-/// OpenSSL's error queue of the calling thread.
+/// Accesses OpenSSL's error queue of the calling thread.
 ///
-/// The queue is per thread: clear, call, drain must stand in one function, without an `await` between.
+/// The queue is per thread: clear, call and drain must be in one function, without an `await` between.
 enum ErrorQueue {
-    /// Forgets older errors, so that what the next call adds is its own.
+    /// Removes older errors, so that the queue has only those of the next call.
     static func clear() { ERR_clear_error() }
 
-    /// Takes all errors: the text of the first, which is the cause, else `fallback`.
+    /// Removes all errors and returns the text of the first, which is the cause, or `fallback` when there is none.
     static func drain(_ fallback: String) -> String {
         let code = ERR_get_error()
         ERR_clear_error()

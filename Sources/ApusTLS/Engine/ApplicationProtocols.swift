@@ -1,15 +1,15 @@
-/// A list of application protocols as ALPN writes it (RFC 7301 §3.1): each name behind its length, in one byte.
+/// A list of application protocols in ALPN's form (RFC 7301 §3.1): each name behind its length, in one byte.
 ///
-/// At a fixed address, because OpenSSL's callback points into it.
+/// It has a fixed address, because OpenSSL's callback points into it.
 @safe final class ApplicationProtocols: Sendable {
-    /// Longest name, in bytes.
+    /// The maximum bytes of a name.
     static let nameBytesMax = 255
-    /// Longest list, in bytes.
+    /// The maximum bytes of the list.
     static let bytesMax = 65_535
 
     nonisolated(unsafe) let wire: UnsafeBufferPointer<UInt8>
 
-    /// Traps on an empty name or one that is too long: protocols are chosen by the program.
+    /// Creates a list. Traps on an empty name or one that is too long: the program chooses the protocols.
     init(_ names: [String]) {
         var bytes: [UInt8] = []
         for name in names {

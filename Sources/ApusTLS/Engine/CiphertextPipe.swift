@@ -1,16 +1,16 @@
 internal import COpenSSL
 internal import NIOCore
 
-/// Connects OpenSSL to ciphertext in memory: bytes lent for one call go in, one `ByteBuffer` fills up.
+/// Connects OpenSSL to ciphertext in memory: it reads bytes that are lent for one call, and writes into one `ByteBuffer`.
 ///
-/// A separate object, so that the C library never holds a pointer to the engine that owns it. Instead of OpenSSL's own
-/// memory BIO, which would copy every byte once more in each direction.
+/// It is a separate object, so that the C library never holds a pointer to the engine that owns it. OpenSSL's own
+/// memory BIO would copy every byte once more in each direction.
 @safe final class CiphertextPipe {
-    /// What waits to be sent.
+    /// The bytes that wait to be sent.
     var outbound = ByteBuffer()
     private var inbound = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// Callbacks of the pipe; made once, never freed.
+    /// The callbacks of the pipe; created once, never freed.
     private nonisolated(unsafe) static let method: OpaquePointer = {
         let kind = BIO_get_new_index() | BIO_TYPE_SOURCE_SINK
         guard let method = unsafe BIO_meth_new(kind, "Apus ciphertext") else {
@@ -29,17 +29,17 @@ internal import NIOCore
             )
             return count
         }
-        // A flush succeeds: there is nothing behind the pipe. No other question is answered.
+        // A flush succeeds: there is nothing behind the pipe. Other control commands are not supported.
         unsafe BIO_meth_set_ctrl(method) { _, command, _, _ in command == BIO_CTRL_FLUSH ? 1 : 0 }
         return unsafe method
     }()
 
     private static func from(_ bio: OpaquePointer?) -> CiphertextPipe {
-        guard let data = unsafe BIO_get_data(bio) else { preconditionFailure("a BIO lost its pipe") }
+        guard let data = unsafe BIO_get_data(bio) else { preconditionFailure("a BIO has no pipe") }
         return unsafe Unmanaged<CiphertextPipe>.fromOpaque(data).takeUnretainedValue()
     }
 
-    /// A BIO over this pipe, which must live longer; the caller owns it.
+    /// Creates a BIO over this pipe, which must outlive it; the caller owns it.
     func makeBIO() -> OpaquePointer {
         guard let bio = unsafe BIO_new(Self.method) else { preconditionFailure("OpenSSL could not allocate a BIO") }
         unsafe BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
@@ -47,10 +47,10 @@ internal import NIOCore
         return unsafe bio
     }
 
-    /// Bytes lent and not read yet.
+    /// The number of lent bytes that were not read yet.
     var inboundCount: Int { unsafe self.inbound.count }
 
-    /// Lends bytes; `takeBack` must follow before they go away.
+    /// Lends bytes; `takeBack` must be called before they are freed.
     func lend(_ bytes: UnsafeRawBufferPointer) { unsafe self.inbound = bytes }
 
     /// Ends the loan.

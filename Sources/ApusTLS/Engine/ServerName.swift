@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// Sets the name of the server that a client wants to reach: for SNI, and for the check of its certificate.
+/// Sets the name of the server that a client connects to: for SNI, and for the check of its certificate.
 enum ServerName {
-    /// Longest host name, in bytes (RFC 1035 §2.3.4, in text form).
+    /// The maximum bytes of a host name (RFC 1035 §2.3.4, in text form).
     static let bytesMax = 253
 
     /// Sets the name on a connection. Throws `invalidServerName`.
     ///
-    /// An IP address is verified as such and not asked for (RFC 6066 §3 allows names only). A name is looked for among
-    /// the certificate's DNS names, never in its subject (RFC 9525 §6.2); a wildcard stands for a whole first label.
+    /// An IP address is verified as such and not sent (RFC 6066 §3 allows names only). A name is searched among the
+    /// certificate's DNS names, never in its subject (RFC 9525 §6.2); a wildcard stands for a whole first label.
     static func apply(_ name: String, to ssl: OpaquePointer) throws(TLSError) {
         let parameters = unsafe SSL_get0_param(ssl)
         if unsafe X509_VERIFY_PARAM_set1_ip_asc(parameters, name) == 1 { return }

@@ -1,24 +1,24 @@
 internal import COpenSSL
 
-/// The configuration that all connections of one kind share: trust, identity and application protocols.
+/// Holds the configuration that all connections of one kind share: trust, identity and application protocols.
 ///
-/// Made once, at start or when a credential changes: loading trust and keys takes milliseconds. TLS 1.2 and 1.3 only,
-/// forward secret ciphers only, no renegotiation, no compression, no resumption (so no ticket of one host can meet
-/// another).
+/// It is created once, at start or when a credential changes: loading trust and keys takes milliseconds. It allows TLS
+/// 1.2 and 1.3 and forward secret ciphers only, no renegotiation, no compression and no resumption (so no ticket of one
+/// host can meet another).
 ///
 /// Sendable: nothing changes the context after `init`, and OpenSSL locks what connections share of it.
 @safe package final class TLSContext: Sendable {
-    /// Which end of connections a context makes.
+    /// The end of connections that a context is for.
     enum Role: Sendable {
         case client
         case server
     }
 
-    /// TLS 1.2 ciphers: ephemeral keys, authenticated encryption. AES-128 first: strong enough, and the fastest.
+    /// The TLS 1.2 ciphers: ephemeral keys, authenticated encryption. AES-128 comes first: strong enough, and the fastest.
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"
         + ":ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-    /// TLS 1.3 ciphers, in the same order.
+    /// The TLS 1.3 ciphers, in the same order.
     private static let cipherSuites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
     nonisolated(unsafe) let raw: OpaquePointer
@@ -34,12 +34,12 @@ internal import COpenSSL
         unsafe self.raw = raw
         self.role = role
         self.protocols = ApplicationProtocols(alpn)
-        // Set here, not left to the system: Debian's openssl.cnf names no minimum.
+        // The minimum is set here, not left to the system: Debian's openssl.cnf names none.
         let done =
             unsafe COpenSSL_SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION) == 1
             && SSL_CTX_set_cipher_list(raw, Self.ciphers) == 1
             && SSL_CTX_set_ciphersuites(raw, Self.cipherSuites) == 1
-        precondition(done, "this OpenSSL does not know the ciphers")
+        precondition(done, "this OpenSSL does not support the ciphers")
         unsafe COpenSSL_SSL_CTX_set_mode(raw, Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER))
         unsafe COpenSSL_SSL_CTX_set_session_cache_mode(raw, Int(SSL_SESS_CACHE_OFF))
         _ = unsafe SSL_CTX_set_num_tickets(raw, 0)
@@ -48,12 +48,12 @@ internal import COpenSSL
 
     deinit { unsafe SSL_CTX_free(self.raw) }
 
-    /// For connections that we open.
+    /// Creates the context of connections that this process opens.
     ///
     /// - Parameters:
-    ///   - trust: whose certificates servers may show.
-    ///   - certificate: who we are, for servers that ask.
-    ///   - alpn: the protocols we speak, the best first. A server that agrees to none of them is refused.
+    ///   - trust: the authorities that servers' certificates must come from.
+    ///   - certificate: the client certificate, for servers that request one.
+    ///   - alpn: the supported protocols, the preferred one first. A server that agrees to none of them is refused.
     package static func client(
         trust: TLSTrust = .system,
         certificate: TLSIdentity? = nil,
@@ -71,13 +71,13 @@ internal import COpenSSL
         return context
     }
 
-    /// For connections that we accept.
+    /// Creates the context of connections that this process accepts.
     ///
     /// - Parameters:
-    ///   - identity: who we are.
-    ///   - alpn: the protocols we speak, the best first. A client that offers others only is refused; one that
-    ///     offers nothing is accepted, without a protocol.
-    ///   - clientCA: whose certificates clients may show; nil asks for none.
+    ///   - identity: the server's certificate and key.
+    ///   - alpn: the supported protocols, the preferred one first. A client that offers only others is refused; one
+    ///     that offers none is accepted, without a protocol.
+    ///   - clientCA: the authorities that clients' certificates must come from; nil to request none.
     ///   - requiresClientCertificate: true when a client without one is refused.
     package static func server(
         identity: TLSIdentity,
@@ -129,7 +129,7 @@ internal import COpenSSL
         guard done else { throw TLSError(.invalidCertificate, ErrorQueue.drain("the certificate was not accepted")) }
     }
 
-    /// Answers clients' offers. The list outlives every connection: each holds this context.
+    /// Installs the selection among clients' offers. The list outlives every connection: each holds this context.
     private func selectProtocols() {
         let ours = unsafe Unmanaged.passUnretained(self.protocols).toOpaque()
         unsafe SSL_CTX_set_alpn_select_cb(

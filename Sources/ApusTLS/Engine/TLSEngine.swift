@@ -1,35 +1,35 @@
 internal import COpenSSL
 package import NIOCore
 
-/// One TLS connection as a pure engine: ciphertext in, plaintext out, and the other way round. No socket, no clock.
+/// A TLS connection as a pure engine: ciphertext in, plaintext out, and the other way round. It has no socket and no clock.
 ///
-/// After every call that can make ciphertext (all mutating ones, also those that throw: an alert tells the peer why),
+/// After every call that can create ciphertext (all mutating ones, also those that throw: an alert tells the peer why),
 /// take it with `takeCiphertext()` and send it.
 @safe package struct TLSEngine: ~Copyable {
-    /// The state of the connection.
+    /// The states of the connection.
     package enum State: Sendable {
-        /// Nothing can be written yet. Can become `open` or `failed`.
+        /// The handshake is under way: nothing can be written yet. Can become `open` or `failed`.
         case handshaking
         /// Plaintext flows. Can become `closedByPeer` or `failed`.
         case open
-        /// The peer said that it sends no more. What it sends after that is ignored.
+        /// The peer announced that it sends no more. Later bytes from it are ignored.
         case closedByPeer
-        /// Nothing more happens.
+        /// The connection has failed.
         case failed
     }
 
-    /// Plaintext of a full record, in bytes (RFC 8446 §5.1).
+    /// The bytes of plaintext in a full record (RFC 8446 §5.1).
     package static let recordBytesMax = 16_384
-    /// What a record adds to its plaintext, at most as our ciphers do it: header, nonce, content type, tag; in bytes.
+    /// The maximum bytes that a record adds to its plaintext with our ciphers: header, nonce, content type, tag.
     static let recordOverheadBytesMax = 5 + 8 + 1 + 16
-    /// Least room for a read, in bytes.
+    /// The minimum room for a read, in bytes.
     private static let readBytesMin = 512
 
-    /// Where the connection is.
+    /// The state of the connection.
     package private(set) var state = State.handshaking
-    /// The result of the handshake; nil while handshaking.
+    /// The result of the handshake; nil during it.
     package private(set) var handshake: TLSHandshakeCompleted?
-    /// True when `closeNotify()` was called.
+    /// True after a call of `closeNotify()`.
     package private(set) var isOutputClosed = false
 
     private let context: TLSContext
@@ -49,14 +49,14 @@ package import NIOCore
         }
         let pipe = CiphertextPipe()
         let bio = unsafe pipe.makeBIO()
-        // One reference serves both directions, and is the connection's from here on.
+        // One reference serves both directions, and now belongs to the connection.
         unsafe SSL_set_bio(ssl, bio, bio)
         self.context = context
         self.pipe = pipe
         unsafe self.ssl = ssl
     }
 
-    /// Creates the end that connects. `serverName` is a host name or an IP address; the server's certificate must be for it.
+    /// Creates the engine of a client. `serverName` is a host name or an IP address, for which the server's certificate must be valid.
     ///
     /// Throws `invalidServerName` for anything else.
     package init(client context: TLSContext, serverName: String) throws(TLSError) {
@@ -67,7 +67,7 @@ package import NIOCore
         }
     }
 
-    /// Creates the end that accepts.
+    /// Creates the engine of a server.
     package init(server context: TLSContext) throws(TLSError) {
         precondition(context.role == .server, "a server needs a server's context")
         try unsafe self.init(context) { ssl throws(TLSError) in unsafe SSL_set_accept_state(ssl) }
@@ -75,16 +75,16 @@ package import NIOCore
 
     deinit { unsafe SSL_free(self.ssl) }
 
-    /// Begins: a client's first message is ready afterwards.
+    /// Starts the handshake: a client's first message is ready afterwards.
     package mutating func start() throws(TLSError) {
         guard self.state == .handshaking else { return }
         try self.continueHandshake()
     }
 
-    /// Takes what came from the peer; appends what it says to `plaintext`.
+    /// Processes ciphertext from the peer and appends its plaintext to `plaintext`.
     ///
-    /// All of `ciphertext` is used; a piece of a record waits inside for the rest. Plaintext appended before an error
-    /// is authentic. Look at `state` afterwards. Throws what ends the connection.
+    /// All of `ciphertext` is consumed; an incomplete record is kept for the next call. Plaintext appended before an
+    /// error is authentic. Check `state` afterwards. Throws the error that ends the connection.
     package mutating func receive(_ ciphertext: ByteBuffer, into plaintext: inout ByteBuffer) throws(TLSError) {
         var failure: TLSError?
         unsafe ciphertext.withUnsafeReadableBytes { bytes in
@@ -100,7 +100,7 @@ package import NIOCore
         if let failure { throw failure }
     }
 
-    /// Encrypts all of `plaintext`, in full records and a rest.
+    /// Encrypts all of `plaintext`, in full records and one shorter one.
     ///
     /// The connection must be open. Throws `closed` after `closeNotify()` or a failure.
     package mutating func write(_ plaintext: ByteBuffer) throws(TLSError) {
@@ -118,7 +118,7 @@ package import NIOCore
         guard code == 1, written == count else { throw self.failed(unsafe SSL_get_error(self.ssl, code)) }
     }
 
-    /// Says that nothing more will be written. Does nothing while handshaking, after a failure, or the second time.
+    /// Announces that nothing more will be written. Does nothing during the handshake, after a failure, or the second time.
     package mutating func closeNotify() {
         guard self.state != .handshaking, self.state != .failed, !self.isOutputClosed else { return }
         self.isOutputClosed = true
@@ -127,8 +127,8 @@ package import NIOCore
         ErrorQueue.clear()
     }
 
-    /// The connection below ended. Throws `closedWithoutCloseNotify` or `closedDuringHandshake` unless the peer said so
-    /// before: whoever cuts a connection must not be able to pass a part off as the whole.
+    /// Handles the end of the connection below. Throws `closedWithoutCloseNotify` or `closedDuringHandshake` unless the
+    /// peer announced it: cutting a connection must not make a part pass for the whole.
     package mutating func receivedEnd() throws(TLSError) {
         switch self.state {
         case .handshaking:
@@ -141,7 +141,7 @@ package import NIOCore
         }
     }
 
-    /// What is to be sent; nil if nothing.
+    /// Returns the bytes to be sent; nil when there are none.
     package mutating func takeCiphertext() -> ByteBuffer? {
         guard self.pipe.outbound.readableBytes > 0 else { return nil }
         var taken = ByteBuffer()
@@ -149,7 +149,7 @@ package import NIOCore
         return taken
     }
 
-    /// Gives a buffer of `takeCiphertext()` back once it is sent, so that the next one needs no new memory.
+    /// Takes a buffer of `takeCiphertext()` back after it was sent, so that the next one needs no new memory.
     package mutating func recycle(_ buffer: consuming ByteBuffer) {
         guard self.pipe.outbound.readableBytes == 0, self.pipe.outbound.capacity < buffer.capacity else { return }
         buffer.clear()
@@ -174,7 +174,7 @@ package import NIOCore
         unsafe SSL_get0_alpn_selected(self.ssl, &start, &count)
         let selected = unsafe UnsafeBufferPointer(start: start, count: Int(count))
         let alpn = unsafe selected.isEmpty ? nil : String(decoding: selected, as: UTF8.self)
-        // A server that knows nothing of ALPN answers nothing; what it speaks is then anybody's guess.
+        // A server without ALPN support answers nothing, and its protocol is then unknown.
         guard alpn != nil || self.context.role == .server || self.context.protocols.isEmpty else {
             self.closeNotify()
             self.state = .failed

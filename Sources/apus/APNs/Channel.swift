@@ -7,22 +7,22 @@ import ApusProviderCommands
 import ApusPublisher
 import ArgumentParser
 
-/// `apus channel`: Apple's broadcast channels for Live Activities.
+/// Manages Apple's broadcast channels for Live Activities (`apus channel`).
 struct Channel: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make, show, list and delete broadcast channels, and send to them.",
+        abstract: "Create, show, list and delete broadcast channels, and send to them.",
         discussion: """
-            Apple keeps the channels, and who listens to them: a Live Activity that starts with input-push-channel does. \
+            Apple holds the channels and their listeners: Live Activities that were started with input-push-channel. \
             One message to a channel updates or ends the activity everywhere (iOS 18).
             """,
         subcommands: [Create.self, Show.self, List.self, Delete.self, Send.self],
     )
 
-    /// Which app's channels, and how to reach Apple.
+    /// The app of the channels, and the access to Apple.
     struct Place: ParsableArguments {
         @Option(help: "The app.", transform: { try AppID($0) })
         var app: AppID
-        @Flag(help: "In Apple's sandbox.")
+        @Flag(help: "Use Apple's sandbox.")
         var sandbox = false
         @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
         var config: String?
@@ -49,23 +49,23 @@ struct Channel: AsyncParsableCommand {
     }
 
     private static func sentence(_ storage: APNsChannelStorage) -> String {
-        storage == .latest ? "keeps its latest message" : "keeps no message"
+        storage == .latest ? "stores its latest message" : "stores no message"
     }
 
-    /// `apus channel create`.
+    /// Creates a channel (`apus channel create`).
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a channel; prints its id.",
+            abstract: "Create a channel, and print its id.",
             discussion: """
-                Apple allows 10,000 for each app and environment. How one stores cannot be changed later; the dispatchers know it, and \
-                refuse what Apple would.
+                Apple allows 10,000 channels for each app and environment. The storage policy cannot be changed \
+                later; dispatchers know it, and refuse messages that Apple would refuse.
                 """,
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
-        @Flag(help: "Keep the latest message for devices that are away, for eight hours at most.")
+        @Flag(help: "Store the latest message for devices that are offline, for eight hours at most.")
         var storesLatest = false
 
         func run() async throws {
@@ -80,12 +80,12 @@ struct Channel: AsyncParsableCommand {
         }
     }
 
-    /// `apus channel show`.
+    /// Shows a channel (`apus channel show`).
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show how a channel stores.",
+            abstract: "Show the storage policy of a channel.",
             discussion:
-                "From then on the dispatchers know it, too: also of one that was made elsewhere, or was taken to be gone.",
+                "Dispatchers know the channel afterwards, too, even if it was created elsewhere or was believed to be gone.",
         )
 
         @OptionGroup var redis: RedisOptions
@@ -104,11 +104,11 @@ struct Channel: AsyncParsableCommand {
         }
     }
 
-    /// `apus channel list`.
+    /// Lists channels (`apus channel list`).
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the app's channels, and how they store as far as that is known here.",
-            discussion: "What dispatchers knew of channels that Apple no longer lists is forgotten.",
+            abstract: "List the app's channels, with their storage policy if it is known here.",
+            discussion: "Channels that Apple no longer lists are forgotten.",
         )
 
         @OptionGroup var redis: RedisOptions
@@ -122,13 +122,13 @@ struct Channel: AsyncParsableCommand {
             self.output.write(
                 ["channels": .array(rows.map { .string($0.id.text) }), "stores_latest": .object(storing)],
                 else: rows.map { row in
-                    "\(row.id.text)  \(row.storage.map(Channel.sentence) ?? "not known here: see apus channel show")"
+                    "\(row.id.text)  \(row.storage.map(Channel.sentence) ?? "unknown here: see apus channel show")"
                 },
             )
         }
     }
 
-    /// `apus channel delete`.
+    /// Deletes a channel (`apus channel delete`).
     struct Delete: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Delete a channel, for good.")
 
@@ -144,13 +144,13 @@ struct Channel: AsyncParsableCommand {
         }
     }
 
-    /// `apus channel send`.
+    /// Sends to a channel (`apus channel send`).
     struct Send: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Update or end a Live Activity for everybody who listens to a channel.",
+            abstract: "Update or end a Live Activity for all listeners of a channel.",
             discussion: """
-                Prints the send's id. Apple's pages name two hosts for broadcasts; they go to that of the app's other notifications, \
-                unless the configuration names another as apns.broadcast_host.
+                Prints the send's id. Apple's pages name two hosts for broadcasts; Apus uses the one of the app's \
+                other notifications, unless the configuration names another as apns.broadcast_host.
                 """,
         )
 
@@ -159,19 +159,19 @@ struct Channel: AsyncParsableCommand {
         @OptionGroup var place: Place
         @Argument(help: "The channel's id.", transform: Channel.id)
         var channel: APNsChannelID
-        @Flag(help: "The channel keeps its latest message: say so, as when it was made.")
+        @Flag(help: "The channel stores its latest message: give the same flag as at its creation.")
         var storesLatest = false
         @Option(help: "The activity's content-state, a JSON object.")
         var state: String
         @Flag(help: "End the activity instead of updating it.")
         var end = false
-        @Option(help: "Seconds until the message has lost its worth; only where the channel keeps it.")
+        @Option(help: "Seconds until the message expires; only for a channel that stores it.")
         var ttl: Int64?
-        @Option(help: "The send's id; else one is made.")
+        @Option(help: "The send's id; by default one is created.")
         var id = ""
-        @Flag(help: "Wait until Apple has it.")
+        @Flag(help: "Wait until Apple has accepted the message.")
         var wait = false
-        @Option(help: "Seconds to wait at most.")
+        @Option(help: "The maximum number of seconds to wait.")
         var timeout: Double?
 
         private var command: SendCommand {

@@ -6,15 +6,15 @@ import ApusInstallation
 import ApusProviderCommands
 import ArgumentParser
 
-/// `apus topics`: FCM's own topics, so that FCM can hold an audience.
+/// Manages FCM's own topics, whose audience FCM holds (`apus topics`).
 struct Topics: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Change who is in FCM's own topics.",
-        discussion: "A send to one of them (apus send --fcm-topic) is one message, whoever is in it.",
+        abstract: "Change the subscribers of FCM's own topics.",
+        discussion: "A send to one of them (apus send --fcm-topic) is one message, whatever the number of subscribers.",
         subcommands: [Sync.self, Subscribe.self, Unsubscribe.self],
     )
 
-    /// Which topic, and how to reach FCM.
+    /// The topic, and the access to FCM.
     struct Place: ParsableArguments {
         @Option(help: "The app.", transform: { try AppID($0) })
         var app: AppID
@@ -34,11 +34,11 @@ struct Topics: AsyncParsableCommand {
         var interface = ProviderAccess.TopicInterface.instanceID
     }
 
-    /// `apus topics sync`.
+    /// Synchronises a topic (`apus topics sync`).
     struct Sync: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Subscribe all FCM devices of one of our topics to FCM's topic of that name.",
-            discussion: "Safe to repeat. Devices that FCM says are gone are pruned; nobody is unsubscribed.",
+            discussion: "It may be repeated. Devices that FCM calls gone are pruned; nobody is unsubscribed.",
         )
 
         @OptionGroup var redis: RedisOptions
@@ -56,13 +56,13 @@ struct Topics: AsyncParsableCommand {
                     by: self.place.interface,
                 ).run()
             }
-            try Topics.tell(report, self.output)
+            try Topics.printReport(report, self.output)
         }
     }
 
-    /// `apus topics subscribe`.
+    /// Subscribes tokens (`apus topics subscribe`).
     struct Subscribe: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Subscribe tokens that are kept elsewhere.")
+        static let configuration = CommandConfiguration(abstract: "Subscribe tokens that are stored elsewhere.")
 
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
@@ -72,7 +72,7 @@ struct Topics: AsyncParsableCommand {
         func run() async throws { try await Topics.change(.subscribe, self.tokens, self.place, self.output) }
     }
 
-    /// `apus topics unsubscribe`.
+    /// Unsubscribes tokens (`apus topics unsubscribe`).
     struct Unsubscribe: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Unsubscribe tokens.")
 
@@ -97,10 +97,10 @@ struct Topics: AsyncParsableCommand {
         }
         var report = TopicSync.Report()
         for outcome in outcomes { report.add(outcome) }
-        try Self.tell(report, output)
+        try Self.printReport(report, output)
     }
 
-    private static func tell(_ report: TopicSync.Report, _ output: OutputOptions) throws {
+    private static func printReport(_ report: TopicSync.Report, _ output: OutputOptions) throws {
         output.write(
             [
                 "members": .integer(report.members), "done": .integer(report.subscribed),

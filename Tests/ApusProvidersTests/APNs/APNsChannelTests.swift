@@ -35,7 +35,7 @@ struct APNsChannelTests {
 
     @Test("D41 creating a channel: the answer's header names it")
     func create() throws {
-        let question = APNsChannelQuestion.create(.latest)
+        let question = APNsChannelRequest.create(.latest)
         let request = try question.request(
             bundleID: Self.bundleID,
             authority: "localhost:2196",
@@ -120,7 +120,7 @@ struct APNsChannelTests {
     func management() throws {
         let id = try APNsChannelID("YQ==")
         let authorization = try HeaderValue("bearer x")
-        func request(_ question: APNsChannelQuestion) throws -> String {
+        func request(_ question: APNsChannelRequest) throws -> String {
             let request = try question.request(
                 bundleID: Self.bundleID,
                 authority: "localhost",
@@ -132,21 +132,21 @@ struct APNsChannelTests {
         #expect(try request(.read(id)) == "GET /1/apps/com.example.app/channels YQ==")
         #expect(try request(.delete(id)) == "DELETE /1/apps/com.example.app/channels YQ==")
         #expect(try request(.list) == "GET /1/apps/com.example.app/all-channels -")
-        let certified = try APNsChannelQuestion.list
+        let certified = try APNsChannelRequest.list
             .request(bundleID: Self.bundleID, authority: "localhost", authorization: nil)
         #expect(!certified.headers.contains { $0.name == "authorization" }, "the connection shows a certificate")
         func answer(_ status: Int, _ body: String = "") -> PlainAnswer {
             PlainAnswer(status: status, body: Array(body.utf8), headers: [:])
         }
         let stored = answer(200, #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
-        #expect(try APNsChannelQuestion.read(id).reply(stored) == .storage(.none))
-        #expect(try APNsChannelQuestion.list.reply(answer(200, #"{"channels":["YQ=="]}"#)) == .channels([id]))
-        #expect(try APNsChannelQuestion.delete(id).reply(answer(204)) == .deleted)
+        #expect(try APNsChannelRequest.read(id).reply(stored) == .storage(.none))
+        #expect(try APNsChannelRequest.list.reply(answer(200, #"{"channels":["YQ=="]}"#)) == .channels([id]))
+        #expect(try APNsChannelRequest.delete(id).reply(answer(204)) == .deleted)
         #expect(throws: APNsChannelRefusal(status: 400, word: "ChannelNotRegistered")) {
-            try APNsChannelQuestion.read(id).reply(answer(400, #"{"reason":"ChannelNotRegistered"}"#))
+            try APNsChannelRequest.read(id).reply(answer(400, #"{"reason":"ChannelNotRegistered"}"#))
         }
         #expect(throws: APNsChannelRefusal(status: 503, word: "no reason")) {
-            try APNsChannelQuestion.list.reply(answer(503, "<html>"))
+            try APNsChannelRequest.list.reply(answer(503, "<html>"))
         }
     }
 

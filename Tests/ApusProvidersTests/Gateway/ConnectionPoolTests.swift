@@ -45,7 +45,7 @@ import Testing
         #expect(pool.nextStep(now: 0) == .connect(2))
         pool.connected(2, streamsMax: 10, now: 0)
         #expect(pool.nextStep(now: 0) == .rest)
-        #expect(pool.census == .init(open: 3, streamsLimit: 30))
+        #expect(pool.statistics == .init(open: 3, streamsLimit: 30))
     }
 
     @Test("no attempt before the wait after a failure is over, and the waits double up to the cap")
@@ -198,10 +198,10 @@ import Testing
         #expect(pool.nextStep(now: 20_000) == .connect(2))
         pool.connected(2, streamsMax: 10, now: 20_000)
         #expect(pool.choose(.bulk) == 2)
-        #expect(pool.census == .init(open: 2, draining: 1, inFlight: 1, streamsLimit: 20))
+        #expect(pool.statistics == .init(open: 2, draining: 1, inFlight: 1, streamsLimit: 20))
         pool.answered(1, now: 20_001)
         pool.closed(1, now: 20_001, draw: 0)
-        #expect(pool.census == .init(open: 2, streamsLimit: 20))
+        #expect(pool.statistics == .init(open: 2, streamsLimit: 20))
     }
 
     @Test("a connection that stopped answering is given up after so many in a row")

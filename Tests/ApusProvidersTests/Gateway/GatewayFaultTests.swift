@@ -318,7 +318,7 @@ import Testing
             #expect(traffic.submissions < 300)
             #expect(traffic.isExact)
             #expect(!traffic.gateway.hasRoom(.bulk))
-            #expect(traffic.gateway.status.connections == ConnectionPool.Census())
+            #expect(traffic.gateway.status.connections == ConnectionPool.Statistics())
         }
         try await provider.stop()
     }

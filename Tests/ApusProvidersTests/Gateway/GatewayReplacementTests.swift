@@ -168,11 +168,11 @@ import Testing
             let isOld = request.value(of: "authorization") == "bearer \(old)"
             // The first one is accepted, so that many are on the wire when the token expires.
             if isOld, connection.requests == 1 { return connection.respond(request, 200) }
-            let isWedged = wedged.withLock { numbers in
+            let hasStaleCredential = wedged.withLock { numbers in
                 if isOld { numbers.insert(connection.number) }
                 return numbers.contains(connection.number)
             }
-            guard isWedged else {
+            guard hasStaleCredential else {
                 carriers.add(connection.number)
                 return connection.respond(request, 200)
             }
@@ -318,7 +318,7 @@ import Testing
             }
         }
         try await gateway.finished.get()
-        try await gateway.until { $0.gateway.status.connections == ConnectionPool.Census(open: 2, streamsLimit: 10) }
+        try await gateway.until { $0.gateway.status.connections == ConnectionPool.Statistics(open: 2, streamsLimit: 10) }
         try await gateway.look { #expect($0.count(.accepted) == 40 && $0.isExact) }
         try await gateway.drain()
         try await provider.stop()

@@ -7,7 +7,7 @@ package import ApusProviders
 /// The channel's id is a header, as Apple's page says; libraries that put it into the path follow an older page.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
-package enum APNsChannelQuestion: Hashable, Sendable {
+package enum APNsChannelRequest: Hashable, Sendable {
     /// Creates a channel; its storage policy cannot be changed later.
     case create(APNsChannelStorage)
     /// Reads a channel's storage policy.
@@ -59,8 +59,8 @@ package enum APNsChannelQuestion: Hashable, Sendable {
     }
 
     /// Parses Apple's answer.
-    package func reply(_ answer: PlainAnswer) throws(APNsChannelRefusal) -> APNsChannelReply {
-        let json = try? JSONValue(parsing: answer.body, bytesMax: APNsChannelReply.bodyBytesMax)
+    package func reply(_ answer: PlainAnswer) throws(APNsChannelRefusal) -> APNsChannelResponse {
+        let json = try? JSONValue(parsing: answer.body, bytesMax: APNsChannelResponse.bodyBytesMax)
         switch (self, answer.status) {
         case (.create, 201):
             let text = answer.headers[.apnsChannelID] ?? ""
@@ -86,7 +86,7 @@ package enum APNsChannelQuestion: Hashable, Sendable {
 }
 
 /// Apple's answers to the requests of the same names.
-package enum APNsChannelReply: Hashable, Sendable {
+package enum APNsChannelResponse: Hashable, Sendable {
     /// The id of the new channel.
     case created(APNsChannelID)
     /// The channel's storage policy.
