@@ -53,7 +53,7 @@ final class RateLimitClient {
     static let busyInterval: TimeAmount = .milliseconds(20)
     /// The interval between leases otherwise. An operator's command takes effect within it.
     static let calmInterval: TimeAmount = .milliseconds(50)
-    /// The minimum interval between leases when express requests wait.
+    /// The minimum interval between leases when a run that has just started waits for permits.
     static let hurryInterval: TimeAmount = .milliseconds(2)
     /// How long leases are requested after the last need, so that single sends find permits.
     static let linger: TimeAmount = .seconds(1)
