@@ -55,7 +55,7 @@ final class RateLimitClient {
     static let calmInterval: TimeAmount = .milliseconds(50)
     /// The minimum interval between leases when a run that has just started waits for permits.
     static let hurryInterval: TimeAmount = .milliseconds(2)
-    /// How long leases are requested after the last need, so that single sends find permits.
+    /// The time for which leases are still requested after the last need, so that single sends find permits.
     static let linger: TimeAmount = .seconds(1)
 
     let limiter: RateLimit
@@ -86,7 +86,7 @@ final class RateLimitClient {
         self.user = user
     }
 
-    /// Requests a lease soon unless a request is in flight; at once when in a hurry.
+    /// Requests a lease, unless one is requested or scheduled already. In a hurry, it does not wait for a scheduled one.
     func need(hurry: Bool) {
         self.neededAt = .now()
         guard !self.isAsking else {

@@ -51,6 +51,6 @@ struct RouteTable: Sendable {
     /// Returns the entry of a route; nil if it is not configured.
     func entry(_ route: Route) -> Entry? { self.apps[route.app]?.first { $0.route == route } }
 
-    /// The provider under which to count what belongs to no provider.
+    /// The provider under which outcomes are counted that belong to no provider.
     var anyProvider: Provider { self.entries.map(\.route.provider).min() ?? Provider.allCases[0] }
 }

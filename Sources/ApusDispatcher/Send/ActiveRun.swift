@@ -34,7 +34,7 @@ struct RunPlan: Sendable {
     /// True when all recipients were refused before because a third party behind the provider does not accept our
     /// credential.
     var waitsForThirdPartyAuth = false
-    /// The time at which the entry certainly belonged to this process.
+    /// The last time at which the entry certainly belonged to this process.
     var ownedAt = NIODeadline.now()
     /// The time at which reading the recipients' records began.
     var readAt = NIODeadline.now()
@@ -131,7 +131,7 @@ final class ActiveRun {
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
     /// The time at which the last report was taken.
     private var reportTakenAt: NIODeadline
-    /// The time from which the lease counts. The entry certainly belonged to this process then.
+    /// The last time at which the entry certainly belonged to this process. The lease counts from it.
     private var ownedAt: NIODeadline
     /// The recipients that were answered and are in no report yet, and those in the report that is being written.
     var answered = 0

@@ -38,7 +38,7 @@ struct RecipientRun: Sendable {
     enum Consequence: Equatable, Sendable {
         /// The recipient has its outcome, or waits for its retry.
         case settled
-        /// The recipient is sent to again at once, because the request was not processed.
+        /// The recipient has no outcome yet: it is sent to again or waits for a probe, and no longer counts as unwritten.
         case sendAgain
     }
 
@@ -62,7 +62,7 @@ struct RecipientRun: Sendable {
     var next = 0
     var again: [UInt32] = []
     private var isStopped = false
-    /// The outcome of all recipients that are not in flight, and of those whose requests return unprocessed; nil while they are sent to.
+    /// The outcome of all recipients that are not in flight, and of those that would be sent to again; nil while they are sent to.
     private var ending: (outcome: Outcome, reason: Reason)?
     /// True while more is sent.
     var isSending: Bool { !self.isStopped && self.ending == nil }
@@ -174,7 +174,7 @@ struct RecipientRun: Sendable {
         self.again.append(UInt32(index))
     }
 
-    /// Queues a recipient again whose request was not processed.
+    /// Queues a recipient again whose request is answered without an outcome.
     private mutating func comesBack(_ index: Int) {
         self.again.append(UInt32(index))
         self.freshness?.recordReturn()

@@ -1,4 +1,4 @@
-/// Detects that a provider rejects a message whoever its recipient is, so that its send ends before a whole audience
+/// Detects that a provider rejects a message regardless of its recipient, so that its send ends before a whole audience
 /// fails. A pure state machine of one run.
 ///
 /// One rejected field is only noted. The message is wrong for every recipient when it was rejected often enough to
