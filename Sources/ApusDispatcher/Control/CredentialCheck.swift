@@ -5,29 +5,30 @@ package import ApusService
 package import Logging
 package import NIOCore
 
-/// Looks at the credentials of a configuration as a dispatcher would: reads each file, signs, and asks the provider.
+/// Checks the credentials of a configuration as a dispatcher would use them: it reads each file, signs, and asks the
+/// provider.
 package struct CredentialCheck: Sendable {
-    /// What was found on one route.
+    /// The result for one route.
     package struct Finding: Hashable, Sendable {
-        /// How good it is.
+        /// The usability of a credential.
         package enum Verdict: Hashable, Sendable {
-            /// The provider takes it.
+            /// The provider accepts it.
             case taken
             /// It can be used; the provider was not asked.
             case usable
-            /// It cannot be used, or the provider does not take it.
+            /// It cannot be used, or the provider refuses it, for the given reason.
             case refused(String)
             /// The provider could not be asked.
             case unanswered(String)
         }
 
-        /// Which way out.
+        /// The route that uses the credential.
         package var route: Route
-        /// Which key or account, in words; empty when its file cannot be read.
+        /// The name of the key or account; empty when its file cannot be read.
         package var credential: String
-        /// When what is shown to the provider expires; nil: nothing was made.
+        /// The expiry of the token or certificate that is presented to the provider; nil if none was made.
         package var expiresAt: UnixMilliseconds?
-        /// How good it is.
+        /// The usability of the credential.
         package var verdict: Verdict
     }
 
@@ -37,8 +38,10 @@ package struct CredentialCheck: Sendable {
     private let clock: any WallClock
     private let eventLoop: any EventLoop
 
-    /// A check of those apps. Provider tokens are those that the installation's dispatchers share, if there are any: a check must not
-    /// make a key sign more of them than its provider allows.
+    /// Creates a check of the given apps.
+    ///
+    /// It uses the provider tokens that the installation's dispatchers share, if there are any, so that a check does
+    /// not make a key sign more tokens than its provider allows.
     package init(
         _ apps: [AppID: AppSettings],
         of installation: Installation,
@@ -62,7 +65,7 @@ package struct CredentialCheck: Sendable {
         self.eventLoop = eventLoopGroup.next()
     }
 
-    /// All routes, by name.
+    /// Checks all routes, and returns the findings sorted by route name.
     package func run(asksProviders: Bool) async -> [Finding] {
         var findings: [Finding] = []
         let entries = self.routes.entries.sorted { $0.route.description < $1.route.description }

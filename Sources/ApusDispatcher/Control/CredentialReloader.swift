@@ -6,16 +6,17 @@ internal import ApusStreams
 internal import Logging
 internal import NIOCore
 
-/// Takes new keys and accounts into use while the dispatcher sends.
+/// Replaces keys and accounts while the dispatcher sends.
 ///
-/// A file is read, its key signs, and the provider is asked whether it takes it: only then do new connections take the place of the
-/// old ones, which end when they owe no answer any more, and a route that was stopped for the old ones goes on. A key that fails any of this changes nothing but the log and a metric.
+/// It reads a changed file, signs with its key, and asks the provider whether it accepts the credential. Only then do
+/// new connections replace the old ones, which close after their last answer, and a route that was stopped resumes. A
+/// credential that fails any of these steps changes nothing but the log and a metric.
 struct CredentialReloader: Sendable {
     let factory: GatewayFactory
     let routes: RouteTable
-    /// Where providers are asked.
+    /// The event loop on which providers are asked.
     let eventLoop: any EventLoop
-    /// Sends on a route with new gateways from now on, on every event loop.
+    /// Replaces the gateways of a route on every event loop.
     let exchange: @Sendable (RouteTable.Entry, GatewayConfiguration) async throws -> Void
     let watch: FaultWatch
     let metrics: DispatcherMetrics
@@ -23,12 +24,12 @@ struct CredentialReloader: Sendable {
     let shared: SharedMetrics
     let logger: Logger
 
-    /// Follows the configuration until the updates end.
+    /// Applies configuration updates until they end.
     func follow<Own>(_ updates: AsyncStream<Settings<Own>>) async {
         for await settings in updates { await self.take(settings.common.apps) }
     }
 
-    /// Takes over what changed in the configuration of the known routes.
+    /// Applies the changes to the configuration of known routes.
     func take(_ apps: [AppID: AppSettings]) async {
         var isWhole = true
         var made: [GatewayConfiguration] = []
@@ -57,7 +58,7 @@ struct CredentialReloader: Sendable {
         if !isWhole { self.shared.set(self.common.configurationReloadSuccessful, to: 0) }
     }
 
-    /// The new configuration of a route; nil when it is as it was.
+    /// Returns the new configuration of a route; nil if it is unchanged.
     private func changed(
         _ entry: RouteTable.Entry,
         _ apps: [AppID: AppSettings],
@@ -98,7 +99,8 @@ struct CredentialReloader: Sendable {
         )
     }
 
-    /// Routes that come or go do so at the next start: plans and streams of those that run count on them.
+    /// Warns about added and removed routes. They take effect at the next start, because the plans and streams of
+    /// running routes depend on the list of routes.
     private func warnOfOthers(_ apps: [AppID: AppSettings]) {
         let known = Set(self.routes.entries.map(\.route))
         let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }

@@ -1,24 +1,26 @@
 internal import ApusCore
 internal import ApusStreams
 
-/// When to ask a provider again whether it takes the credential that it has refused: a pure machine of all routes of a process.
+/// Decides when to ask a provider again whether it accepts a credential that it has refused.
 ///
-/// Seldom, and more seldom each time: too many refused requests may make a provider disconnect. A route that is stopped
-/// again soon after it went on waits as if it had never gone on: what is asked with is not what is sent. Times are nanoseconds of one
-/// monotonic clock; chance comes in.
+/// A pure state machine for all routes of a process. The wait doubles with each probe, because too many refused
+/// requests may make a provider disconnect. A route that is stopped again soon after it resumed keeps its last wait,
+/// because an accepted probe does not prove that real sends are accepted. Times are nanoseconds of one monotonic clock;
+/// random numbers are arguments.
 struct FaultRetests: Sendable {
-    /// How long to wait.
+    /// The limits of the waits between probes.
     struct Rules: Hashable, Sendable {
-        /// Before the first question; doubled with each.
+        /// The wait before the first probe. It doubles with each probe.
         var firstNanoseconds: UInt64 = 60_000_000_000
-        /// Before a question at most; a route that has gone on for so long begins anew.
+        /// The maximum wait before a probe. A route that has run without a fault for this long starts again with the
+        /// first wait.
         var mostNanoseconds: UInt64 = 900_000_000_000
     }
 
     private struct Course: Sendable {
         var wait: UInt64
         var dueAt: UInt64
-        /// Since when the route goes on; nil: it is stopped.
+        /// The time at which the route resumed; nil while it is stopped.
         var clearSince: UInt64?
     }
 
@@ -27,9 +29,11 @@ struct FaultRetests: Sendable {
 
     init(_ rules: Rules = Rules()) { self.rules = rules }
 
-    /// Whether to ask now, of a route that is stopped for that fault; nil: for none.
+    /// Returns true when the provider is to be asked now about a route.
     ///
-    /// - Parameter draw: a random number in 0..<1: up to half of the wait less, so that a fleet does not ask together.
+    /// - Parameter fault: the fault for which the route is stopped; nil if it is stopped for none.
+    /// - Parameter draw: a random number in 0..<1. It shortens the wait by up to half, so that the processes of a fleet
+    ///   do not ask together.
     mutating func isDue(_ route: RouteNumber, _ fault: RouteFault?, now: UInt64, draw: Double) -> Bool {
         guard fault?.kind == .credential else {
             self.noteClear(route, now: now)

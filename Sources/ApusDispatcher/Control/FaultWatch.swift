@@ -4,14 +4,16 @@ internal import ApusStreams
 internal import Logging
 internal import NIOCore
 
-/// Lets routes go on whose configuration the provider takes again, though nobody says so: a role was granted, a key is valid again, the
-/// dispatcher was started with another configuration.
+/// Resumes stopped routes when the provider accepts their configuration again.
 ///
-/// The provider is asked with a request that reaches no device: see ``CredentialProbe``. At the start about every route that is stopped,
-/// if it is configured otherwise than those who were refused or it is the credential that was; later about refused credentials alone, as
-/// `FaultRetests` says.
+/// A provider does not announce that a role was granted or that a key is valid again. The watch therefore asks it with
+/// a request that reaches no device: see ``CredentialProbe``.
+///
+/// After the dispatcher starts, it probes each stopped route once, if the route's fault is about the credential or the
+/// route's configuration is not among those that the provider has refused. Later it probes only routes with refused
+/// credentials, at the times that `FaultRetests` sets.
 struct FaultWatch: Sendable {
-    /// How often the routes are looked at.
+    /// The time between two checks of all routes.
     static let interval: Duration = .seconds(5)
 
     let factory: GatewayFactory
@@ -21,7 +23,7 @@ struct FaultWatch: Sendable {
     let logger: Logger
     var rules = FaultRetests.Rules()
 
-    /// Looks until the task is cancelled.
+    /// Checks the routes until the task is cancelled.
     func run() async {
         var retests = FaultRetests(self.rules)
         var unasked = Set(self.routes.numbers)
@@ -49,7 +51,8 @@ struct FaultWatch: Sendable {
             return
         }
         let isDue = retests.isDue(entry.number, fault, now: Self.now(), draw: Double.random(in: 0..<1))
-        // Of the same configuration it is known what the provider says, unless that is about rights or keys, which it may have changed.
+        // A configuration that was refused stays refused, unless the fault is the credential: the provider may change
+        // rights and keys.
         let isNews =
             fault.kind == .credential
             || !state.rejectedConfigurations.contains(self.factory.configurationFingerprint(of: entry.number))
@@ -72,7 +75,7 @@ struct FaultWatch: Sendable {
         )
     }
 
-    /// Lets a route go on whose configuration the provider takes.
+    /// Resumes a route whose configuration the provider accepts.
     func letGoOn(_ entry: RouteTable.Entry) async throws {
         guard try await self.streams.routes.restore(entry.number) else { return }
         self.logger.notice(

@@ -5,23 +5,25 @@ internal import Logging
 internal import NIOCore
 internal import Synchronization
 
-/// Makes the gateways of the configured routes. One credential per key or account serves all its routes and event loops, so that no
-/// key signs more tokens than its provider allows.
+/// Creates the gateways of the configured routes.
+///
+/// All routes and event loops share one credential per key or account, so that no key signs more tokens than its
+/// provider allows.
 final class GatewayFactory: Sendable {
     private let configurations: Mutex<[RouteNumber: GatewayConfiguration]>
     private let providers: ProviderList
     private let tools: GatewayTools
 
-    /// Knows no route yet.
+    /// Creates a factory without configurations.
     init(providers: ProviderList, tools: GatewayTools) {
         self.configurations = Mutex([:])
         self.providers = providers
         self.tools = tools
     }
 
-    /// Reads the keys and accounts of all routes.
+    /// Reads the keys and accounts of all routes and uses them from now on.
     ///
-    /// - Throws: `SettingsError` naming the file that cannot be used and why.
+    /// - Throws: `SettingsError` that names the unusable file and the reason.
     func adopt(_ apps: [AppID: AppSettings], _ routes: RouteTable) throws {
         for entry in routes.entries {
             guard let source = try self.source(of: entry.route, apps) else { continue }
@@ -29,7 +31,7 @@ final class GatewayFactory: Sendable {
         }
     }
 
-    /// Reads what a route's gateways are made from; nil for a route that is not configured.
+    /// Returns the source of a route's credential and gateways; nil for a route that is not configured.
     func source(
         of route: Route,
         _ apps: [AppID: AppSettings],
@@ -44,17 +46,17 @@ final class GatewayFactory: Sendable {
         entry.way.adopt(configuration)
     }
 
-    /// A digest of a route's configuration; empty for a route that is not configured.
+    /// Returns the fingerprint of a route's configuration; empty for a route that is not configured.
     func configurationFingerprint(of route: RouteNumber) -> String {
         self.source(of: route)?.configurationFingerprint ?? ""
     }
 
-    /// What a route's gateways are made from; nil for a route that is not configured.
+    /// Returns the credential source that a route uses now; nil for a route that is not configured.
     func source(of route: RouteNumber) -> (any CredentialSource)? {
         self.configurations.withLock { $0[route]?.source }
     }
 
-    /// The gateways of a route on an event loop. Traps for a route that is not configured.
+    /// Creates the gateways of a route on an event loop. Traps for a route that is not configured.
     func make(_ entry: RouteTable.Entry, on eventLoop: any EventLoop) -> RouteGateways {
         guard let configuration = self.configurations.withLock({ $0[entry.number] }) else {
             preconditionFailure("a gateway for an unknown route")
@@ -62,7 +64,7 @@ final class GatewayFactory: Sendable {
         return self.make(entry, configuration, on: eventLoop)
     }
 
-    /// The gateways of a route by a configuration that is not its own yet.
+    /// Creates the gateways of a route with a configuration that is not in use yet.
     func make(
         _ entry: RouteTable.Entry,
         _ configuration: GatewayConfiguration,
@@ -75,9 +77,9 @@ final class GatewayFactory: Sendable {
         )
     }
 
-    /// A gateway of a route.
+    /// Creates one gateway of a route.
     ///
-    /// - Parameter address: where to; nil: where notifications to devices go.
+    /// - Parameter address: the address of the gateway; nil for the one that receives notifications to devices.
     func gateway(
         _ entry: RouteTable.Entry,
         _ configuration: GatewayConfiguration,
@@ -96,7 +98,7 @@ final class GatewayFactory: Sendable {
         )
     }
 
-    /// Asks the provider whether it takes a configuration's credential.
+    /// Tests whether the provider accepts the credential of a configuration.
     func probe(
         _ entry: RouteTable.Entry,
         _ configuration: GatewayConfiguration,
@@ -114,7 +116,7 @@ final class GatewayFactory: Sendable {
         }.get()
     }
 
-    /// Asks the provider whether it takes a route's credential now, whatever it has said before.
+    /// Tests whether the provider accepts a route's current credential now, even if it has refused it before.
     func probe(_ entry: RouteTable.Entry, on eventLoop: any EventLoop) async throws -> CredentialProbe.Verdict {
         guard let configuration = self.configurations.withLock({ $0[entry.number] }) else {
             preconditionFailure("a question about an unknown route")
@@ -123,7 +125,7 @@ final class GatewayFactory: Sendable {
         return try await self.probe(entry, configuration, on: eventLoop)
     }
 
-    /// When the first credential of each provider and kind expires.
+    /// Returns the earliest expiry of the credentials in use, by provider and kind.
     func expiries() -> [Provider: [CredentialKind: UnixMilliseconds]] {
         var expiries: [Provider: [CredentialKind: UnixMilliseconds]] = [:]
         for configuration in self.configurations.withLock({ Array($0.values) }) {
@@ -134,10 +136,11 @@ final class GatewayFactory: Sendable {
         return expiries
     }
 
-    /// Makes a configuration. The credential is one that is in use already, if it comes from the same key or account.
+    /// Creates a configuration. It shares the credential of a known configuration that comes from the same key or
+    /// account.
     ///
     /// - Parameter others: further configurations whose credentials may be shared.
-    /// - Throws: `SettingsError` naming the file that cannot be used and why.
+    /// - Throws: `SettingsError` that names the unusable file and the reason.
     func configuration(
         _ source: any CredentialSource,
         of route: Route,
@@ -153,10 +156,10 @@ final class GatewayFactory: Sendable {
 
 /// The gateways of a route on one event loop.
 struct RouteGateways {
-    /// To devices, and to channels if those have no address of their own.
+    /// The gateway for notifications to devices. It also sends to channels if those have no address of their own.
     let notifications: ProviderGateway
-    /// To channels.
+    /// The gateway for channels; nil if they have no address of their own.
     var broadcasts: ProviderGateway?
-    /// A digest of what they are configured with.
+    /// The fingerprint of the gateways' configuration.
     var configurationFingerprint = ""
 }

@@ -1,9 +1,9 @@
 internal import ApusStreams
 internal import NIOCore
 
-/// Gives leases of a rate limit: Redis, or a test.
+/// A source of leases for rate limits: Redis, or a stub in tests.
 protocol RateLimitSource: Sendable {
-    /// Asks for one lease; the future completes on the event loop.
+    /// Requests one lease. The future completes on the event loop.
     func lease(
         _ request: RateLimitRequest,
         of limiter: RateLimit,
@@ -12,10 +12,10 @@ protocol RateLimitSource: Sendable {
     ) -> EventLoopFuture<RateLimitGrant>
 }
 
-/// Asks Redis for leases, for one member.
+/// Requests leases from Redis for one member.
 struct RedisRateLimits: RateLimitSource {
     let streams: SendStreams
-    /// The process and its event loop.
+    /// The name of the process and its event loop.
     let member: String
 
     func lease(
@@ -34,31 +34,33 @@ struct RedisRateLimits: RateLimitSource {
     }
 }
 
-/// Sends with the permits of a client.
+/// Sends with the permits of a rate limit client.
 protocol RateLimitClientDelegate: AnyObject {
-    /// How many more could be sent at once if there were permits.
+    /// Returns how many more requests could be sent at once if there were permits.
     func waiting(for rateLimit: RateLimitClient) -> Int
-    /// Whether anything is to be sent, now or soon: the client goes on asking while it is.
+    /// Returns true while anything is to be sent, now or soon. The client goes on requesting leases while it is.
     func isActive(_ rateLimit: RateLimitClient) -> Bool
-    /// A lease came, or none did.
+    /// Receives the end of a lease request, granted or failed.
     func leased(_ rateLimit: RateLimitClient)
 }
 
-/// Asks for leases of one limiter on one event loop, as long as somebody needs permits: one call at a time, and the next one an interval
-/// after its answer.
+/// Requests leases of one rate limit on one event loop while permits are needed.
+///
+/// One request is in flight at a time; the next one follows an interval after the last request was sent, and never
+/// before its answer.
 final class RateLimitClient {
-    /// Between leases while permits are waited for.
+    /// The interval between leases while requests wait for permits.
     static let busyInterval: TimeAmount = .milliseconds(20)
-    /// Between leases otherwise: an operator's command takes effect that soon.
+    /// The interval between leases otherwise. An operator's command takes effect within it.
     static let calmInterval: TimeAmount = .milliseconds(50)
-    /// The least between leases, when somebody in a hurry asks for one.
+    /// The minimum interval between leases when a run that has just started waits for permits.
     static let hurryInterval: TimeAmount = .milliseconds(2)
-    /// How long it goes on after the last need, so that single sends find permits.
+    /// The time for which leases are still requested after the last need, so that single sends find permits.
     static let linger: TimeAmount = .seconds(1)
 
     let limiter: RateLimit
     var ratePerSecond: Double?
-    /// A digest of a route's configuration; empty for a send's pace.
+    /// The fingerprint of a route's configuration; empty for the rate of a send.
     var configurationFingerprint = ""
     var budget = TokenBudget()
     private let source: any RateLimitSource
@@ -84,7 +86,7 @@ final class RateLimitClient {
         self.user = user
     }
 
-    /// Somebody wants to send: asks soon if it does not ask already; at once when in a hurry.
+    /// Requests a lease, unless one is requested or scheduled already. In a hurry, it does not wait for a scheduled one.
     func need(hurry: Bool) {
         self.neededAt = .now()
         guard !self.isAsking else {
@@ -97,7 +99,7 @@ final class RateLimitClient {
         self.schedule(in: earliest - self.neededAt)
     }
 
-    /// Asks no more.
+    /// Stops requesting leases.
     func stop() {
         self.next?.cancel()
         self.next = nil
@@ -131,12 +133,12 @@ final class RateLimitClient {
     }
 
     private func answered(_ request: RateLimitRequest, _ result: Result<RateLimitGrant, any Error>) {
-        // Who finds the permits used up again has waited for this lease, and waits for the next.
+        // The user is called first: if it finds the permits used up again, it waits for the next lease.
         self.user?.leased(self)
         self.isAsking = false
         let now = NIODeadline.now()
         if self.user?.isActive(self) == true { self.neededAt = now }
-        // Whatever is to be reported is reported.
+        // Requests go on until everything recorded is reported.
         guard now - self.neededAt < Self.linger || self.budget.hasNews else { return }
         let isGoverned = (try? result.get())?.permits != nil
         var interval = isGoverned && request.use > 0 ? Self.busyInterval : Self.calmInterval

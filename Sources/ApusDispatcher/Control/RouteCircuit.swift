@@ -1,46 +1,46 @@
 internal import ApusCore
 
-/// Spares a provider in trouble, and us the waiting for it: a pure machine of one route on one event loop.
+/// A circuit breaker for one route on one event loop: it stops sending while the provider fails. A pure state machine.
 ///
-/// Trouble is what lies with the provider: 5xx, or no answer. What an answer says of a message, a device or our own configuration counts for
-/// nothing. Times are nanoseconds of one monotonic clock; chance comes in.
+/// Failures are those of the provider: 5xx, or no answer. Answers about a message, a device or our own configuration
+/// are not failures. Times are nanoseconds of one monotonic clock; random numbers are arguments.
 struct RouteCircuit: Sendable {
-    /// When it opens, how long it waits, how it closes.
+    /// The thresholds and waits of the circuit breaker.
     struct Rules: Hashable, Sendable {
-        /// Troubles within the window below which it never opens.
+        /// The minimum number of failures within the window that opens the circuit.
         var troublesMin = 20
-        /// It opens when more than this share of the answers within the window are trouble.
+        /// The circuit opens when more than this share of the answers within the window are failures.
         var troubleShare = 0.5
-        /// Answers older than one to two windows are forgotten.
+        /// The length of the window. Answers are forgotten after one to two windows.
         var windowNanoseconds: UInt64 = 5_000_000_000
-        /// The first wait, doubled with every probe that fails.
+        /// The first wait. It doubles each time the circuit opens again without having closed.
         var waitMilliseconds: Int64 = 1_000
-        /// Waits grow up to here, unless the provider asks for more.
+        /// The maximum wait, unless the provider asks for a longer one.
         var waitMillisecondsMax: Int64 = 30_000
-        /// Requests that are tried after the wait; as many good answers close it.
+        /// The number of probes sent after the wait. As many successes close the circuit.
         var probes = 3
     }
 
-    /// Where it is.
+    /// The states of the circuit.
     enum State: Hashable, Sendable {
-        /// Everything goes out. Can become `open`.
+        /// Everything is sent. Can become `open`.
         case closed
-        /// Nothing goes out. Can become `halfOpen`.
+        /// Nothing is sent. Can become `halfOpen`.
         case open(until: UInt64)
-        /// So many more may go out as probes, so many answers were good. Can become `closed` or `open`.
+        /// Up to `room` more probes may be sent, and `good` answers were successes. Can become `closed` or `open`.
         case halfOpen(room: Int, good: Int)
     }
 
-    /// What an answer says of the provider.
+    /// The meaning of an answer for the circuit.
     enum Answer: Hashable, Sendable {
-        /// It works.
+        /// The provider works.
         case good
-        /// It does not; it may say when to come back.
+        /// The provider fails. It may say when to come back.
         case trouble(retryAfterMilliseconds: Int64?)
-        /// Nothing.
+        /// The answer says nothing about the provider.
         case neutral
 
-        /// Of what an answer means.
+        /// Classifies the outcome of a delivery.
         init(_ outcome: DeliveryOutcome) {
             switch outcome {
             case .accepted, .unregistered, .suspect, .rejected: self = .good
@@ -62,7 +62,7 @@ struct RouteCircuit: Sendable {
     private var current = Tally()
     private var previous = Tally()
     private var turnsAt: UInt64 = 0
-    /// How often it has opened without closing.
+    /// The number of times it has opened since it was last closed.
     private var openings = 0
 
     private struct Tally: Sendable {
@@ -72,7 +72,7 @@ struct RouteCircuit: Sendable {
 
     init(_ rules: Rules = Rules()) { self.rules = rules }
 
-    /// How many may go out now.
+    /// Returns the number of requests that may be sent now.
     mutating func room(now: UInt64) -> Int {
         switch self.state {
         case .closed: return .max
@@ -84,20 +84,20 @@ struct RouteCircuit: Sendable {
         }
     }
 
-    /// So many went out.
+    /// Counts requests that were sent.
     mutating func use(_ count: Int) {
         guard case .halfOpen(let room, let good) = self.state else { return }
         precondition(count <= room, "more probes than there may be")
         self.state = .halfOpen(room: room - count, good: good)
     }
 
-    /// An answer came, or none will.
+    /// Records an answer, or its absence.
     ///
     /// - Parameter draw: a random number in 0..<1.
     mutating func record(_ answer: Answer, now: UInt64, draw: Double) {
         switch self.state {
         case .closed: self.count(answer, now, draw)
-        case .open: break  // An answer to what had gone out before.
+        case .open: break  // The answer belongs to a request sent before the circuit opened.
         case .halfOpen(let room, let good):
             switch answer {
             case .good where good + 1 >= self.rules.probes: self.close()
@@ -108,7 +108,7 @@ struct RouteCircuit: Sendable {
         }
     }
 
-    /// A good answer: the path of nearly all.
+    /// Records an accepted message.
     mutating func recordAccepted() {
         if case .closed = self.state {
             self.current.good += 1
@@ -142,7 +142,8 @@ struct RouteCircuit: Sendable {
         self.openings += 1
         let doublings = Int64(min(self.openings - 1, 30))
         let grown = min(self.rules.waitMillisecondsMax, self.rules.waitMilliseconds << doublings)
-        // Half of it for certain: every event loop of a fleet has its own circuit, and they should not probe together.
+        // Half of the wait is fixed. The rest is random, so that the circuits of a fleet's event loops do not probe
+        // together.
         let jittered = Int64(Double(grown) * (0.5 + 0.5 * draw))
         let wait = max(jittered, min(retryAfter ?? 0, TokenBudget.cutMillisecondsRange.upperBound))
         self.state = .open(until: now + UInt64(wait) * 1_000_000)

@@ -1,17 +1,18 @@
 internal import ApusCore
 
-/// Tells when the provider's answers say that a route is configured wrongly, so that the route stops before an audience is spent on
-/// it: a pure machine of one route on one event loop.
+/// Detects from the provider's answers that a route is configured wrongly. A pure state machine of one route on one
+/// event loop.
 ///
-/// What names the fault (`BadTopic` and its kin: a wrong topic is wrong for everybody) stops the route at once. What only may be one,
-/// a 403 or 404 without a word, refuses its message, and stops the route when it comes again and again with no other answer between:
-/// an answer about a token or a message shows that the configuration works. Times are nanoseconds of one monotonic clock.
+/// The route is to stop before a whole audience fails. An answer that names the fault, such as `BadTopic`, stops the
+/// route at once: a wrong topic is wrong for every message. A 403 or 404 without a reason is unclear: it rejects its
+/// message, and stops the route only when it repeats without any other answer between, because an answer about a token
+/// or a message shows that the configuration works. Times are nanoseconds of one monotonic clock.
 struct RouteFaults: Sendable {
-    /// When repetition is a fault of the route.
+    /// The limits from which repeated unclear answers are a fault of the route.
     struct Rules: Hashable, Sendable {
-        /// Answers that may be a fault, in a row: the last of them stops the route.
+        /// The number of consecutive unclear answers that stops the route.
         var unclearMax = 10
-        /// A row that began longer ago is begun anew.
+        /// The maximum age of the first unclear answer. After that, counting starts again.
         var windowNanoseconds: UInt64 = 600_000_000_000
     }
 
@@ -24,16 +25,19 @@ struct RouteFaults: Sendable {
         self.rules = rules
     }
 
-    /// A good answer: the path of nearly all.
+    /// Records an accepted message.
     @inline(__always)
     mutating func recordAccepted() { self.inARow = 0 }
 
-    /// What an answer means after those before it. `misconfigured(.route)` stops the route; `misconfigured(.unclear)` is left as it is
-    /// only while it may still be about one message.
+    /// Records an answer and returns its meaning in the light of those before it.
+    ///
+    /// `misconfigured(.route)` stops the route. `misconfigured(.unclear)` is returned unchanged while it may still
+    /// concern a single message.
     mutating func record(_ outcome: DeliveryOutcome, now: UInt64) -> DeliveryOutcome {
         switch outcome {
         case .misconfigured(.unclear):
-            // Who let the route go on may have corrected nothing: what stopped it goes on until something else is answered.
+            // The count stays at the limit after the route resumes, because perhaps nothing was corrected: every
+            // further unclear answer stops the route until another answer arrives.
             if self.inARow < self.rules.unclearMax {
                 if self.inARow == 0 || now >= self.since + self.rules.windowNanoseconds {
                     (self.inARow, self.since) = (0, now)

@@ -1,20 +1,23 @@
 internal import ApusProviders
 internal import ApusStreams
 
-/// How fast a route may go by its configuration.
+/// The rate at which a route may send according to the configuration.
 struct RoutePace: Sendable {
-    /// Whom to ask.
+    /// The rate limit that grants the route's permits.
     var limiter: RateLimit
-    /// Of the whole fleet; nil: no limit.
+    /// The rate of the whole fleet per second; nil for no limit.
     var ratePerSecond: Double?
 
-    /// A pace in requests per second.
+    /// Creates a pace in requests per second.
     init(limiter: RateLimit, ratePerSecond: Double?) {
         self.limiter = limiter
         self.ratePerSecond = ratePerSecond
     }
 
-    /// A pace that keeps to a rate. In any minute a limiter lets through what its rate is worth and what its bucket holds at its beginning.
+    /// Creates a pace that keeps to a route's rate.
+    ///
+    /// Within a minute, a limiter grants 60 seconds' worth of its rate plus the burst that its bucket holds at the
+    /// start. A rate per minute is therefore spread over 60 seconds plus the seconds of the burst.
     init(limiter: RateLimit, rate: RouteRate) {
         self.limiter = limiter
         self.ratePerSecond =

@@ -3,12 +3,12 @@ internal import ApusProviders
 internal import ApusService
 internal import ApusStreams
 
-/// The routes of all configured apps: what may be said on each, where it goes, and how fast.
+/// The routes of all configured apps, with their providers, rates and retry rules.
 struct RouteTable: Sendable {
     /// One route.
     struct Entry: Sendable {
         let number: RouteNumber
-        /// Writes what goes there.
+        /// The provider's side of the route: it renders messages and makes requests.
         let way: any ProviderRoute
         let pace: RoutePace
         let retryRules: RetryRules
@@ -16,12 +16,12 @@ struct RouteTable: Sendable {
         var route: Route { self.way.route }
     }
 
-    /// By app, in a fixed order: a plan's cursor counts in it.
+    /// The routes by app, in a fixed order, because a plan's cursor is an index into it.
     let apps: [AppID: [Entry]]
-    /// The providers that the process knows.
+    /// The providers of this process.
     let providers: ProviderList
 
-    /// Numbers the routes of the configuration; the same route keeps its number for ever.
+    /// Creates the table and assigns each route its number. A route keeps its number forever.
     init(_ settings: [AppID: AppSettings], providers: ProviderList, streams: SendStreams) async throws {
         var apps = settings.mapValues { _ in [Entry]() }
         for provider in providers.all {
@@ -45,12 +45,12 @@ struct RouteTable: Sendable {
     /// All routes.
     var entries: [Entry] { Array(self.apps.values.joined()) }
 
-    /// Every route's number.
+    /// The numbers of all routes, sorted.
     var numbers: [RouteNumber] { self.entries.map(\.number).sorted() }
 
-    /// The entry of a route, if it is configured.
+    /// Returns the entry of a route; nil if it is not configured.
     func entry(_ route: Route) -> Entry? { self.apps[route.app]?.first { $0.route == route } }
 
-    /// A provider of the process, for what belongs to none.
+    /// The provider under which outcomes are counted that belong to no provider.
     var anyProvider: Provider { self.entries.map(\.route.provider).min() ?? Provider.allCases[0] }
 }

@@ -1,14 +1,16 @@
 internal import ApusCore
 
-/// Bounds how many recipients of a route may be unwritten on one event loop: on the wire, or answered and not yet durable. A `kill -9` repeats
-/// at most so many.
+/// Limits the number of unwritten recipients of a route on one event loop.
+///
+/// A recipient is unwritten from its request until its outcome is durable. After a `kill -9`, at most the unwritten
+/// recipients are sent to again.
 struct SendWindow: Sendable {
-    /// What bulk leaves to express: one part in so many.
+    /// The reserve for express: one part in this many of the limit, which bulk may not use.
     static let reserveParts = 8
 
-    /// At most so many.
+    /// The maximum number of unwritten recipients.
     let limit: Int
-    /// So many now.
+    /// The current number of unwritten recipients.
     private(set) var unwritten = 0
 
     init(limit: Int) {
@@ -16,16 +18,16 @@ struct SendWindow: Sendable {
         self.limit = limit
     }
 
-    /// How many more a lane may send.
+    /// Returns how many more recipients a lane may send to.
     func room(_ lane: Lane) -> Int {
         let limit = lane == .express ? self.limit : self.limit - self.limit / Self.reserveParts
         return max(0, limit - self.unwritten)
     }
 
-    /// So many went out.
+    /// Counts recipients that were sent to.
     mutating func sent(_ count: Int) { self.unwritten += count }
 
-    /// So many are durable, or were never looked at by the provider.
+    /// Removes recipients whose outcome is durable, or whose request the provider did not process.
     mutating func settled(_ count: Int) {
         precondition(count <= self.unwritten)
         self.unwritten -= count

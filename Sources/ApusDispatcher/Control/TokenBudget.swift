@@ -1,23 +1,23 @@
 internal import ApusCore
 internal import ApusStreams
 
-/// Counts what one event loop may send on a limiter: a token bucket that is filled by leases of a fleet's common one.
+/// A token bucket of one event loop, filled by leases of the fleet's common rate limit.
 ///
-/// Times are nanoseconds of one monotonic clock. Nothing may be sent before the first lease, nor when the last one is too old: without an
-/// answer of Redis for so long, nothing is allowed.
+/// Times are nanoseconds of one monotonic clock. Nothing may be sent before the first lease, nor after the last lease
+/// has expired: without an answer from Redis, nothing is allowed.
 struct TokenBudget: Sendable {
-    /// How long permits may be used: longer, and Redis has forgotten them.
+    /// The lifetime of permits. Redis forgets permits that are older.
     static let permitNanoseconds: UInt64 = 250_000_000
-    /// How long "there is no limit" is believed.
+    /// The lifetime of a lease without a limit.
     static let freedomNanoseconds: UInt64 = 750_000_000
-    /// What bulk leaves to express: one part in so many of a lease.
+    /// The reserve for express: one part in this many of a lease, which bulk may not use.
     static let reserveParts = 10
 
-    /// Why nothing may be sent.
+    /// The reasons why nothing may be sent.
     enum Hold: Hashable, Sendable {
         /// The route is stopped.
         case paused
-        /// The provider has asked everybody to wait.
+        /// The provider has asked the whole route to wait.
         case cut
         /// The rate is used up.
         case rate
@@ -25,9 +25,9 @@ struct TokenBudget: Sendable {
         case unknown
     }
 
-    /// Permits in hand, the reserve included.
+    /// The permits in hand, including the reserve.
     private(set) var held = 0
-    /// Of those, for express alone.
+    /// The part of the permits in hand that only express may use.
     private(set) var reserve = 0
     /// The last lease.
     private(set) var lease = RateLimitGrant(permits: 0)
@@ -36,23 +36,24 @@ struct TokenBudget: Sendable {
     private var used = 0
     private var refusals = 0
     private var pauseMilliseconds: Int64 = 0
-    /// What the provider calls wrong with our configuration, until Redis has it.
+    /// The fault of our configuration that the provider has reported, until Redis has received it.
     private var fault: RouteFault?
-    /// What a third party behind the provider calls wrong, or that it calls nothing wrong any more, until Redis has it.
+    /// The authentication error of a third party behind the provider, or the word for its end, until Redis has received
+    /// it.
     private var thirdPartyFault = ""
-    /// Whether a fault was recorded, and no lease since says whether the route is stopped for it.
+    /// True after a fault was recorded, until a lease shows whether the route is stopped for it.
     private var isFaulty = false
 
     // MARK: Using
 
-    /// How many a lane may send now.
+    /// Returns the number of requests that a lane may send now.
     func available(_ lane: Lane, now: UInt64) -> Int {
         guard now < self.goodUntil, now >= self.cutUntil, !self.isPaused else { return 0 }
         guard self.lease.permits != nil else { return .max }
         return lane == .express ? self.held : max(0, self.held - self.reserve)
     }
 
-    /// Why a lane may send nothing now; nil: it may.
+    /// Returns the reason why a lane may send nothing now; nil if it may send.
     func hold(_ lane: Lane, now: UInt64) -> Hold? {
         if now < self.cutUntil { return .cut }
         guard now < self.goodUntil else { return .unknown }
@@ -60,15 +61,15 @@ struct TokenBudget: Sendable {
         return self.available(lane, now: now) == 0 ? .rate : nil
     }
 
-    /// Whether it is known that nothing may be sent for a while.
+    /// Returns true when the route is known to send nothing for a while: it has to wait, is faulty, or is stopped.
     func isClosed(now: UInt64) -> Bool {
         now < self.cutUntil || self.isFaulty || now < self.goodUntil && self.lease.isPaused
     }
 
-    /// Whether somebody has stopped the route, as far as is known.
+    /// True when the route is stopped, as far as is known.
     var isPaused: Bool { self.lease.isPaused || self.isFaulty }
 
-    /// So many were sent.
+    /// Records that requests were sent, and takes their permits.
     mutating func use(_ count: Int) {
         self.used += count
         guard self.lease.permits != nil else { return }
@@ -79,12 +80,14 @@ struct TokenBudget: Sendable {
 
     // MARK: Leases
 
-    /// What to ask for, when so many could be sent at once.
+    /// Returns the next lease request. Everything recorded since the last request goes with it.
+    ///
+    /// - Parameter waiting: the number of requests that could be sent at once.
     mutating func request(waiting: Int, now: UInt64) -> RateLimitRequest {
         self.expire(now: now)
         var request = RateLimitRequest()
         request.use = waiting
-        // What was used since the last time is what will be used until the next.
+        // The use since the last lease predicts the use until the next.
         request.ahead = self.used
         request.held = self.held - self.reserve
         request.used = self.used
@@ -97,7 +100,7 @@ struct TokenBudget: Sendable {
         return request
     }
 
-    /// A lease came. Its age counts from when it was asked for.
+    /// Adds the permits of a lease. Its lifetime counts from the time of the request.
     mutating func granted(_ lease: RateLimitGrant, askedAt: UInt64, now: UInt64) {
         self.expire(now: now)
         let permits = lease.permits ?? 0
@@ -105,7 +108,8 @@ struct TokenBudget: Sendable {
         if permits > 0 { self.reserve = min(self.held, max(self.reserve, permits / Self.reserveParts)) }
         if lease.permits == nil { (self.held, self.reserve) = (0, 0) }
         self.lease = lease
-        // Redis knows, and has said since whether the route is stopped: perhaps it goes on already.
+        // Redis has received the fault, and its lease says whether the route is stopped: the route may have resumed
+        // already.
         if self.fault == nil { self.isFaulty = false }
         let lifetime = lease.permits == nil ? Self.freedomNanoseconds : Self.permitNanoseconds
         self.goodUntil = max(self.goodUntil, askedAt + lifetime)
@@ -117,7 +121,7 @@ struct TokenBudget: Sendable {
         if now >= self.goodUntil { self.expire(now: now) }
     }
 
-    /// Records that no lease came: what was to be reported goes with the next request.
+    /// Records that a lease request failed. Its report goes with the next request.
     mutating func failed(_ request: RateLimitRequest) {
         self.used += request.used
         self.refusals += request.refusals
@@ -126,7 +130,7 @@ struct TokenBudget: Sendable {
         if self.thirdPartyFault.isEmpty { self.thirdPartyFault = request.thirdPartyAuthError }
     }
 
-    /// Whether something was recorded that Redis does not know yet.
+    /// True when a refusal or fault was recorded that Redis has not received yet.
     var hasNews: Bool { self.refusals > 0 || self.fault != nil || !self.thirdPartyFault.isEmpty }
 
     private mutating func expire(now: UInt64) {
@@ -135,24 +139,26 @@ struct TokenBudget: Sendable {
 
     // MARK: Refusals
 
-    /// `Retry-After` below this counts as this, above the other as that.
+    /// The range of a provider's `Retry-After` in milliseconds; values outside are clamped.
     static let cutMillisecondsRange: ClosedRange<Int64> = 1_000...3_600_000
 
-    /// Records that the provider calls our configuration wrong: nothing more goes out before the route goes on.
+    /// Records that the provider calls our configuration wrong. Nothing is sent until the route resumes.
     mutating func record(_ fault: RouteFault) {
         self.fault = fault
         self.isFaulty = true
     }
 
-    /// Records that a third party behind the provider does not take our credential, in that word, or takes it again (nil): whoever needs it waits.
+    /// Records a third party's authentication error in the provider's word; nil when the third party accepts our
+    /// credential again. It does not stop the route: only messages that need the third party wait.
     mutating func record(thirdPartyFault: String?) {
         self.thirdPartyFault =
             thirdPartyFault.map { $0.isEmpty ? "unknown" : $0 } ?? RateLimitRequest.thirdPartyAuthRestored
     }
 
-    /// The provider answered. Only a refusal that means the whole project counts: the rate of all is too high.
+    /// Records a provider's answer. Only a rate-limit refusal for the whole route counts.
     ///
-    /// - Parameter draw: a random number in 0..<1: up to a fifth more than `Retry-After`, so that fleets do not come back together.
+    /// - Parameter draw: a random number in 0..<1. It adds up to a fifth to `Retry-After`, so that fleets do not return
+    ///   together.
     mutating func record(_ outcome: DeliveryOutcome, now: UInt64, draw: Double) {
         guard case .deferred(let deferral) = outcome, deferral.reason == .rateLimited, deferral.scope == .route else {
             return
@@ -160,7 +166,7 @@ struct TokenBudget: Sendable {
         self.refusals += 1
         guard let asked = deferral.retryAfterMilliseconds else { return }
         let wait = min(max(asked, Self.cutMillisecondsRange.lowerBound), Self.cutMillisecondsRange.upperBound)
-        // Everything that was on the wire asks for the same; it is drawn for once.
+        // Every request in flight gets the same `Retry-After`; only the first one draws a random number.
         guard self.cutUntil < now + UInt64(wait) * 1_000_000 else { return }
         let cut = wait + Int64(Double(wait) * 0.2 * draw)
         self.pauseMilliseconds = max(self.pauseMilliseconds, cut)

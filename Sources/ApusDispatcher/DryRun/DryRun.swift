@@ -9,19 +9,19 @@ internal import ApusStreams
 package import Logging
 package import NIOCore
 
-/// Does all of a send but the sending: finds whom it reaches, writes it out for every provider and language, and asks the providers that
-/// can be asked.
+/// Performs a send without sending: finds its recipients, renders it for every provider and language, and asks the
+/// providers that can check messages.
 ///
-/// It goes the way of a real send, so what it finds is what a send would find at that moment. Nothing is written anywhere.
+/// It runs the same code as a real send, so its findings are those of a send at that moment. It writes nothing.
 package struct DryRun: Sendable {
     let routes: RouteTable
     let apps: [AppID: AppSettings]
     private let book: SendContextCache
     let planner: Planner
     private let clock: any WallClock
-    /// How providers are asked; nil: they are not.
+    /// The means to ask providers; nil when they are not asked.
     private let asking: Asking?
-    /// Credentials of which it is not known what they serve, because they cannot be read here; by provider.
+    /// Warnings about credentials that cannot be read here, so that their scope is unknown, by provider.
     private let unread: [Provider: [Problem]]
 
     private struct Asking: Sendable {
@@ -29,7 +29,7 @@ package struct DryRun: Sendable {
         let eventLoop: any EventLoop
     }
 
-    /// Dry runs as a dispatcher would send, without asking anybody: a command waits for no provider.
+    /// Creates dry runs for a running dispatcher. They do not ask providers, so that a command does not wait for one.
     init(routes: RouteTable, book: SendContextCache, planner: Planner, clock: any WallClock) {
         self.routes = routes
         self.apps = [:]
@@ -40,7 +40,7 @@ package struct DryRun: Sendable {
         self.unread = [:]
     }
 
-    /// Dry runs with the apps of a dispatcher's configuration.
+    /// Creates dry runs for the apps of a dispatcher's configuration.
     package init(
         _ apps: [AppID: AppSettings],
         of installation: Installation,
@@ -83,9 +83,10 @@ package struct DryRun: Sendable {
         self.asking = Asking(factory: factory, eventLoop: eventLoopGroup.next())
     }
 
-    /// Learns what credentials serve, as a dispatcher does when it starts.
+    /// Reads the scope of each route's credential, as a dispatcher does when it starts.
     ///
-    /// - Returns: advice for those that cannot be read: who tries a send out need not be allowed to read what sends.
+    /// - Returns: warnings about the credentials that cannot be read, because the user who runs a dry run may lack the
+    ///   right to read them.
     private static func learnScopes(of apps: [AppID: AppSettings], _ routes: RouteTable) -> [Provider: [Problem]] {
         var unread: [Provider: [Problem]] = [:]
         for entry in routes.entries {
@@ -105,11 +106,10 @@ package struct DryRun: Sendable {
         return unread
     }
 
-    /// What the command would do.
+    /// Returns what the command would do.
     ///
-    /// - Parameter asksProviders: whether providers that check messages without delivering them are asked, if there is somebody to ask
-    ///   them with.
-    /// - Throws: `Problem`: why the command would be refused.
+    /// - Parameter asksProviders: true to ask the providers that check messages without delivering them.
+    /// - Throws: `Problem` with the reason for which the command would be refused.
     package func run(_ command: SendCommand, asksProviders: Bool) async throws -> DryRunReport {
         let context = try await self.context(of: command)
         let terms = try self.terms(context)
@@ -156,7 +156,7 @@ package struct DryRun: Sendable {
         }
     }
 
-    // MARK: Whom
+    // MARK: Recipients
 
     private func count(
         _ context: SendContext,
@@ -168,7 +168,7 @@ package struct DryRun: Sendable {
         case .topic, .condition, .everyone, .expression:
             isList = false
             source = ScanSource(planner: self.planner, context: context, share: share)
-        // An audience that a provider holds is a list of one.
+        // An audience that a provider holds is a list with one entry.
         default:
             isList = true
             source = ListSource(planner: self.planner, context: context, share: share)
@@ -187,7 +187,7 @@ package struct DryRun: Sendable {
         }
     }
 
-    // MARK: What
+    // MARK: Rendering
 
     private func terms(_ context: SendContext) throws -> RenderContext {
         let now = self.clock.now()
@@ -199,14 +199,17 @@ package struct DryRun: Sendable {
         )
     }
 
-    // MARK: What the provider says
+    // MARK: Verdicts of providers
 
-    /// Tokens that a message is tried with: what is said of a token says nothing of the message.
+    /// The maximum number of tokens that a message is tried with. An answer about a token says nothing about the
+    /// message.
     private static let samplesMax = 3
 
-    /// What the provider says of a route's message in every language, without delivering it; nothing where it cannot be asked.
+    /// Asks the provider to check a route's message in every language without delivering it.
     ///
-    /// - Parameter unit: where the tokens to try it with are found; none of them can be sent to: nothing is asked.
+    /// Returns no verdicts if the provider cannot check messages, or if no recipient of the unit can be sent to.
+    ///
+    /// - Parameter unit: the work unit whose tokens are used.
     private func verdicts(
         _ context: SendContext,
         _ entry: RouteTable.Entry,
@@ -228,7 +231,7 @@ package struct DryRun: Sendable {
         asking.factory.adopt(configuration, for: entry)
 
         var verdicts: [DryRunReport.Verdict] = []
-        // The first that is not known to be dead.
+        // The index of the first token that is not known to be dead.
         var first = 0
         for (index, locale) in ([""] + context.command.notification.variants.map(\.locale)).enumerated() {
             var answers: [(outcome: DeliveryOutcome, reason: String)] = []
@@ -250,7 +253,7 @@ package struct DryRun: Sendable {
             }
             guard let word else { break }
             verdicts.append(DryRunReport.Verdict(route: entry.route, locale: locale, word: word))
-            // Nothing is learned of the other languages by tokens that are dead.
+            // A dead token teaches nothing about the other languages either.
             if case .unknown = word { break }
             first += answers.count - 1
         }
@@ -259,21 +262,21 @@ package struct DryRun: Sendable {
 }
 
 extension DryRunReport.Verdict.Word {
-    /// Of what a provider answered for one token after the other. Pure.
+    /// Sums up a provider's answers for one token after another. Pure.
     ///
-    /// - Parameter hasMore: whether there are other tokens.
-    /// - Returns: nil when another token is to be tried: the last answer spoke of its own.
+    /// - Parameter hasMore: true if there are further tokens to try.
+    /// - Returns: nil when the next token is to be tried, because the last answer was about its token.
     init?(_ answers: [(outcome: DeliveryOutcome, reason: String)], hasMore: Bool) {
         guard let last = answers.last else { return nil }
         switch last.outcome {
         case .accepted: self = .taken
         case .unregistered, .suspect:
             guard !hasMore else { return nil }
-            // One token of another sender's is a token's fault, all of them are the project's.
+            // If only one token belongs to another sender, the token is wrong. If all do, the project is wrong.
             let isForeign = answers.allSatisfy { $0.outcome == .suspect(.wrongSender) }
             self = isForeign ? .refused(last.reason) : .unknown(last.reason)
         case .rejected, .misconfigured: self = .refused(last.reason)
-        // That there was no answer, or not now, is no word on the message.
+        // A missing or deferred answer says nothing about the message.
         case .deferred, .lost: self = .unknown(last.reason)
         }
     }

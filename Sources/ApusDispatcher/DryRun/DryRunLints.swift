@@ -2,16 +2,16 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
 
-/// Advice on a notification that is allowed and will not do what its author expects. Pure.
+/// Warns about notifications that are allowed but will probably not do what their author expects. Pure.
 enum DryRunLints {
-    /// Characters of a title that a phone shows in one line, roughly.
+    /// The approximate number of characters of a title that a phone shows in one line.
     static let titleCharactersMax = 50
-    /// Characters of a text that a lock screen shows before it is cut off, roughly: four lines.
+    /// The approximate number of characters of a text that a lock screen shows in its four lines.
     static let bodyCharactersMax = 178
-    /// Share of a provider's size limit from which on a longer word may break it.
+    /// The percentage of a provider's size limit above which a slightly longer text may exceed it.
     static let sizePercentMax = 90
 
-    /// All advice on a command, by what was found out about it.
+    /// Returns all warnings about a command and its dry run.
     static func all(
         _ command: SendCommand,
         _ report: DryRunReport,
@@ -25,7 +25,7 @@ enum DryRunLints {
             let recipients = report.audiences.reduce(0) { sum, audience in
                 sum + (audience.route.provider == provider.provider ? audience.recipients : 0)
             }
-            // Two providers may say the same.
+            // Two providers may give the same warning.
             for lint in provider.advice(on: command, renderings, recipients: recipients, now: now)
             where !lints.contains(lint) { lints.append(lint) }
         }

@@ -2,60 +2,62 @@ package import ApusCore
 package import ApusMessages
 package import ApusProviders
 
-/// What a send would do.
+/// The report of what a send would do.
 package struct DryRunReport: Hashable, Sendable {
-    /// How many it would be planned for on one route.
+    /// The recipients on one route.
     package struct Audience: Hashable, Sendable {
-        /// Which way out.
+        /// The route of the recipients.
         package var route: Route
-        /// Found in the postings and lists; who no longer matches when the turn comes is skipped then.
+        /// The number of recipients found in the postings and lists. A real send skips those that no longer match when
+        /// it reaches them.
         package var recipients: UInt64
     }
 
-    /// What the provider says of the message, which it only checks.
+    /// The provider's verdict on a message that it only checks.
     package struct Verdict: Hashable, Sendable {
-        /// What it is.
+        /// The possible verdicts.
         package enum Word: Hashable, Sendable {
-            /// It would be taken.
+            /// The provider would accept it.
             case taken
-            /// It would not, or the provider could not be asked: its word, or what happened instead.
+            /// The provider would reject it, for the given reason.
             case refused(String)
-            /// The provider spoke of the tokens that it was tried with, and not of the message.
+            /// The message could not be judged: the answers were about the tokens, or there was no final answer.
             case unknown(String)
         }
 
-        /// Which way out.
+        /// The route of the message.
         package var route: Route
-        /// The variant's; empty: the notification's own words.
+        /// The locale of the variant; empty for the notification's own text.
         package var locale: String
-        /// What it is.
+        /// The verdict.
         package var word: Word
     }
 
-    /// Who holds the audience: it counts as one recipient, and whom it reaches nobody is told; nil: it is known here.
+    /// The provider that holds the audience, which counts as one recipient because its members are unknown; nil for an
+    /// audience that is known here.
     package var holder: Provider?
-    /// By route.
+    /// The recipients by route.
     package var audiences: [Audience] = []
-    /// Recipients that would end without being sent to: no route leads to them, or they are not there.
+    /// Recipients that would end without being sent to, because no route leads to them or they do not exist.
     package var closed: [OutcomeCount] = []
-    /// By route and language.
+    /// The rendered messages by route and language.
     package var renderings: [RouteRendering] = []
-    /// Advice: nothing of it stops the send.
+    /// Warnings. None of them stops the send.
     package var lints: [Problem] = []
-    /// By route and language.
+    /// The providers' verdicts by route and language.
     package var verdicts: [Verdict] = []
 
-    /// Nothing found yet.
+    /// Creates an empty report.
     package init() {}
 
-    /// All recipients.
+    /// The number of all recipients.
     package var recipients: UInt64 {
         self.audiences.reduce(self.closed.reduce(0) { $0 + $1.count }) { $0 + $1.recipients }
     }
 }
 
 extension SendReceipt {
-    /// What a dry run found, without the payloads themselves.
+    /// Creates a receipt with the findings of a dry run, without the payloads.
     package init(_ report: DryRunReport, id: String, send: String, app: String) {
         self.init(id: id, send: send, app: app, kind: .dryRun)
         self.planned = report.recipients

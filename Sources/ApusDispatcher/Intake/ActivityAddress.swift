@@ -1,27 +1,30 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// Which of a device's further tokens a Live Activity's change goes to: the one that starts activities of a type, or that of one activity.
+/// Selects the Live Activity token of a device: the one that starts activities of a type, or the one of a single
+/// activity.
 ///
-/// They are kept apart: a push-to-start token starts, the token of an activity updates and ends it
+/// A push-to-start token starts an activity; the token of an activity updates and ends it
 /// (https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications).
 struct ActivityAddress: Sendable {
-    /// Where one was found.
+    /// The result of a search in a device record.
     enum Finding: Equatable, Sendable {
-        /// There, in the record's bytes; perhaps known to be taken in the other environment.
+        /// The token's place in the record's bytes. `isOfOtherEnvironment` is true if it is known to be accepted in the
+        /// other environment.
         case token(Range<Int>, isOfOtherEnvironment: Bool)
-        /// The device has none, or its time is over.
+        /// The device has no such token, or the token has expired.
         case none
-        /// Its token is under suspicion.
+        /// The device's token is quarantined.
         case suspect
     }
 
-    /// What the token is for.
+    /// The kind of token.
     let kind: TokenKind
-    /// The activity under which it was registered.
+    /// The activity, or the type of activities, under which the token was registered.
     let activity: [UInt8]
 
-    /// What a command needs; nil: the device's own token, or one that the command itself names.
+    /// Creates the address of the token that a command needs; nil when the command goes to the device's own token or
+    /// names the token itself.
     init?(_ command: SendCommand) {
         guard command.notification.kind == .liveActivity, command.target.isOfDevices,
             let change = command.notification.liveActivity
@@ -31,7 +34,7 @@ struct ActivityAddress: Sendable {
         self.activity = Array((isStart && change.activityID.isEmpty ? change.attributesType : change.activityID).utf8)
     }
 
-    /// Looks through a record where it lies.
+    /// Finds the token in a record without copying it.
     func find(in view: DeviceRecordView, _ value: Span<UInt8>, now: UnixMilliseconds) -> Finding {
         let address = view.secondaryAddress(in: value) { address in
             address.kind == self.kind && Self.isCurrent(address.expiresAtSeconds, now)
@@ -42,7 +45,7 @@ struct ActivityAddress: Sendable {
         return .token(address.token, isOfOtherEnvironment: address.isOfOtherEnvironment)
     }
 
-    /// Looks through a record that was read; nil: none.
+    /// Returns the token's entry in a decoded record; nil if there is none.
     func address(of record: DeviceRecord, now: UnixMilliseconds) -> DeviceRecord.SecondaryAddress? {
         record.secondary.first { address in
             address.kind == self.kind && Self.isCurrent(address.expiresAtSeconds, now)

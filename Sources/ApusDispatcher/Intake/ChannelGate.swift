@@ -2,14 +2,15 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusStreams
 
-/// What is known of a broadcast channel, held against what is to be sent to it: what the provider would refuse is refused here.
+/// Rejects sends to a broadcast channel that the provider would refuse, from what is known of the channel.
 struct ChannelGate: Sendable {
     let streams: SendStreams
     let routes: RouteTable
 
-    /// Looks up the channel that a command names, if it names one of a route that is configured.
+    /// Checks the channel that a command names, if its route is configured.
     ///
-    /// - Throws: `Problem`: why nothing can be sent to it; or why Redis cannot be asked.
+    /// - Throws: `Problem` with the reason why nothing can be sent to the channel, or an error if Redis cannot be
+    ///   asked.
     func check(_ command: SendCommand, now: UnixMilliseconds) async throws {
         guard let channel = command.target.channel, let route = self.route(of: command),
             let known = try await self.streams.channels.find(channel.id, of: route, now: now),
@@ -18,20 +19,20 @@ struct ChannelGate: Sendable {
         throw problem
     }
 
-    /// Keeps in mind that the provider does not know the channel, if the outcomes of a send to one say so.
+    /// Records that the provider does not know a channel, if the outcomes of a send to it say so.
     func learn(_ counts: [OutcomeCount], of command: SendCommand) async throws {
         guard let channel = command.target.channel,
-            // The only way in which a broadcast is rejected as unregistered.
+            // A broadcast is rejected as unregistered for no other reason.
             counts.contains(where: { $0.outcome == .rejected && $0.reason == .unregistered }),
             let route = self.route(of: command)
         else { return }
         try await self.streams.channels.record(goneChannel: channel.id, of: route)
     }
 
-    /// What is wrong with a send to a channel; nil: nothing.
+    /// Returns the problem with a send to a channel; nil if there is none.
     ///
-    /// - Parameter storesLatest: what the publisher says of it. Whether the notification may have an expiry is judged by that, so it must
-    ///   be true.
+    /// - Parameter storesLatest: the publisher's statement about the channel. It must be true, because it decides
+    ///   whether the notification may have an expiry.
     static func problem(with known: KnownChannel, storesLatest: Bool) -> Problem? {
         switch known {
         case .gone:

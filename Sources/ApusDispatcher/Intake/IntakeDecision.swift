@@ -4,26 +4,27 @@ internal import ApusProviders
 internal import ApusStore
 internal import ApusStreams
 
-/// What is to be done with a command, decided from its bytes, the configuration and the time: pure.
+/// Decides how to handle a command, from its bytes, the configuration and the time. Pure.
 enum IntakeDecision: Equatable, Sendable {
-    /// It breaks a rule: dead letter and receipt.
+    /// The command breaks a rule: it gets a dead letter and a receipt.
     case refuse(DeadLetter.Cause, Problem, app: String, send: String)
-    /// It is worth nothing any more, or will not be when its time comes: a receipt, and that is all.
+    /// The command has expired, or will have when it becomes due: it gets only a receipt.
     case expired(SendCommand)
-    /// Few recipients, now: straight to the providers.
+    /// The command has few recipients and is due: it is sent to the providers without a plan.
     case direct(SendCommand)
-    /// An audience, a later time, or a send that may go out once only, which needs a journal: by way of a plan.
+    /// The command has an audience or a later time, or may be sent at most once, which needs a journal: it is planned.
     case plan(SendCommand, due: UnixMilliseconds?)
-    /// Nothing is to be sent: a receipt that says what would be.
+    /// The command is a dry run: it gets a receipt that says what would be sent.
     case dryRun(SendCommand)
 
-    /// Decides. What the providers' rules say of the notification comes later, when it is written out.
+    /// Decides on a command. The providers' rules for the notification are checked later, when it is rendered.
     ///
     /// - Parameters:
-    ///   - writtenAt: when Redis took it: what counts as its publication if it names none. It goes on with the command, for a time to
-    ///     live that counted from each look at it would never end.
-    ///   - providers: checks a target whose audience a provider holds.
-    ///   - isFirstDelivery: else the command may be under way already, and is not told as expired.
+    ///   - writtenAt: the time when Redis received the command. It is the publication time if the command names none,
+    ///     and is kept with the command, because a time to live that restarted with each attempt would never end.
+    ///   - providers: the providers, which check targets whose audience they hold.
+    ///   - isFirstDelivery: false if the entry was delivered before. The command may then be in progress already, and
+    ///     is not reported as expired.
     init(
         message: [UInt8],
         writtenAt: UnixMilliseconds? = nil,
@@ -62,7 +63,7 @@ enum IntakeDecision: Equatable, Sendable {
         self = isDirect ? .direct(command) : .plan(command, due: due)
     }
 
-    /// Whether the target has few recipients by itself, so that it needs no plan.
+    /// Returns true for a target whose recipients are few enough to need no plan.
     private static func isSmall(_ target: Target) -> Bool {
         switch target {
         case .addresses(let addresses): addresses.count <= Limits.directRecipientsMax
@@ -136,7 +137,7 @@ enum IntakeDecision: Equatable, Sendable {
             do { _ = try AudienceExpression(parsing: text) } catch {
                 throw Problem(code: "invalid_expression", field: "target.expression", detail: error.description)
             }
-        // Its provider knows what it may be.
+        // The provider checks targets of its own.
         default: break
         }
     }
@@ -147,22 +148,22 @@ enum IntakeDecision: Equatable, Sendable {
 }
 
 extension SendCommand {
-    /// When it loses its worth; nil: never. A message that may be tried once only has no expiry here: the provider is told so, and a
-    /// retry gives up by its policy.
+    /// Returns the time at which the command expires; nil if it never does. A notification that allows one attempt has
+    /// no expiry here: the provider is told so, and retries end by the retry rules.
     ///
-    /// - Parameter now: what counts as the time of publication when the command names none: only before it was taken.
+    /// - Parameter now: the publication time of a command that names none, which is possible only before its intake.
     func deadline(now: UnixMilliseconds) -> UnixMilliseconds? {
         guard let expiry = self.notification.expiry, !expiry.isOneAttempt else { return nil }
         return expiry.deadline(publishedAt: self.publishedAt(now: now))
     }
 
-    /// What `now` means in its expression: when it was published, or was to go out.
+    /// Returns the value of `now` in the command's expression: its publication time, or its due time if that is later.
     func resolvedAt(now: UnixMilliseconds) -> UnixMilliseconds {
         let publishedAt = self.publishedAt(now: now)
         return max(publishedAt, self.notBefore ?? publishedAt)
     }
 
-    /// When it was published, as far as the command says so.
+    /// Returns the publication time; `now` if the command names none.
     func publishedAt(now: UnixMilliseconds) -> UnixMilliseconds {
         self.publishedAtNanoseconds > 0 ? UnixMilliseconds(self.publishedAtNanoseconds / 1_000_000) : now
     }

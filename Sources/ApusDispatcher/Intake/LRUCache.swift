@@ -1,17 +1,18 @@
 internal import ApusCore
 
-/// Caches values by key, bounded in number and cost: the least recently used entry is evicted first. Pure.
+/// Caches values by key, bounded in number and cost. The least recently used entry is evicted first. Pure.
 ///
-/// An entry that nobody used for a while is not returned any more: its send may have ended meanwhile, and another may have its id.
+/// An entry that was not used for a while is no longer returned: its send may have ended meanwhile, and another send
+/// may have its id.
 struct LRUCache<Value> {
     private struct Entry {
         var value: Value
         var cost = 0
-        /// In the order of uses.
+        /// The position in the order of uses.
         var use: UInt64
         var usedAt: UnixMilliseconds
         var insertedAt: UnixMilliseconds
-        /// How old it may become, however often it is used; nil: any age.
+        /// The maximum age, however often the entry is used; nil for no maximum.
         var ageMillisecondsMax: Int64?
     }
 
@@ -23,10 +24,10 @@ struct LRUCache<Value> {
     /// The sum of the entries' costs.
     private(set) var cost = 0
 
-    /// An empty cache.
+    /// Creates an empty cache.
     ///
-    /// - Parameter idleMillisecondsMax: must be less than any ledger is kept after its send has ended: as long as that is there, the id
-    ///   is not taken again.
+    /// - Parameter idleMillisecondsMax: the idle time after which an entry is no longer returned. It must be shorter
+    ///   than the time for which a ledger is kept after its send has ended, because an id is not reused before then.
     init(
         entriesMax: Int = SendContextCache.contextsMax,
         costMax: Int = SendContextCache.contextBytesMax,
@@ -40,10 +41,10 @@ struct LRUCache<Value> {
 
     var count: Int { self.entries.count }
 
-    /// Returns the value of a key, which counts as its use; nil: there is none, or it is too old.
+    /// Returns the value of a key and counts the use; nil if there is none or it is too old.
     mutating func value(_ key: String, now: UnixMilliseconds) -> Value? {
         guard let entry = self.entries[key] else { return nil }
-        // A clock that was set back says nothing of how long it was.
+        // After the clock was set back, the idle time is unknown.
         guard (0...self.idleMillisecondsMax).contains(now.milliseconds(since: entry.usedAt)) else {
             self.remove(key)
             return nil
@@ -58,7 +59,7 @@ struct LRUCache<Value> {
         return entry.value
     }
 
-    /// Inserts a value, which costs nothing yet.
+    /// Inserts a value. Its cost is 0 until it is set.
     mutating func insert(_ value: Value, _ key: String, now: UnixMilliseconds) {
         self.remove(key)
         self.uses += 1
@@ -66,7 +67,7 @@ struct LRUCache<Value> {
         self.evict(beside: key)
     }
 
-    /// Sets what an entry costs, and how old it may become.
+    /// Sets an entry's cost and maximum age.
     mutating func setCost(_ key: String, _ cost: Int, ageMillisecondsMax: Int64? = nil) {
         guard let entry = self.entries[key] else { return }
         self.cost += cost - entry.cost
@@ -81,7 +82,8 @@ struct LRUCache<Value> {
         self.cost -= entry.cost
     }
 
-    /// Evicts others until the bounds hold. The newest stays whatever it costs: somebody is about to work with it.
+    /// Evicts other entries until the limits hold. The entry of `key` stays whatever its cost, because it is about to
+    /// be used.
     private mutating func evict(beside key: String) {
         while self.entries.count > self.entriesMax || self.cost > self.costMax {
             let others = self.entries.filter { $0.key != key }

@@ -2,16 +2,17 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
 
-/// Writes commands out for the routes of their app.
+/// Renders commands for the routes of their app.
 extension RouteTable {
-    /// The routes whose plans find a send's recipients, in order; never none: somebody must count those whom no route leads to.
+    /// Returns the routes whose plans find a send's recipients, sorted. There is at least one if the app has a route,
+    /// because a plan must also count the recipients that no route leads to.
     func planned(_ context: SendContext) -> [RouteNumber] {
         guard context.routes.isEmpty else { return context.routes.keys.sorted() }
         let own = self.apps.first { $0.key.text == context.command.app }?.value ?? []
         return own.map(\.number).min().map { [$0] } ?? []
     }
 
-    /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer.
+    /// Renders a notification for every route of an app. Throws the first rule that it breaks on any of them.
     func render(
         _ command: SendCommand,
         app: AppID,
@@ -24,7 +25,7 @@ extension RouteTable {
             throw Problem(code: "no_route", field: "app", detail: "the app has no provider in the configuration")
         }
         var contexts: [RouteNumber: RouteContext] = [:]
-        // What the routes of one provider are told alike, once it is written.
+        // The parts that the routes of one provider share, once they are rendered.
         var shared: [Provider: any Sendable] = [:]
         var unsupported: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
@@ -32,7 +33,7 @@ extension RouteTable {
                 let rendered = try entry.way.render(command, context, sharing: &shared[entry.route.provider])
                 contexts[entry.number] = RouteContext(entry, rendered)
             } catch {
-                // What one provider knows nothing of may still be for the others.
+                // A notification that one provider does not support may suit the others.
                 guard error.code == RuleBreach.unsupported.rawValue else { throw error }
                 unsupported = error
             }
@@ -41,7 +42,7 @@ extension RouteTable {
         return contexts
     }
 
-    /// Whether a target can have recipients on a route: what cannot be reached need not be written out.
+    /// Returns true if a target can have recipients on a route. Other routes need no rendering.
     private static func mayReach(_ target: Target, _ route: Route) -> Bool {
         if let holder = target.holder {
             return route.provider == holder && route.environment == target.holderEnvironment ?? route.environment
@@ -56,7 +57,7 @@ extension RouteTable {
 }
 
 extension RouteContext {
-    /// What a send says on a route of the table.
+    /// Creates the context of a send on a route of the table.
     convenience init(_ entry: RouteTable.Entry, _ rendered: RenderedRoute) {
         self.init(route: entry.route, number: entry.number, rendered, retryRules: entry.retryRules)
     }

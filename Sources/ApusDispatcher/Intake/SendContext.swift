@@ -8,35 +8,36 @@ internal import ApusStore
 internal import ApusStreams
 internal import Synchronization
 
-/// A send as a process knows it while it works on it: decoded once, rendered once per route and variant.
+/// The state of a send that is the same for all its work units: its command is decoded once, and rendered once per
+/// route and variant.
 final class SendContext: Sendable {
     /// The send's id in its app.
     let send: String
-    /// What the publisher asked for.
+    /// The publisher's command.
     let command: SendCommand
-    /// Where its state lives.
+    /// The hash tag of the keys that hold the send's state.
     let tag: HashTag
-    /// First eight bytes of a hash of the app and the id: part of every request's id.
+    /// The first eight bytes of a hash of the app and the id. It is part of every request's id.
     let digest: UInt64
-    /// When it loses its worth; nil: never.
+    /// The time at which the send expires; nil if it never does.
     let expiresAt: UnixMilliseconds?
-    /// Whom it is for, as records are checked; nil: nothing to check (addresses, devices).
+    /// The condition that each recipient's record must still meet.
     let predicate: Predicate
-    /// Whether the target names a topic that nobody was ever in, and which may have got a number since: then the predicate is to be
-    /// looked up again for every table.
+    /// True when the target names a topic that has never had a member. The topic may get a number later, so the
+    /// predicate is resolved again for every table.
     let namesUnknownTopic: Bool
-    /// The step of dispatching it, in its publisher's trace; nil: it has none.
+    /// The trace context of dispatching the send, a child of its publisher's; nil if the publisher sent none.
     let trace: TraceContext?
-    /// Which token of each device it goes to; nil: the device's own, or one that the command names.
+    /// The Live Activity token that the send goes to; nil for the device's own token, or one that the command names.
     let activity: ActivityAddress?
-    /// What it is: which tokens take it.
+    /// The kind of the notification, which decides which tokens can receive it.
     let kind: Notification.Kind
-    /// A provider of the app's, for what belongs to none.
+    /// The provider under which outcomes are counted that belong to no route.
     let anyProvider: Provider
-    /// The routes of the app, rendered.
+    /// The contexts of the app's routes.
     let routes: [RouteNumber: RouteContext]
 
-    /// - Parameter anyProvider: of the app, for a send that no route leads to.
+    /// - Parameter anyProvider: a provider of the app, for a send that no route leads to.
     init(
         send: String,
         command: SendCommand,
@@ -65,18 +66,19 @@ final class SendContext: Sendable {
     /// The send, by its app and its id.
     var key: SendKey { SendKey(app: self.command.app, id: self.send) }
 
-    /// What it takes, roughly: the command, and what was written out for each route.
+    /// Returns the approximate size: the command and the bodies rendered for each route.
     func byteCount() throws -> Int {
         let messages = self.routes.values.flatMap(\.messages.variants)
         return try self.command.encode().count + messages.reduce(0) { $0 + $1.payloadBytes }
     }
 
-    /// The step of dispatching a send; the same whenever and wherever it is dispatched.
+    /// Returns the trace context of dispatching a send. It is the same whenever and wherever the send is dispatched.
     static func trace(of command: SendCommand, send: String) -> TraceContext? {
         TraceContext(traceparent: command.traceparent)?.child("dispatch", of: send)
     }
 
-    /// Whether it names a few devices or users, so that what becomes of each goes into its history.
+    /// True when the target is a short list of devices or users. Each recipient's outcome is then written to its
+    /// history.
     var namesRecipients: Bool {
         switch self.command.target {
         case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
@@ -84,41 +86,41 @@ final class SendContext: Sendable {
         }
     }
 
-    /// Whether outcomes are told one by one, beside their counts.
+    /// True when outcomes are reported for each recipient, in addition to the counts.
     var listsRecipients: Bool { self.command.receiptLevel == .recipients || self.namesRecipients }
 
-    /// What other systems carry along with the trace; nothing without one.
+    /// The publisher's `tracestate`; empty without a trace.
     var tracestate: String { self.trace == nil ? "" : self.command.tracestate }
 
-    /// The context of a route by the route itself.
+    /// Returns the context of a route; nil if there is none.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
 
-    /// The same way out in another environment.
+    /// Returns the context of the same app and provider in another environment.
     func home(of route: RouteNumber, in environment: ProviderEnvironment) -> RouteContext? {
         guard let other = self.routes[route]?.route else { return nil }
         return self.context(of: Route(app: other.app, provider: other.provider, environment: environment))
     }
 }
 
-/// What a send says on one route: each variant ready for the wire.
+/// The rendered messages of a send on one route, and what is needed to send them.
 final class RouteContext: Sendable {
     let route: Route
     /// The route's realm in the store.
     let realm: Realm
     let number: RouteNumber
-    /// The notification's own words first, then the variants.
+    /// The rendered messages: the notification's own text first, then its variants.
     let messages: RenderedNotification<PreparedMessage>
-    /// Which devices' own tokens take it.
+    /// The kinds of device tokens that can receive the messages.
     let tokenKinds: TokenKinds
-    /// Whether it goes where the route's broadcasts go.
+    /// True when the messages go to the route's broadcast address.
     let isBroadcast: Bool
-    /// Whether each device's badge must be counted first.
+    /// True when each device's badge must be counted before sending.
     let needsBadges: Bool
-    /// How the provider wants to be tried again.
+    /// The provider's rules for retries.
     let retryRules: RetryRules
-    /// With what its tokens can be tried; nil: the provider has no way to.
+    /// The messages that test tokens; nil when the provider has no way to.
     let tokenProbe: TokenProbe?
-    /// The same messages, addressed to installation ids: made when the first such device comes along.
+    /// The same messages addressed to installation ids, rendered when the first such device comes along.
     private let installations = Mutex<RenderedNotification<PreparedMessage>?>(nil)
     private let renderForInstallations: @Sendable () -> RenderedNotification<PreparedMessage>
 
@@ -136,13 +138,13 @@ final class RouteContext: Sendable {
         self.needsBadges = messages.variants.contains { $0.needsBadge }
     }
 
-    /// With what a recipient's token is tried. Traps on a route that has nothing for it.
+    /// Returns the message that tests a recipient's token. Traps on a route that cannot test tokens.
     func probe(isInstallation: Bool) -> PreparedMessage {
         guard let tokenProbe else { preconditionFailure("a probe on a route that has none") }
         return tokenProbe.message(isInstallation: isInstallation)
     }
 
-    /// The messages for those who are known by an installation id.
+    /// The messages for devices that are registered with an installation id.
     var forInstallations: RenderedNotification<PreparedMessage> {
         self.installations.withLock { made in
             let messages = made ?? self.renderForInstallations()
@@ -153,15 +155,15 @@ final class RouteContext: Sendable {
 }
 
 extension DispatcherInstruments {
-    /// Records how large the messages of a route are.
+    /// Records the sizes of a route's messages.
     func recordSizes(of context: RouteContext) {
         let histogram = self.metrics.payloadBytes[context.route.provider]
         for message in context.messages.variants { self.shared.observe(Int64(message.payloadBytes), in: histogram) }
     }
 
-    /// Records the span of a step of dispatching a send: the one that its trace is named by, or one that follows it.
+    /// Records the span of dispatching a send, or of a step within it.
     ///
-    /// - Parameter step: nil: dispatching itself, from the mailbox on.
+    /// - Parameter step: the name of the step; nil for dispatching itself, from the mailbox on.
     func recordSpan(_ name: String, step: String? = nil, of context: SendContext, from start: Int64, to end: Int64) {
         guard let spans, let trace = context.trace, trace.isSampled else { return }
         let publisher = TraceContext(traceparent: context.command.traceparent)

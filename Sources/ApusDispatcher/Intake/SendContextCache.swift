@@ -6,15 +6,16 @@ internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
 
-/// Caches the contexts of sends: each is decoded, rendered and resolved once per process, then kept while it is used.
+/// Caches the contexts of sends: each is decoded, rendered and resolved once per process, and kept while it is used.
 actor SendContextCache {
-    /// Contexts kept; the least recently used goes first.
+    /// The maximum number of contexts. The least recently used is evicted first.
     static let contextsMax = 256
-    /// Bytes of their commands and messages.
+    /// The maximum number of bytes of the contexts' commands and messages.
     static let contextBytesMax = 16 * 1_024 * 1_024
-    /// What was not used for longer is loaded again. Half of what a ledger is kept at least.
+    /// The idle time after which a context is loaded again: half of the minimum time for which a ledger is kept.
     static let idleMillisecondsMax: Int64 = 30_000
-    /// How old a context with an expiry becomes: a provider may be told how long is left, which is written out with it.
+    /// The maximum age of a context with an expiry, because its rendered messages may contain the remaining time to
+    /// live.
     static let ageMillisecondsMax: Int64 = 60_000
 
     private let streams: SendStreams
@@ -38,9 +39,10 @@ actor SendContextCache {
         self.clock = clock
     }
 
-    /// The context of a send that is kept in Redis; nil: it has ended.
+    /// Returns the context of a send that is stored in Redis; nil if the send has ended.
     ///
-    /// - Parameter isNew: it has just been accepted: what is known of that id was another's.
+    /// - Parameter isNew: true if the send has just been accepted. A cached context of the same key then belongs to an
+    ///   earlier send.
     func context(of send: SendKey, tag: HashTag, isNew: Bool = false) async throws -> SendContext? {
         let (key, now) = ("\(tag)\(send)", self.clock.now())
         if isNew { self.cache.remove(key) }
@@ -66,9 +68,9 @@ actor SendContextCache {
         }
     }
 
-    /// The context of a command that is at hand. It is kept nowhere, so it is made where the caller runs.
+    /// Creates the context of a given command. It is not cached, and is made on the caller's executor.
     ///
-    /// - Parameter isAccepted: whether it was taken from Redis, where it was left when it was accepted.
+    /// - Parameter isAccepted: true if the command was read from Redis, where it was stored when it was accepted.
     nonisolated func context(
         of command: SendCommand,
         send: String,
@@ -91,7 +93,7 @@ actor SendContextCache {
                 isAccepted: isAccepted,
             ),
         )
-        // Whoever works on the send takes the same moment for now, as far as the command names one.
+        // All processes use the same time for `now`, as far as the command names one.
         let (predicate, namesUnknownTopic) = try await SendContext.Predicate.resolve(
             command.target,
             app: app,

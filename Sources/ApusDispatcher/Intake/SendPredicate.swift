@@ -4,26 +4,27 @@ internal import ApusProviders
 internal import ApusStore
 
 extension SendContext {
-    /// What a record must still fulfil when its turn comes.
+    /// The condition that a device's record must meet just before sending.
     enum Predicate: Sendable {
-        /// To exist.
+        /// The device exists.
         case exists
-        /// To be one of these devices.
+        /// The device is one of these.
         case devices(Set<String>)
-        /// To fulfil an expression over topics.
+        /// The device's topics fulfil an expression.
         case topics(TopicExpression)
-        /// To fulfil an expression over topics and attributes.
+        /// The device's topics and attributes fulfil an expression.
         case audience(Audience)
-        /// To belong to one of these users.
+        /// The device belongs to one of these users.
         case users([[UInt8]])
     }
 }
 
 extension SendContext.Predicate {
-    /// Looks up what a target means by now.
+    /// Resolves a target to a predicate, with the current numbers of its topics.
     ///
-    /// - Parameter now: what `now` means in an expression.
-    /// - Returns: also whether a topic is named that nobody was ever in: it means nobody until it gets a number.
+    /// - Parameter now: the value of `now` in an expression.
+    /// - Returns: the predicate, and true if the target names a topic that has never had a member. Such a topic matches
+    ///   no device until it gets a number.
     static func resolve(
         _ target: Target,
         app: AppID,
@@ -53,7 +54,7 @@ extension SendContext.Predicate {
         return (.topics(Self.expression(of: condition, numbers)), numbers.count < Set(condition.topics).count)
     }
 
-    /// The numbers of those topics that have one.
+    /// Returns the numbers of those topics that have one.
     private static func numbers(
         _ topics: [TopicName],
         _ app: AppID,

@@ -3,16 +3,16 @@ internal import ApusMessages
 internal import ApusStore
 internal import ApusStreams
 
-/// Finds a route's recipients of a list: addresses by their index, devices and users by looking them up. An audience that a
-/// provider holds is a list of one.
+/// Finds a route's recipients in a list: addresses by their index, devices and users by lookup. An audience that a
+/// provider holds is a list with one entry.
 ///
-/// Every route's plan walks the whole list and takes its own.
+/// The plan of each route walks the whole list and takes its own recipients.
 struct ListSource: RecipientSource {
     let planner: Planner
     let context: SendContext
     let share: PlanShare
 
-    /// Devices or users looked up in one step.
+    /// The maximum number of devices or users looked up in one step.
     private static let lookupMax = 128
 
     func next(after cursor: PlanCursor, unitsMax: Int) async throws -> RecipientFind {
@@ -65,7 +65,7 @@ struct ListSource: RecipientSource {
     }
 
     private func users(_ ids: [String], from index: Int, unitsMax: Int) async throws -> RecipientFind {
-        // However many devices each of them has, they fit into the units of one step.
+        // Even if every user has the maximum number of devices, they fit into the units of one step.
         let fitting = unitsMax * Planner.unitRecipientsMax / StoreLimits.devicesPerUserMax
         let end = min(ids.count, index + max(1, min(fitting, Self.lookupMax)))
         let app = try AppID(self.context.command.app)
@@ -101,7 +101,7 @@ struct ListSource: RecipientSource {
 struct ClosedCounts {
     private var cells: [OutcomeCount] = []
 
-    /// The counts, one per kind.
+    /// The counts, one per provider, outcome and reason.
     var counts: [OutcomeCount] { self.cells }
 
     mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) {
@@ -116,7 +116,7 @@ struct ClosedCounts {
 }
 
 extension SendContext {
-    /// The route of an address, if it is configured.
+    /// Returns the route of an address; nil if it is not configured.
     func route(of address: Address) -> RouteContext? {
         guard let app = try? AppID(self.command.app) else { return nil }
         return self.context(of: Route(app: app, provider: address.provider, environment: address.environment))

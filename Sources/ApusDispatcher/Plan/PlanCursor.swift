@@ -1,13 +1,14 @@
-/// How far a plan has come: exact, small, and the same after a failover, since it counts what the data decides.
+/// The position up to which a send's recipients have been planned.
 ///
-/// As text: "list:<index>" for targets that are lists, "scan:<route>:<partition>:<chunk>:<ordinal>" for audiences, empty at the start.
+/// It is exact, small, and the same after a failover, because it counts only what the data determines. Its text is
+/// "list:<index>" for lists, "scan:<route>:<partition>:<chunk>:<ordinal>" for audiences, and empty at the start.
 enum PlanCursor: Hashable, Sendable {
     /// The next index of a list of addresses, devices or users.
     case list(index: Int)
-    /// The next ordinal of a scan. `partition` counts partitions visited, not their numbers.
+    /// The next ordinal of a scan. `partition` is the number of partitions visited, not the number of the partition.
     case scan(route: Int, partition: Int, chunk: Int, ordinal: Int)
 
-    /// From its text; nil when it is none.
+    /// Parses a cursor; nil if the text is not one.
     init?(text: String, isList: Bool) {
         if text.isEmpty {
             self = isList ? .list(index: 0) : .scan(route: 0, partition: 0, chunk: 0, ordinal: 0)
@@ -24,7 +25,7 @@ enum PlanCursor: Hashable, Sendable {
         }
     }
 
-    /// The text.
+    /// The cursor as text.
     var text: String {
         switch self {
         case .list(let index): "list:\(index)"

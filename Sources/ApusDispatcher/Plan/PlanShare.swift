@@ -1,27 +1,30 @@
 internal import ApusCore
 
-/// Which of a send's recipients one route's plan takes, so that each is taken once: those on its own route, and for the first plan
-/// also those that no plan's route leads to.
+/// Divides a send's recipients among the plans of its routes, so that each recipient is planned once.
+///
+/// A plan takes the recipients on its own route. The first plan also counts those that no plan's route leads to.
 struct PlanShare: Hashable, Sendable {
     /// The plan's route.
     let route: RouteNumber
-    /// The routes that have a plan, as they were when the send was accepted.
+    /// The routes that have a plan, as of the time when the send was accepted.
     let routes: [RouteNumber]
 
-    /// Whose a recipient is.
+    /// The plan to which a recipient belongs.
     enum Part: Hashable, Sendable {
-        /// This plan's to send to.
+        /// This plan sends to the recipient.
         case mine
-        /// This plan's to count: nothing leads to it.
+        /// This plan counts the recipient, because no route leads to it.
         case nobodys
-        /// Another plan's.
+        /// Another plan handles the recipient.
         case others
     }
 
-    /// Whether this plan counts those whom no route leads to.
+    /// True when this plan counts the recipients that no route leads to.
     var isFirst: Bool { self.routes.first == self.route }
 
-    /// Whose a recipient on that route is; nil: it is on none.
+    /// Returns the plan to which a recipient belongs.
+    ///
+    /// - Parameter number: the recipient's route; nil if it has none.
     func part(of number: RouteNumber?) -> Part {
         if number == self.route { return .mine }
         if let number, self.routes.contains(number) { return .others }

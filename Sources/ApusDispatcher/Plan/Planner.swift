@@ -7,38 +7,41 @@ internal import ApusStore
 internal import ApusStreams
 internal import Logging
 
-/// Turns a route's part of an accepted send into work units, step by step: each step appends units and moves the cursor in one call, so
-/// that a crash anywhere resumes exactly, and a planner that lost its entry is told to stop.
+/// Turns a route's part of an accepted send into work units, step by step.
+///
+/// Each step appends units and moves the cursor in one call. Planning therefore resumes exactly where it was after a
+/// crash, and a planner that lost its entry is told to stop.
 struct Planner: Sendable {
     let streams: SendStreams
     let store: DeviceStore
     let consumer: StreamConsumer
     let instruments: DispatcherInstruments
     let clock: any WallClock
-    /// Told of every step that was taken.
+    /// Called after every step.
     var progressed: @Sendable () -> Void = {}
-    /// Told when the plan waits for its send's own rate, and when it no longer does.
+    /// Called with true when the plan waits for its send's own rate, and with false when it no longer does.
     var waits: @Sendable (Bool) -> Void = { _ in }
     let logger: Logger
 
-    /// Recipients of one unit.
+    /// The maximum number of recipients of a unit.
     static let unitRecipientsMax = 500
 
-    /// How long a planner waits when its route has enough waiting: doubled from the first to the last.
+    /// The wait while the route has enough units waiting. It doubles from `first` to `last`.
     private static let fullWaits = (first: Duration.milliseconds(20), last: Duration.milliseconds(200))
 
-    /// One plan at work.
+    /// One plan in progress.
     private struct Work {
         let context: SendContext
         let route: RouteNumber
         let entry: StreamEntry
         let tag: HashTag
         let isStopping: @Sendable () -> Bool
-        /// When this process began with it, in nanoseconds since 1970.
+        /// The time when this process began with the plan, in nanoseconds since 1970.
         let startedAt: Int64
     }
 
-    /// Plans a route's part of a send to its end, or until another takes over, the send is held or the process stops.
+    /// Plans a route's part of a send until its end, or until another consumer takes over, the send is paused or
+    /// cancelled, or the process stops.
     func plan(
         _ entry: StreamEntry,
         route: RouteNumber,
@@ -62,7 +65,7 @@ struct Planner: Sendable {
         case .topic, .condition, .everyone, .expression:
             isList = false
             source = ScanSource(planner: self, context: context, share: share)
-        // An audience that a provider holds is a list of one.
+        // An audience that a provider holds is a list with one entry.
         default: source = ListSource(planner: self, context: context, share: share)
         }
         guard var cursor = PlanCursor(text: state.cursor, isList: isList) else {
@@ -92,7 +95,7 @@ struct Planner: Sendable {
         }
     }
 
-    /// Who comes next: nobody, once the message is worth nothing any more.
+    /// Finds the next recipients; none once the message has expired.
     private func find(
         _ source: any RecipientSource,
         after cursor: PlanCursor,
@@ -139,7 +142,7 @@ struct Planner: Sendable {
                     return .stop
                 }
                 return .go(find.next)
-            // The same cursor as this step's: it was written, only the answer was lost.
+            // The cursor is the one that this step writes: the step was written, and only its answer was lost.
             case .moved(let there): return there == find.next.text && find.isLast ? .stop : .jump(there)
             case .lost, .paused, .cancelled: return .stop
             case .full, .paced:
@@ -163,7 +166,8 @@ struct Planner: Sendable {
         )
     }
 
-    /// The batch that goes with a step: recipients that ended without being sent to, and word that planning is over.
+    /// Returns the outcomes that are written with a step: those of recipients that ended without being sent to. The
+    /// last step's also report that planning has ended.
     private func outcomes(_ find: RecipientFind, _ context: SendContext, _ route: RouteNumber) -> OutcomeBatch {
         let provider = find.closed.first?.provider ?? context.routes[route]?.route.provider ?? context.anyProvider
         var batch = OutcomeBatch(send: context.send, app: context.command.app, route: route, provider: provider)
@@ -200,17 +204,17 @@ struct Planner: Sendable {
     }
 }
 
-/// What a look at an audience found.
+/// The result of one step through an audience.
 struct RecipientFind: Sendable {
-    /// To be appended, at most as many as asked for.
+    /// The units to append, at most as many as asked for.
     var units: [WorkUnit] = []
-    /// Found, but not to be sent to.
+    /// The recipients that were found but are not sent to.
     var closed: [OutcomeCount] = []
-    /// Where the next look begins.
+    /// The cursor of the next step.
     var next: PlanCursor
-    /// Whether nobody is left.
+    /// True when no recipients are left.
     var isLast: Bool
-    /// Whether nobody was looked for: the message has lost its worth.
+    /// True when the message had expired, so that no recipients were searched.
     var isExpired = false
 }
 
@@ -219,9 +223,9 @@ protocol RecipientSource: Sendable {
     func next(after cursor: PlanCursor, unitsMax: Int) async throws -> RecipientFind
 }
 
-/// What goes wrong while planning.
+/// The errors of planning.
 enum PlanningError: Error, CustomStringConvertible {
-    /// The state holds a cursor that does not fit the target.
+    /// The plan's stored cursor does not fit the target.
     case badCursor(String)
 
     var description: String {
@@ -232,7 +236,7 @@ enum PlanningError: Error, CustomStringConvertible {
 }
 
 extension Planner {
-    /// A unit of a send on a route.
+    /// Creates a work unit of a send on a route.
     func unit(_ context: SendContext, _ route: RouteNumber, _ recipients: WorkUnit.Recipients) -> WorkUnit {
         var unit = WorkUnit(send: context.key, route: route, recipients: recipients)
         unit.lane = .bulk

@@ -3,21 +3,23 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
 
-/// Finds a route's recipients of an audience: partition after partition, chunk after chunk, from the postings, and from the records
-/// where topics do not say it all. The first route's plan then counts those that no route leads to.
+/// Finds a route's recipients of an audience, partition by partition and chunk by chunk.
 ///
-/// The order of partitions starts elsewhere for each send, so that sends at the same time do not crowd on one partition.
+/// It reads the postings, and the records where the postings do not decide. The first route's plan then counts the
+/// recipients that no route leads to. The first partition differs by send, so that simultaneous sends do not crowd on
+/// one partition.
 struct ScanSource: RecipientSource {
     let planner: Planner
     let context: SendContext
     let share: PlanShare
 
-    /// Partitions looked at together.
+    /// The number of partitions scanned concurrently.
     private static let partitionsAtOnce = 32
-    /// Records read in one step, so that a plan shows progress within its lease however few match; a chunk more at most.
+    /// The maximum number of records read in one step, plus one chunk. A plan thus makes progress within its lease even
+    /// if few records match.
     private static let recordsPerStepMax = 65_536
 
-    /// What this plan looks through: its own route, then what no plan's route leads to, if it is the first.
+    /// The routes that this plan scans: its own, then, if the plan is the first, those without a plan.
     private var routes: [Route] {
         guard let app = try? AppID(self.context.command.app) else { return [] }
         var wanted = Provider.allCases
@@ -31,7 +33,7 @@ struct ScanSource: RecipientSource {
         return part(.mine) + part(.nobodys)
     }
 
-    /// What the postings are asked for.
+    /// Returns the expression that the postings answer.
     private func expression(on route: Route) -> TopicExpression {
         switch self.context.predicate {
         case .topics(let expression): expression
@@ -40,7 +42,7 @@ struct ScanSource: RecipientSource {
         }
     }
 
-    /// What records must be read for; nil: postings say it all.
+    /// Returns the filter for which records must be read; nil if the postings decide alone.
     private func filter(on route: Route) -> RealmAudience? {
         guard case .audience(let audience) = self.context.predicate else { return nil }
         let form = audience[Realm(route)]
@@ -60,7 +62,9 @@ struct ScanSource: RecipientSource {
             var unroutable: UInt64 = 0
             let filter = self.filter(on: route)
             var recordsRead = 0
-            /// What was found so far, to go on from there.
+            /// Returns the recipients found so far.
+            ///
+            /// - Parameter next: the cursor of the next step.
             func found(_ next: PlanCursor) -> RecipientFind {
                 var find = self.find(gathering, next)
                 if unroutable > 0 {
@@ -122,12 +126,12 @@ struct ScanSource: RecipientSource {
         return RecipientFind(next: cursor, isLast: true)
     }
 
-    /// The partition visited at a position of the plan.
+    /// Returns the partition at a position of the scan.
     private func physical(_ position: Int, of partitions: Int) -> Int {
         (position + Int(self.context.digest % UInt64(partitions))) % partitions
     }
 
-    /// The sets of the partitions at those positions; the first one from a chunk on.
+    /// Returns the sets of the partitions at the given positions. The first partition starts at a chunk.
     private func look(_ route: Route, _ positions: Range<Int>, fromChunk: Int) async throws -> [[ChunkSet]] {
         let (store, expression) = (self.planner.store, self.expression(on: route))
         let partitions = store.keys.keyspace.devicePartitions
@@ -153,7 +157,7 @@ struct ScanSource: RecipientSource {
     }
 }
 
-/// Fills units with segments across partitions.
+/// Distributes segments of several partitions over units.
 struct Gathering {
     private let recipientsMax: Int
     private var done: [[Segment]] = []
@@ -162,13 +166,14 @@ struct Gathering {
 
     init(recipientsMax: Int) { self.recipientsMax = recipientsMax }
 
-    /// Units that are full.
+    /// The number of full units.
     var fullUnits: Int { self.done.count }
 
-    /// All units, the last one maybe not full.
+    /// All units. The last one may not be full.
     var units: [[Segment]] { self.open.isEmpty ? self.done : self.done + [self.open] }
 
-    /// Adds the ordinals of a set from one on. When as many units are full as may be, stops and says at which ordinal.
+    /// Adds the ordinals of a set, beginning with `first`. Stops when `unitsMax` units are full, and returns the first
+    /// ordinal that was not added.
     mutating func add(_ set: ChunkSet, partition: UInt32, chunk: UInt32, from first: Int, unitsMax: Int) -> Int? {
         var segment = Segment(partition: partition, chunk: chunk, ordinals: [])
         for ordinal in set.ordinals where ordinal >= first {

@@ -1,21 +1,23 @@
-/// One bit per recipient of a unit: set when its outcome, or its retry, is in a report.
+/// A bitmap with one bit per recipient of a unit. A bit is set when the recipient's outcome, or its retry, is in a
+/// report.
 ///
-/// A high-water mark would not do: answers come back in any order.
+/// A high-water mark would not suffice, because answers arrive in any order.
 struct DoneBitmap: Hashable, Sendable {
-    /// How many recipients there are.
+    /// The number of recipients.
     let count: Int
-    /// How many bits are set.
+    /// The number of set bits.
     private(set) var setCount = 0
     private var words: [UInt64]
 
-    /// No bit set.
+    /// Creates a bitmap without set bits.
     init(count: Int) {
         precondition(count >= 0)
         self.count = count
         self.words = Array(repeating: 0, count: (count + 63) / 64)
     }
 
-    /// From what a journal holds: bit i is bit i % 8 of byte i / 8. Bits past `count` are ignored, missing bytes are zero.
+    /// Creates a bitmap from a journal: bit i is bit i % 8 of byte i / 8. Bits past `count` are ignored, missing bytes
+    /// are zero.
     init(count: Int, journal: [UInt8]) {
         self.init(count: count)
         for (index, byte) in journal.prefix(Self.byteCount(of: count)).enumerated() where byte != 0 {
@@ -25,22 +27,22 @@ struct DoneBitmap: Hashable, Sendable {
         }
     }
 
-    /// With the bits before `end` set.
+    /// Creates a bitmap with the bits before `end` set.
     init(count: Int, setBefore end: Int) {
         self.init(count: count)
         for index in 0..<end { self.set(index) }
     }
 
-    /// Bytes of a journal for that many recipients.
+    /// Returns the number of journal bytes for that many recipients.
     static func byteCount(of count: Int) -> Int { (count + 7) / 8 }
 
-    /// Whether that bit is set.
+    /// True when the bit is set.
     subscript(_ index: Int) -> Bool {
         precondition(index >= 0 && index < self.count)
         return self.words[index >> 6] & (1 << UInt64(index & 63)) != 0
     }
 
-    /// Sets that bit; false when it was set already.
+    /// Sets a bit. Returns false when it was set already.
     @discardableResult
     mutating func set(_ index: Int) -> Bool {
         precondition(index >= 0 && index < self.count)
@@ -51,10 +53,10 @@ struct DoneBitmap: Hashable, Sendable {
         return true
     }
 
-    /// Whether all bits are set.
+    /// True when all bits are set.
     var isComplete: Bool { self.setCount == self.count }
 
-    /// The bytes for the journal.
+    /// The journal's bytes.
     var journal: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(self.words.count * 8)

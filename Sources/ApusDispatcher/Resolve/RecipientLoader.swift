@@ -4,18 +4,18 @@ internal import ApusProviders
 internal import ApusRedis
 internal import ApusStore
 
-/// Turns the recipients of a unit into a table to send from: reads the records as they are now and checks who still matches.
+/// Loads the recipients of a unit into a table: reads their current records and checks which still match.
 ///
 /// Token, owner, membership and suspicion are read here, just before sending, not when the send was planned.
 struct RecipientLoader: Sendable {
     let store: DeviceStore
 
-    /// Counts the send for every row that is sent to, if its message shows what a badge has come to.
+    /// Counts the send in the badge of every row that is to be sent to, if the message increments badges.
     ///
     /// - Parameters:
-    ///   - home: the route on which the store has the devices; nil: this one.
-    ///   - journal: what an earlier owner left: rows that are done.
-    ///   - isRepeated: whether all of them were counted for this send before.
+    ///   - home: the route under which the store has the devices; nil for this one.
+    ///   - journal: the journal of an earlier owner, with the rows that are done.
+    ///   - isRepeated: true if all of them were counted for this send before.
     func countBadges(
         in table: inout RecipientTable,
         of send: SendContext,
@@ -29,7 +29,7 @@ struct RecipientLoader: Sendable {
         guard context.needsBadges, case .increment(let increment) = send.command.notification.badge else { return }
         let done = DoneBitmap(count: rows.count, journal: journal)
         let open = rows.indices.filter { rows[$0].verdict == .open && !done[$0] }
-        // No unit has more recipients than one call counts.
+        // A unit never has more recipients than one call can count.
         let parts = Dictionary(grouping: open) { rows[$0].partition }.map { (partition: $0.key, indices: $0.value) }
         let store = self.store
         let counted = try await withThrowingTaskGroup(of: ([Int], [UInt32?]).self) { group in
@@ -56,9 +56,9 @@ struct RecipientLoader: Sendable {
         for (indices, counts) in counted { table.setBadges(counts, of: indices) }
     }
 
-    /// The table of a unit; rows stand in the order of the journal's bits.
+    /// Returns the table of a unit. Its rows are in the order of the journal's bits.
     ///
-    /// - Parameter home: the route on which the store has its devices; nil: this one.
+    /// - Parameter home: the route under which the store has the devices; nil for this one.
     func table(
         _ unit: WorkUnit,
         _ send: SendContext,
@@ -82,7 +82,7 @@ struct RecipientLoader: Sendable {
         }
     }
 
-    /// The table of devices, one row for each, in their order.
+    /// Returns the table of devices, one row for each, in their order.
     func table(
         _ references: [DeviceReference],
         _ send: SendContext,
@@ -100,11 +100,12 @@ struct RecipientLoader: Sendable {
 
     private struct Places {
         var partition: UInt32
-        /// Ascending.
+        /// The ordinals, in ascending order.
         var ordinals: [UInt32]
     }
 
-    /// References cut where the partition changes or the ordinals stop ascending: each run is one read, the order stays.
+    /// Splits references where the partition changes or the ordinals stop ascending. Each run needs one read, and the
+    /// order is kept.
     private static func runs(of references: [DeviceReference]) -> [Places] {
         var runs: [Places] = []
         for reference in references {
@@ -144,7 +145,7 @@ struct RecipientLoader: Sendable {
         table.rows.reserveCapacity(count)
         table.tokens.reserveCapacity(count * 40)
         for (place, reads) in zip(places, replies) {
-            // Ordinals ascend within a place, and so do its rows: an ordinal's row is found by walking along.
+            // Ordinals ascend within a place, and so do its rows, so that an ordinal's row is found by binary search.
             let first = table.rows.count
             for ordinal in place.ordinals {
                 table.rows.append(RecipientTable.Row(partition: place.partition, ordinal: ordinal))
@@ -160,7 +161,7 @@ struct RecipientLoader: Sendable {
         return table
     }
 
-    /// Who is meant by now.
+    /// Returns the send's predicate, resolved again if it named a topic without members.
     private func predicate(of send: SendContext) async throws -> SendContext.Predicate {
         guard send.namesUnknownTopic else { return send.predicate }
         return try await SendContext.Predicate.resolve(
@@ -178,7 +179,7 @@ struct RecipientLoader: Sendable {
         return table
     }
 
-    /// The table of addresses that stand in the command, or of the one audience that it names.
+    /// Returns the table of addresses in the command, or of the audience that it names.
     static func table(
         addresses indices: [UInt32],
         _ send: SendContext,
@@ -210,7 +211,7 @@ struct RecipientLoader: Sendable {
 }
 
 extension RecipientTable {
-    /// The row of an ordinal among those from `first` on, which ascend.
+    /// Returns the row of an ordinal among the rows from `first` on, which ascend.
     fileprivate func row(of ordinal: UInt32, from first: Int) -> Int? {
         var (low, high) = (first, self.rows.count)
         while low < high {
@@ -221,10 +222,10 @@ extension RecipientTable {
         return low
     }
 
-    /// Checks a record and takes over its token, or says why not. Allocates nothing but room for the tokens, and for
-    /// the ids of a send that lists its recipients.
+    /// Checks a record, and copies its token or sets the reason why it is skipped. Allocates only room for the tokens,
+    /// and for the ids of a send that lists its recipients.
     ///
-    /// - Parameter home: the route that the record stands on, when it is sent to by another.
+    /// - Parameter home: the route under which the record is stored, when it is sent to on another.
     fileprivate mutating func fill(
         _ row: Int,
         _ value: Span<UInt8>,
@@ -246,7 +247,7 @@ extension RecipientTable {
         if let suspicion = view.suspicion, home == nil || suspicion.reason != .wrongEnvironment {
             return self.skip(row, suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken)
         }
-        // Where the record stands, not where it is sent to.
+        // The predicate applies to the realm in which the record is stored, not to the route that it is sent on.
         let realm = (home ?? context).realm
         guard predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
         var token = view.token
@@ -260,7 +261,8 @@ extension RecipientTable {
             case .suspect: return self.skip(row, .badToken)
             }
         } else {
-            // One of another service would be called bad under this one's topic, and be deleted for it.
+            // The provider would reject a token of another service under this topic as bad, and the token would be
+            // deleted.
             guard context.tokenKinds.contains(view.tokenKind) else { return self.skip(row, .notMatching) }
         }
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
@@ -277,7 +279,7 @@ extension RecipientTable {
 }
 
 extension SendContext.Predicate {
-    /// Whether a record, as it is now, is still meant.
+    /// Returns true when a record, as it is now, meets the predicate.
     fileprivate func matches(
         _ view: DeviceRecordView,
         _ header: RecordHeader,

@@ -2,28 +2,30 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
 
-/// The recipients of one run, laid out for sending: rows beside each other, tokens in one buffer.
+/// The recipients of one run in a compact layout: rows in one array, tokens in one buffer.
 ///
-/// A row's index is the recipient's bit in the journal. Built once per unit; nothing in it is made per notification afterwards.
+/// A row's index is the recipient's bit in the journal. The table is built once per unit, and sending a notification
+/// allocates nothing in it.
 struct RecipientTable: Sendable {
     /// One recipient.
     struct Row: Sendable {
-        /// Where its token begins in `tokens`, and how long it is; 0: it is not to be sent to, or is an audience that a
-        /// provider holds.
+        /// The token's place in `tokens`. Its length is 0 if the recipient is not to be sent to, or is an audience that
+        /// a provider holds.
         var tokenOffset: UInt32 = 0
         var tokenLength: UInt16 = 0
-        /// Which rendered variant it gets.
+        /// The index of the rendered variant that it gets.
         var variant: UInt16 = 0
-        /// Its place in the store; for an address, `ordinal` is the index into the command and `partition` is `addressPartition`.
+        /// The recipient's partition and ordinal in the store. For an address, `partition` is `addressPartition`, and
+        /// `ordinal` is the index into the command.
         var partition: UInt32
         var ordinal: UInt32
         var generation: UInt32 = 0
-        /// What is known without sending; `open`: send.
+        /// The outcome that is known without sending; `open` if the recipient is to be sent to.
         var verdict: Outcome = .open
         var verdictReason: Reason = .none
-        /// Whether its token is an installation id.
+        /// True when the token is an installation id.
         var isInstallation = false
-        /// Whether the store knows already that its token is taken in another environment than its device's.
+        /// True when the store already knows that the token belongs to another environment than the device's.
         var isEnvironmentKnown = false
     }
 
@@ -31,11 +33,11 @@ struct RecipientTable: Sendable {
     static let addressPartition = UInt32.max
 
     var rows: [Row] = []
-    /// What each row's badge has come to; empty when the message does not count.
+    /// The badge of each row; empty when the message does not count badges.
     private var badges: [UInt32] = []
-    /// The ids of devices by row, as far as they are wanted.
+    /// The device ids by row, as far as they are needed.
     private var devices: [String] = []
-    /// As they go onto the wire: raw bytes or text, as the provider's templates take them.
+    /// The tokens in the form that requests use: raw bytes or text, depending on the provider.
     var tokens: [UInt8] = []
 
     /// Adds a recipient to send to.
@@ -56,10 +58,10 @@ struct RecipientTable: Sendable {
         self.rows.append(row)
     }
 
-    /// What the row's badge has come to; 0 when the message does not count.
+    /// Returns the row's badge; 0 when the message does not count badges.
     func badge(_ index: Int) -> UInt32 { self.badges.isEmpty ? 0 : self.badges[index] }
 
-    /// Notes what badges have come to; where there is none the device is gone, and is not to be sent to.
+    /// Sets the badges of rows. A row without a count is skipped, because its device is gone.
     mutating func setBadges(_ counts: [UInt32?], of indices: [Int]) {
         precondition(counts.count == indices.count)
         if self.badges.isEmpty { self.badges = Array(repeating: 0, count: self.rows.count) }
@@ -73,7 +75,7 @@ struct RecipientTable: Sendable {
         }
     }
 
-    /// Notes the id of the device that a row stands for, which may be one to come.
+    /// Sets the device id of a row. The row may be added later.
     mutating func setDevice(_ device: String, of index: Int) {
         if self.devices.count <= index {
             self.devices += Array(repeating: "", count: index + 1 - self.devices.count)
@@ -81,20 +83,20 @@ struct RecipientTable: Sendable {
         self.devices[index] = device
     }
 
-    /// The id of the device that the row stands for; empty: it is an address, or nobody wants to know.
+    /// Returns the id of the row's device; empty for an address, or when ids are not needed.
     func device(_ index: Int) -> String { index < self.devices.count ? self.devices[index] : "" }
 
-    /// Who the row stands for.
+    /// Returns the place of the row's recipient: an address or a device.
     func place(_ index: Int) -> RecipientPlace {
         let row = self.rows[index]
         guard row.partition != Self.addressPartition else { return .address(row.ordinal) }
         return .device(DeviceReference(partition: row.partition, ordinal: row.ordinal, generation: row.generation))
     }
 
-    /// Whether its rows stand for devices of the store, which may have changed since they were read.
+    /// True when the rows are devices of the store, which may have changed since they were read.
     var isOfDevices: Bool { self.rows.first.map { $0.partition != Self.addressPartition } ?? false }
 
-    /// Takes over what another table of the same recipient says; its badge stays.
+    /// Replaces a row with the same recipient's row of another table. Its badge and generation are kept.
     mutating func replace(_ index: Int, with other: Int, of table: RecipientTable) {
         var row = table.rows[other]
         precondition(row.ordinal == self.rows[index].ordinal && row.partition == self.rows[index].partition)
@@ -109,13 +111,13 @@ struct RecipientTable: Sendable {
         self.rows[index] = row
     }
 
-    /// The token as sent.
+    /// Returns the row's token as sent.
     func token(_ index: Int) -> ArraySlice<UInt8> {
         let row = self.rows[index]
         return self.tokens[Int(row.tokenOffset)..<Int(row.tokenOffset) + Int(row.tokenLength)]
     }
 
-    /// The recipients of a later unit: those rows again.
+    /// Returns the recipients for a later unit that repeats the given rows.
     func recipients(_ indices: [Int]) -> WorkUnit.Recipients {
         guard let first = indices.first, self.rows[first].partition != Self.addressPartition else {
             return .addresses(indices.map { self.rows[$0].ordinal })
@@ -123,7 +125,7 @@ struct RecipientTable: Sendable {
         return .references(self.references(indices))
     }
 
-    /// The devices that those rows stand for.
+    /// Returns references to the devices of the given rows.
     func references(_ indices: [Int]) -> [DeviceReference] {
         indices.map { index in
             let row = self.rows[index]
@@ -133,7 +135,7 @@ struct RecipientTable: Sendable {
 }
 
 extension DeliveryID {
-    /// The id of a send to a row.
+    /// Creates the id of the delivery of a send to a row.
     init(sendDigest: UInt64, _ row: RecipientTable.Row) {
         if row.partition == RecipientTable.addressPartition {
             self.init(sendDigest: sendDigest, place: .address(row.ordinal))

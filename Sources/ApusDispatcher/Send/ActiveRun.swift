@@ -2,43 +2,44 @@ internal import ApusCore
 internal import ApusMessages
 internal import NIOCore
 
-/// A run's name on its worker.
+/// Identifies a run on its worker.
 struct RunToken: Sendable {
     let slot: Int
     let nonce: UInt64
 }
 
-/// What a run needs, gathered before it goes to its worker.
+/// The input of a run, gathered before the run goes to its worker.
 struct RunPlan: Sendable {
     let send: SendContext
     let context: RouteContext
     let lane: Lane
-    /// The route on which the store has these devices; nil: this one. Their tokens were called bad there.
+    /// The route under which the store has these devices, where their tokens were called bad; nil for this one.
     var home: RouteContext?
     var table: RecipientTable
-    /// What an earlier owner left: the bits of `UnitJournal`.
+    /// The journal of an earlier owner: the bits of `UnitJournal`.
     var journal: [UInt8] = []
-    /// From 1.
+    /// The number of this attempt, from 1.
     var attempt: UInt32 = 1
-    /// When the first try began; nil: with this one.
+    /// The start of the first attempt; nil if it is this one.
     var firstAttemptAt: UnixMilliseconds?
-    /// Nanoseconds since 1970; 0: unknown.
+    /// The publication time in nanoseconds since 1970; 0 if unknown.
     var publishedAtNanoseconds: Int64 = 0
-    /// How what is open ends, if nothing more is to be sent: the send is cancelled, or the provider refuses its message; nil: it is
-    /// sent to.
+    /// The outcome of the open recipients if nothing more is to be sent, because the send is cancelled or the provider
+    /// rejects its message; nil if they are sent to.
     var ending: (outcome: Outcome, reason: Reason)?
-    /// How many recipients of the send the whole fleet may reach per second; 0: as many as can be.
+    /// The maximum number of recipients of the send that the whole fleet may reach per second; 0 for no limit.
     var ratePerSecond: Double
-    /// Whether it reports only its end: a direct send, which has no journal.
+    /// True when the run reports only its end: a direct send, which has no journal.
     var reportsAtEnd = false
-    /// Whether all were refused before because a third party behind the provider does not take our credential.
+    /// True when all recipients were refused before because a third party behind the provider does not accept our
+    /// credential.
     var waitsForThirdPartyAuth = false
-    /// When the entry was this process's for certain.
+    /// The last time at which the entry certainly belonged to this process.
     var ownedAt = NIODeadline.now()
-    /// When the reading of its recipients began.
+    /// The time at which reading the recipients' records began.
     var readAt = NIODeadline.now()
 
-    /// A run of a send at the rate that its publisher asked for.
+    /// Creates a plan with the rate that the publisher asked for.
     init(send: SendContext, context: RouteContext, lane: Lane, table: RecipientTable) {
         self.send = send
         self.context = context
@@ -47,8 +48,8 @@ struct RunPlan: Sendable {
         self.ratePerSecond = Double(send.command.ratePerSecond)
     }
 
-    /// The route through the app's other environment at its provider, where tokens that this one calls bad are tried once; nil: the app has
-    /// only one, or this is the second.
+    /// The route of the app's other environment at the provider, where tokens that this route calls bad are tried once;
+    /// nil if the app has only one environment, or if this is already the second.
     var other: RouteContext? {
         let route = self.context.route
         guard self.home == nil,
@@ -58,49 +59,50 @@ struct RunPlan: Sendable {
     }
 }
 
-/// How a worker works.
+/// The intervals and limits of a worker.
 struct WorkerSettings: Sendable {
-    /// How often progress is reported while there is some.
+    /// The interval at which progress is reported.
     var flushInterval: TimeAmount = .milliseconds(10)
-    /// How often a run speaks up without progress.
+    /// The interval at which a run reports without progress.
     var heartbeat: TimeAmount = .seconds(1)
-    /// How long an entry whose owner is silent stays its own.
+    /// The time for which an entry stays with an owner that is silent.
     var lease: TimeAmount = .seconds(10)
-    /// A run whose last report has been unwritten for so long sends nothing more until it is.
+    /// The maximum time for which a run's last report may be unwritten. After that, the run sends nothing until the
+    /// report is written.
     var unwrittenTimeMax: TimeAmount = .milliseconds(500)
-    /// Recipients of a route that may be unwritten at once.
+    /// The maximum number of unwritten recipients of a route.
     var window = 2_000
-    /// Whoever was read longer ago is read again before they are sent to.
+    /// The maximum age of a recipient's record when it is sent to. Older records are read again first.
     var recheckAfter: TimeAmount = .seconds(2)
 }
 
-/// What a run reports to whoever writes it down.
+/// A report of a run to the task that writes it.
 struct RunUpdate: Sendable {
     var report: RunReport
     var retries: [(due: UnixMilliseconds, indices: [Int])]
-    /// Recipients that wait for the third party behind the provider.
+    /// The recipients that wait for the third party behind the provider.
     var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])] = []
-    /// Recipients that are tried in the app's other environment.
+    /// The recipients that are tried in the app's other environment.
     var elsewhere: [Int] = []
-    /// Recipients that were never sent to and leave the run: of a direct send that could not go out.
+    /// The recipients that leave the run without having been sent to, because a direct send could not be sent.
     var unsent: [Int] = []
-    /// Recipients to be read again before anybody else is sent to, for ``Worker/recheck(_:_:of:readAt:)``. There is nothing else in
-    /// such an update.
+    /// The recipients to read again before any other is sent to, for ``Worker/recheck(_:_:of:readAt:)``. Such an update
+    /// contains nothing else.
     var recheck: [Int] = []
-    /// What the journal is to hold.
+    /// The new content of the journal.
     var bitmap: [UInt8]
-    /// Whether other recipients are marked than before.
+    /// True when the marked recipients have changed.
     var changesMarks = false
-    /// What the provider says of the message itself, if it is news.
+    /// The provider's rejection of the message itself, if it has not been reported.
     var rejection: RejectionTracker.News?
-    /// Whether it has somebody to send to, and its send's rate does not allow it.
+    /// True when recipients wait for the send's own rate.
     var waitsForPace = false
-    /// Nothing is on the wire and nothing more will be sent.
+    /// True when nothing is in flight and nothing more will be sent.
     var isFinished: Bool
-    /// Every recipient has its outcome or its retry.
+    /// True when every recipient has its outcome or its retry.
     var isComplete: Bool
 
-    /// Whether there is something to write.
+    /// True when there is something to write.
     var isDirty: Bool {
         self.report.count > 0 || !self.retries.isEmpty || !self.thirdPartyAuth.isEmpty || !self.elsewhere.isEmpty
             || self.changesMarks
@@ -111,38 +113,38 @@ struct RunUpdate: Sendable {
 final class ActiveRun {
     var run: RecipientRun
     let plan: RunPlan
-    /// The trace that its latencies are shown with; nil: nobody records it.
+    /// The trace that is recorded as an exemplar of its latencies; nil if it is not sampled.
     let recordedTrace: TraceID?
     let nonce = UInt64.random(in: .min ... .max)
-    /// What its retries are spread by: one draw for all of them, so that they come back in few units.
+    /// The random number that spreads its retries: one for all of them, so that they form few units.
     let draw = Double.random(in: 0..<1)
     let startedAt = NIODeadline.now()
-    /// When its first request went out; nil: none has, or its end has been recorded.
+    /// The time of its first request; nil if there was none, or after its end has been recorded.
     var firstSentAt: NIODeadline?
-    /// Whether its wait for the first request has been recorded.
+    /// True when the wait for the first request has been recorded.
     var hasSent = false
     var slot = -1
     var isQueued = false
-    /// Whether it waits for its send's pace.
+    /// True while it waits for its send's pace.
     var isParked = false
     var waiter: EventLoopPromise<RunUpdate>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
-    /// When the last report was taken, to be written.
+    /// The time at which the last report was taken.
     private var reportTakenAt: NIODeadline
-    /// When the entry was this process's for certain: the lease runs from then, or from later.
+    /// The last time at which the entry certainly belonged to this process. The lease counts from it.
     private var ownedAt: NIODeadline
-    /// Recipients that were answered and are in no report yet, and those that are in the report being written.
+    /// The recipients that were answered and are in no report yet, and those in the report that is being written.
     var answered = 0
     var beingWritten = 0
-    /// Recipients that were never sent to and leave the run.
+    /// The recipients that leave the run without having been sent to.
     var unsent: [Int] = []
-    /// Recipients to be read again; nil: nobody, or their reading is under way.
+    /// The recipients to read again; nil if there are none, or while they are being read.
     var recheck: [Int]?
-    /// The route that it goes by; nil: there is none.
+    /// The sender of its route; nil if the route has none.
     var route: RouteSender?
-    /// The slot of it where it waits for its turn.
+    /// The gateway slot of the route where it waits for its turn.
     var gatewaySlot: GatewaySlot?
-    /// The pace of its send, if that has one.
+    /// The pace of its send; nil if the send has no rate of its own.
     var pace: SendPace?
 
     init(run: RecipientRun, plan: RunPlan) {
@@ -153,9 +155,11 @@ final class ActiveRun {
         self.recordedTrace = plan.send.trace.flatMap { $0.isSampled ? $0.trace : nil }
     }
 
-    /// Whether it may send nothing more before another report is written: the last one has been unwritten for long, because Redis
-    /// is away; or the lease has run out unseen, because this process was frozen, and another may own the entry. A direct send, which
-    /// writes only once, is given back then.
+    /// Returns true when the run may send nothing before another report is written.
+    ///
+    /// This is so when its last report has been unwritten for long, because Redis does not answer, or when its lease
+    /// has run out, because this process was frozen and another may own the entry. A direct send, which writes only
+    /// once, is given back in this case.
     func isHeldBack(now: NIODeadline, by settings: WorkerSettings) -> Bool {
         let isUnwritten =
             if self.plan.reportsAtEnd {
@@ -166,7 +170,7 @@ final class ActiveRun {
         return isUnwritten || now - self.ownedAt >= settings.lease
     }
 
-    /// Moves what was answered into the report that is being written.
+    /// Moves the answered recipients into the report that is being written.
     func reportTaken(now: NIODeadline) {
         let waitsForCompany = self.run.deferred.count
         self.beingWritten += self.answered - waitsForCompany
@@ -174,14 +178,14 @@ final class ActiveRun {
         self.reportTakenAt = now
     }
 
-    /// The report that was taken last is written, and the entry is still this process's.
+    /// Records that the last report is written, so that the entry still belongs to this process.
     func reportWritten() {
         self.run.reportWritten()
         self.ownedAt = self.reportTakenAt
     }
 }
 
-/// Runs that go by one gateway and have something to send, by lane, in the order in which they get their turn.
+/// A queue of the runs that wait to send through one gateway, by lane.
 struct WaitingRuns {
     private var express: [ActiveRun] = []
     private var bulk: [ActiveRun] = []
@@ -209,9 +213,9 @@ struct WaitingRuns {
 
     mutating func remove(_ active: ActiveRun) { self[active.plan.lane].removeAll { $0 === active } }
 
-    /// Whether a lane has anything to send.
+    /// Returns true when a lane has anything to send.
     func hasAny(_ lane: Lane) -> Bool { self[lane].contains { $0.run.hasNext } }
 
-    /// How many recipients of a lane wait to be sent to.
+    /// Returns the number of recipients of a lane that wait to be sent to.
     func recipients(_ lane: Lane) -> Int { self[lane].reduce(0) { $0 + $1.run.unsentCount } }
 }

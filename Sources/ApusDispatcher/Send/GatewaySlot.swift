@@ -2,48 +2,50 @@ internal import ApusCore
 internal import ApusProviders
 internal import NIOCore
 
-/// Holds the gateway that is sent with, its successor, those that drain, and the runs that wait for their turn there.
+/// Holds the gateway in use, its successor, the gateways that drain, and the runs that wait for their turn.
 final class GatewaySlot {
-    /// The one that is sent with.
+    /// The gateway in use.
     private(set) var gateway: ProviderGateway
     var waiting = WaitingRuns()
-    /// Takes the gateway's place as soon as it can send.
+    /// The successor. It replaces the gateway as soon as it can send.
     private var next: ProviderGateway?
-    /// Gateways that were replaced and still owe answers.
+    /// The replaced gateways that still await answers.
     private var draining: [ProviderGateway] = []
-    /// What retired gateways have done.
+    /// The totals of retired gateways.
     private var retired = GatewayTotals()
 
     init(_ gateway: ProviderGateway) { self.gateway = gateway }
 
-    /// How many recipients of a lane wait that the gateway has room for. It says when it has some, if it has none now.
+    /// Returns the number of waiting recipients of a lane if the gateway has room, and 0 otherwise. The gateway then
+    /// reports when it has room again.
     func recipientsWithRoom(_ lane: Lane) -> Int {
         self.waiting.hasAny(lane) && self.gateway.hasRoom(lane) ? self.waiting.recipients(lane) : 0
     }
 
-    /// A gateway that is to take over. It is started here.
+    /// Starts a gateway as the successor.
     func exchange(for gateway: ProviderGateway) {
         if let next { self.retire(next) }
         self.next = gateway
         gateway.start()
-        // Denied now, it says when it has room.
+        // After this returned false, the gateway reports when it has room.
         let isReady = gateway.hasRoom(.bulk)
         if isReady || self.gateway.isHeld { _ = self.tookOver(gateway) }
     }
 
-    /// The configuration may be right again: whoever is held sends again, a successor as well.
+    /// Resumes held gateways, the successor too, because the configuration may be correct again.
     func restored() {
         self.gateway.restored()
         self.next?.restored()
     }
 
-    /// Whether the gateway, whose credential is refused, gives way to its successor at once: that has another.
+    /// Replaces a gateway whose credential is refused by its successor, which has another credential. Returns false if
+    /// there is no successor, or if the gateway is not in use.
     func giveWay(_ gateway: ProviderGateway) -> Bool {
         guard gateway === self.gateway, let next else { return false }
         return self.tookOver(next)
     }
 
-    /// Whether the gateway is, or has just become, the one that is sent with.
+    /// Replaces the gateway in use if the given one is its successor. Returns true if the given gateway is now in use.
     func tookOver(_ gateway: ProviderGateway) -> Bool {
         if gateway === self.gateway { return true }
         guard gateway === self.next else { return false }
@@ -62,16 +64,16 @@ final class GatewaySlot {
         }
     }
 
-    /// Closes all when nothing of theirs is on the wire.
+    /// Closes all gateways after their last answers.
     func drain() -> EventLoopFuture<Void> {
         let gateways = [self.gateway] + self.draining + (self.next.map { [$0] } ?? [])
         return .andAllComplete(gateways.map { $0.drain() }, on: self.gateway.eventLoop)
     }
 
-    /// How those stand that have connections.
+    /// The status of each gateway that has connections.
     var statuses: [ProviderGatewayStatus] { ([self.gateway] + self.draining).map(\.status) }
 
-    /// What they have done since the start.
+    /// The totals of all gateways since the start.
     var counts: GatewayTotals {
         var counts = self.retired
         for status in self.statuses { counts.add(status.counts) }
@@ -79,7 +81,7 @@ final class GatewaySlot {
     }
 }
 
-/// Counts what gateways have done, retired ones included.
+/// The sums of what gateways have done, including retired ones.
 struct GatewayTotals {
     private(set) var payloadBytes: UInt64 = 0
     private(set) var bytesSent: UInt64 = 0

@@ -1,39 +1,41 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// Tests tokens that a provider calls invalid perhaps, when it does not say whether it means the message or the token.
+/// Tests tokens when the provider rejects a request as invalid without saying whether the token or the message is
+/// meant.
 ///
-/// The token is tried with a minimal message that the provider only checks. Called invalid again, while a token that took the send passes
-/// the same check, it is suspect; in any other case it is kept: a token is given up only by whoever is certain that the payload is valid.
+/// The token is tried with a minimal message that the provider only checks. It is suspect if it is called invalid again
+/// while a control, a token that accepted the send, passes the same check. In any other case it is kept, because only
+/// an answer to a payload that is certainly valid proves that a token is bad.
 struct RecipientProbes: Sendable {
-    /// Tokens that one run looks into: if more are called invalid, it is the message.
+    /// The maximum number of tokens that one run tests. If more are called invalid, the message is at fault.
     static let begunMax = 8
 
-    /// What is known of a token that took the send.
+    /// The state of the control: a token that accepted the send.
     enum Control: Equatable, Sendable {
-        /// Nobody has asked yet.
+        /// It has not been tested.
         case untried
-        /// This recipient's token is being tried.
+        /// This recipient's token is being tested.
         case asked(Int)
-        /// It passes: the check is sound.
+        /// It passed, so the check is sound.
         case passed
-        /// It does not, or there was no answer: the check proves nothing.
+        /// It failed, or there was no answer: the check proves nothing.
         case failed
     }
 
-    /// Recipients whose tokens are being tried, with what was said of them first.
+    /// The recipients whose tokens are being tested, with their first answers.
     var open: [Int: RecipientRun.Detail] = [:]
-    /// Those who were called invalid again, and wait for the control.
+    /// The recipients whose tokens were called invalid again, and that wait for the control.
     var invalid: [(index: Int, said: RecipientRun.Detail)] = []
     var control = Control.untried
-    /// How many were begun.
+    /// The number of tests begun.
     var begun = 0
-    /// How many wait for their turn or are on the wire, the control included.
+    /// The number of tests that wait for their turn or are in flight, including the control's.
     var underWay = 0
-    /// A recipient that took the send.
+    /// A recipient that accepted the send.
     var acceptedRecipient: Int?
 
-    /// Whether what is sent to a recipient next, or was sent to it last, is a probe.
+    /// True when the recipient's next request, or the one in flight, is a probe.
     @inline(__always)
     func isProbe(_ index: Int) -> Bool {
         self.underWay > 0 && (self.open[index] != nil || self.control == .asked(index))
@@ -41,7 +43,7 @@ struct RecipientProbes: Sendable {
 }
 
 extension RecipientRun {
-    /// Lets a token be tried; false: the answer stands as it is.
+    /// Begins to test a token. Returns false if it is not tested, so that the answer stands.
     mutating func beginProbe(_ index: Int, _ said: Detail) -> Bool {
         guard self.terms.canProbe, said.wantsTokenProbe, self.isSending, self.isDevice(index),
             self.probes.begun < RecipientProbes.begunMax
@@ -57,7 +59,7 @@ extension RecipientRun {
         self.again.append(UInt32(index))
     }
 
-    /// What the provider says of a token that was tried.
+    /// Handles the provider's answer to a probe.
     mutating func probeAnswered(
         _ index: Int,
         _ outcome: DeliveryOutcome,
@@ -77,7 +79,7 @@ extension RecipientRun {
             return .settled
         case .suspect: break
         case .rejected where said.wantsTokenProbe: break
-        // The token is good, or nothing is said of it.
+        // The token is good, or the answer says nothing about it.
         case .accepted, .rejected, .deferred, .misconfigured, .lost:
             self.close(index, .rejected, .other, now: now, detail: first)
             return .settled
@@ -115,7 +117,7 @@ extension RecipientRun {
         self.close(index, .rejected, .badToken, now: now, detail: said)
     }
 
-    /// Gives up on probes that are not on the wire: their recipients keep the first answer.
+    /// Abandons the probes that are not in flight. Their recipients keep the first answer.
     mutating func abandonProbes(now: UnixMilliseconds) {
         guard self.probes.underWay > 0 else { return }
         let waiting = self.again.map { Int($0) }.filter { self.probes.isProbe($0) }

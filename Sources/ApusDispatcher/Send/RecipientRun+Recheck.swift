@@ -1,23 +1,24 @@
 internal import ApusCore
 
-/// Tracks until when the recipients of a run may be sent to before their records are read again.
+/// Tracks for how long the recipients of a run may be sent to before their records are read again.
 ///
-/// Whoever logs out, moves or leaves a topic while a send waits must not get it. Times are nanoseconds of the monotonic clock.
+/// A recipient that logs out, moves or leaves a topic while a send waits must not receive it. Times are nanoseconds of
+/// the monotonic clock.
 struct RecipientFreshness: Sendable {
-    /// How long a read may be relied on.
+    /// The maximum age of a read.
     let validFor: UInt64
-    /// When the read began whose rows may be sent to.
+    /// The time when the last read began.
     private var readAt: UInt64
-    /// The first row that was not in that read, or longer ago.
+    /// The first row that was not in the last read.
     private var end: Int
-    /// Whether rows are being read.
+    /// True while rows are being read.
     private(set) var isReading = false
-    /// Whether rows have been read again since the run began.
+    /// True when rows have been read again since the run began.
     private var hasReread = false
-    /// Whether a row that is to be sent to again may not have been in the last read.
+    /// True when a row that is to be sent to again may not have been in the last read.
     private var hasOldRow = false
 
-    /// All rows, as they were read then.
+    /// Creates the state after all rows were read.
     init(validFor: UInt64, readAt: UInt64, count: Int) {
         self.validFor = validFor
         self.readAt = readAt
@@ -34,7 +35,9 @@ struct RecipientFreshness: Sendable {
         self.hasOldRow = false
     }
 
-    /// Records that the rows that are next, up to this one, were read by a read that began then.
+    /// Records the end of a read that contained the next rows, up to `end`.
+    ///
+    /// - Parameter readAt: the time when the read began.
     mutating func endReading(readAt: UInt64, upTo end: Int) {
         self.isReading = false
         self.hasReread = true
@@ -42,15 +45,16 @@ struct RecipientFreshness: Sendable {
         self.end = end
     }
 
-    /// Records that a row that was on the wire is to be sent to again: others may have been read since it went out.
+    /// Records that a row in flight is to be sent to again. Its record may be older than the last read.
     mutating func recordReturn() {
         if self.hasReread || self.isReading { self.hasOldRow = true }
     }
 }
 
-/// Reading recipients again that have waited.
+/// Reads the records of recipients again that have waited.
 extension RecipientRun {
-    /// Returns true when the next recipient was read too long ago to be sent to. A token that is only tried reaches nobody.
+    /// Returns true when the record of the next recipient is too old to send to it. Probes need no recent record,
+    /// because they reach no device.
     func isStale(now: UInt64) -> Bool {
         guard let freshness else { return false }
         if let index = self.again.last.map({ Int($0) }) {
@@ -59,12 +63,13 @@ extension RecipientRun {
         return freshness.isStale(self.next, now: now)
     }
 
-    /// Whether its recipients are being read again: until that has ended nobody is sent to.
+    /// True while recipients are being read again. Nothing is sent before the read has ended.
     var isBeingRechecked: Bool { self.freshness?.isReading ?? false }
 
-    /// Takes the rows to read again: those that came back, and as many of the next ones. ``finishRecheck(_:of:readAt:now:)`` ends it.
+    /// Returns the rows to read again: those that came back, and as many of the next ones as allowed.
+    /// ``finishRecheck(_:of:readAt:now:)`` ends the read.
     ///
-    /// - Parameter countMax: of those that are next.
+    /// - Parameter countMax: the maximum number of next rows.
     mutating func beginRecheck(countMax: Int) -> [Int] {
         precondition(countMax > 0 && !self.isBeingRechecked, "one read at a time")
         self.freshness?.beginReading()
@@ -78,16 +83,17 @@ extension RecipientRun {
         return indices.sorted()
     }
 
-    /// Takes over what a read found: whoever does not match any more is skipped, whoever has a new token gets the send by that.
+    /// Applies the result of a read: recipients that no longer match are skipped, and recipients with a new token are
+    /// sent to with it.
     ///
     /// - Parameters:
-    ///   - rows: one for each index, in their order.
-    ///   - readAt: when the read began, in nanoseconds of the monotonic clock.
+    ///   - rows: one row for each index, in the same order.
+    ///   - readAt: the time when the read began, in nanoseconds of the monotonic clock.
     mutating func finishRecheck(_ rows: RecipientTable, of indices: [Int], readAt: UInt64, now: UnixMilliseconds) {
         precondition(rows.rows.count == indices.count, "one row for each that was asked for")
         let end = indices.last.map { $0 + 1 } ?? self.table.rows.count
         self.freshness?.endReading(readAt: readAt, upTo: max(self.next, end))
-        // They may have been closed meanwhile: the send was cancelled, or has expired.
+        // A row may have been closed meanwhile, because the send was cancelled or has expired.
         for (row, index) in indices.enumerated() where !self.done[index] {
             self.table.replace(index, with: row, of: rows)
             self.closeIfDecided(index, now: now)

@@ -1,12 +1,14 @@
 internal import ApusCore
 
-/// Which units retries make.
+/// Groups retries into units.
 extension RecipientRun {
-    /// A retry may wait for others of its unit by one part in so many of its wait.
+    /// A retry may wait for others of its unit for one part in this many of its own wait, and for at least a second.
     static let companyParts: Int64 = 4
 
-    /// Few units out of many retries: nobody is tried before the time, and nobody waits much longer for company. A unit that fell
-    /// apart at every try would end as one unit for each recipient.
+    /// Groups many retries into few units.
+    ///
+    /// No recipient is retried before its time, and none waits much longer to share a unit. Without grouping, a unit
+    /// that splits at every attempt would end as one unit per recipient.
     static func grouped(
         _ deferred: [Deferred],
         now: UnixMilliseconds

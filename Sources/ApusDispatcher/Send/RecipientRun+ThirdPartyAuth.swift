@@ -1,17 +1,18 @@
 internal import ApusCore
 
-/// Recipients whom the provider reaches through a third party, and who wait while that does not take our credential there.
+/// Defers recipients that the provider reaches through a third party, while that party does not accept our credential.
 ///
-/// A token does not tell that it needs the third party before the provider says so. Whoever was refused for that waits in units of their
-/// own, and when their time has come one of each unit is sent to, for all of it: refused again, all wait longer. That is no attempt and
-/// has no end but the message's: somebody must correct the key at the provider. Whoever needs no third party goes on.
+/// A token does not show that it needs the third party until the provider says so. The recipients that were refused for
+/// this reason wait in units of their own. When their time has come, one recipient of each unit is sent to on behalf of
+/// all; if it is refused again, all wait longer. This is no attempt, and ends only when the message expires, because an
+/// operator must correct the key at the provider. Recipients that need no third party are sent to as usual.
 extension RecipientRun {
-    /// How long they wait: doubled with each time, from the first to the last.
+    /// The range of the wait, which doubles with each refusal.
     static let thirdPartyAuthWaitMilliseconds: ClosedRange<Int64> = 60_000...900_000
-    /// As which attempt they are sent to at most: what else is refused later has tries left.
+    /// The maximum attempt number with which they are sent. A later failure of another kind thus has attempts left.
     static let thirdPartyAuthAttemptsMax: UInt32 = 5
 
-    /// Whether an answer shows that the third party takes our credential, if it was one about a device of its own.
+    /// Returns true when an answer about a device that needs the third party shows that it accepts our credential.
     static func showsThirdPartyAuth(_ outcome: DeliveryOutcome) -> Bool {
         switch outcome {
         case .accepted, .unregistered, .suspect, .rejected: true
@@ -19,9 +20,10 @@ extension RecipientRun {
         }
     }
 
-    /// When who waits is sent to again.
+    /// Returns the time at which a waiting recipient is sent to again.
     ///
-    /// - Parameter draw: a random number in 0..<1: up to half of the wait less, so that units do not come back together.
+    /// - Parameter draw: a random number in 0..<1. It shortens the wait by up to half, so that units do not return
+    ///   together.
     static func thirdPartyAuthDue(attempt: UInt32, now: UnixMilliseconds, draw: Double) -> UnixMilliseconds {
         let doublings = min(max(attempt, 1), Self.thirdPartyAuthAttemptsMax) - 1
         let wait = min(
@@ -31,7 +33,7 @@ extension RecipientRun {
         return now.advanced(byMilliseconds: wait - Int64(Double(wait) * 0.5 * draw))
     }
 
-    /// Defers a recipient, and everybody of whom it is known that they need the third party.
+    /// Defers a recipient, and all recipients that are known to need the third party.
     mutating func waitForThirdPartyAuth(_ index: Int, _ now: UnixMilliseconds, _ draw: Double) {
         var waiting = [index]
         if self.isAskingThirdPartyAuth {

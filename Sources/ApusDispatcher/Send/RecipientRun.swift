@@ -3,92 +3,93 @@ internal import ApusMessages
 internal import ApusProviders
 internal import ApusStore
 
-/// The sending of one table of recipients, as a pure machine: room and answers in, submissions and reports out.
+/// Sends to one table of recipients, as a pure state machine: takes room and answers, and gives submissions and reports.
 ///
-/// It decides which recipient is next, what each answer means for the ledger, and what is tried again; it owns no connection and
-/// no clock. Per accepted notification it sets a bit and adds to a counter: nothing is allocated.
+/// It decides which recipient is next, what each answer means for the ledger, and what is retried. It owns no connection and no clock. For
+/// each accepted notification it sets a bit and adds to a counter, and allocates nothing.
 struct RecipientRun: Sendable {
-    /// What does not change while it runs.
+    /// The parameters that do not change during a run.
     struct Terms: Sendable {
         var provider: Provider
-        /// How the provider wants to be tried again.
+        /// The provider's rules for retries.
         var retryRules: RetryRules
-        /// Tries so far, this one included.
+        /// The number of attempts so far, including this one.
         var attempt: UInt32
         var expiresAt: UnixMilliseconds?
-        /// When the first try began; nil: with this one.
+        /// The start of the first attempt; nil if it is this one.
         var firstAttemptAt: UnixMilliseconds?
-        /// Whether every recipient's outcome is listed.
+        /// True when every recipient's outcome is listed.
         var listsRecipients: Bool
-        /// Whether nobody may be sent to twice, rather than nobody be left out.
+        /// True for at-most-once delivery: a recipient is rather left out than sent to twice.
         var isAtMostOnce = false
-        /// Whether a token that this environment calls bad can be tried in the app's other one.
+        /// True when a token that this environment calls bad can be tried in the app's other one.
         var hasOtherEnvironment = false
-        /// Whether this is that other environment: the store has these devices in the one that called their tokens bad.
+        /// True when this is that other environment. The store has these devices in the one that called their tokens bad.
         var isOtherEnvironment = false
-        /// Whether a token can be tried with a message that is only checked.
+        /// True when a token can be tested with a message that the provider only checks.
         var canProbe = false
-        /// How many variants the message has.
+        /// The number of the message's variants.
         var variants = 1
-        /// Whether all were refused before because a third party behind the provider does not take our credential.
+        /// True when all recipients were refused before because a third party behind the provider does not accept our credential.
         var waitsForThirdPartyAuth = false
     }
 
-    /// What an answer leads to.
+    /// The consequence of an answer.
     enum Consequence: Equatable, Sendable {
         /// The recipient has its outcome, or waits for its retry.
         case settled
-        /// Send again at once: it was never looked at.
+        /// The recipient has no outcome yet: it is sent to again or waits for a probe, and no longer counts as unwritten.
         case sendAgain
     }
 
     let terms: Terms
-    /// As last read.
+    /// The recipients, as last read.
     var table: RecipientTable
-    /// Until when the rows may be sent to as they are; nil: nothing of them stands in the store.
+    /// The age of the rows; nil when no row is a device of the store.
     var freshness: RecipientFreshness?
-    /// Bits whose outcome or retry is in a report, given or to come.
+    /// The recipients whose outcome or retry is in a report, or will be in the next one.
     private(set) var done: DoneBitmap
-    /// What was learnt since the last report.
+    /// The results since the last report.
     var report = RunReport()
-    /// What waits for its retry and is in no report yet, by due second.
+    /// The recipients that wait for a retry and are in no report yet.
     var deferred: [Deferred] = []
-    /// Recipients on the wire.
+    /// The number of requests in flight.
     var inFlight = 0
-    /// When the oldest of `deferred` came in.
+    /// The time of the oldest entry of `deferred`.
     var deferredSince: UnixMilliseconds?
-    /// Who may have been sent to; nil: who is sent to twice gets the same again.
+    /// The recipients that may have been sent to; nil for at-least-once delivery.
     private var marks: AtMostOnceWindow?
     var next = 0
     var again: [UInt32] = []
     private var isStopped = false
-    /// How everybody ends who is not on the wire, and who comes back from there unseen; nil: they are sent to.
+    /// The outcome of all recipients that are not in flight, and of those that would be sent to again; nil while they are sent to.
     private var ending: (outcome: Outcome, reason: Reason)?
-    /// Whether anything more is sent.
+    /// True while more is sent.
     var isSending: Bool { !self.isStopped && self.ending == nil }
-    /// Tokens that are being tried, because nobody said whether they are bad.
+    /// The tests of tokens that may be bad.
     var probes = RecipientProbes()
-    /// What the provider says of the message itself.
+    /// The provider's rejections of the message itself.
     private var rejections: RejectionTracker
-    /// Whether none of those who wait for the third party has been answered since: one asks for all.
+    /// True while none of the recipients that wait for the third party has been answered. Only one of them is sent to at a time, on behalf
+    /// of all.
     var isAskingThirdPartyAuth: Bool
 
-    /// A recipient that is tried again, and why.
+    /// A recipient that is tried again.
     struct Deferred: Equatable, Sendable {
         var index: Int
         var due: UnixMilliseconds
         var reason: Reason
-        /// Whether it goes to the app's other environment.
+        /// True when it is tried in the app's other environment.
         var isElsewhere = false
-        /// Whether it waits until the third party behind the provider takes our credential.
+        /// True when it waits until the third party behind the provider accepts our credential.
         var isForThirdPartyAuth = false
     }
 
-    /// A run over the zero bits of the journal.
+    /// Creates a run over the zero bits of a journal.
     ///
     /// - Parameters:
-    ///   - journal: as `takeReport` gave it: the done bits and, when nobody may be sent to twice, the marked ones.
-    ///   - freshness: of the table; nil: nothing of it is read again.
+    ///   - journal: the bitmap of the last `takeReport`: the done bits and, for at-most-once delivery, the marked ones.
+    ///   - freshness: the age of the table; nil if nothing is read again.
     init(
         terms: Terms,
         table: RecipientTable,
@@ -115,7 +116,7 @@ struct RecipientRun: Sendable {
         for index in table.rows.indices where !self.done[index] { self.closeIfDecided(index, now: now) }
     }
 
-    /// Ends a recipient of whom it is known without sending how they end.
+    /// Ends a recipient whose outcome is known without sending.
     mutating func closeIfDecided(_ index: Int, now: UnixMilliseconds) {
         let (verdict, reason) = (self.table.rows[index].verdict, self.table.rows[index].verdictReason)
         guard verdict != .open else { return }
@@ -126,26 +127,26 @@ struct RecipientRun: Sendable {
         }
     }
 
-    /// Whether nothing is left to send or to wait for.
-    // Called on a value within a class it would be copied, with a count for each of its references, unless it is inlined.
+    /// True when nothing is left to send or to wait for.
+    // Inlining avoids a copy of the struct, with reference counting, when it is read from a property of a class.
     @inline(__always)
     var isFinished: Bool {
         self.inFlight == 0 && (self.done.setCount + self.deferred.count == self.done.count || self.isStopped)
     }
 
-    /// How long a retry may wait for company in one unit before it is written.
+    /// The maximum time for which a retry waits for others of its unit before it is written.
     static let deferredMillisecondsMax: Int64 = 1_000
 
-    /// Whether there is something that should be written by now.
+    /// Returns true when there is something that should be written now.
     func isDue(now: UnixMilliseconds) -> Bool {
         self.report.count > 0 || self.deferredHasWaited(now: now)
             || (!self.isStopped && self.marks?.canMove(over: self.done) ?? false)
     }
 
-    /// Rows before this may be sent to.
+    /// The end of the rows that may be sent to.
     private var sendableEnd: Int { self.marks?.durableEnd ?? self.table.rows.count }
 
-    /// The recipient to send to next; nil: none is left, or none may be sent any more.
+    /// Returns the recipient to send to next; nil if none is left, or none may be sent to now.
     mutating func takeNext() -> Int? {
         guard !self.isStopped, !self.isAwaitingThirdPartyAuth else { return nil }
         if let index = self.again.popLast() {
@@ -163,38 +164,38 @@ struct RecipientRun: Sendable {
         return nil
     }
 
-    /// Of a row that `takeNext` has not come to: whether it is to be sent to from here.
+    /// Returns true when a row that `takeNext` has not reached is still to be sent to.
     func isUnsent(_ index: Int) -> Bool { !self.done[index] && self.table.rows[index].verdict == .open }
 
-    /// Puts back what `takeNext` gave: there was no room after all.
+    /// Puts back a recipient of `takeNext` for which there was no room.
     mutating func putBack(_ index: Int) {
         precondition(self.inFlight > 0)
         self.inFlight -= 1
         self.again.append(UInt32(index))
     }
 
-    /// A recipient that was on the wire is to be sent to again.
+    /// Queues a recipient again whose request is answered without an outcome.
     private mutating func comesBack(_ index: Int) {
         self.again.append(UInt32(index))
         self.freshness?.recordReturn()
     }
 
-    /// Whether anything waits to be sent.
+    /// True when a recipient waits to be sent to.
     @inline(__always)
     var hasNext: Bool {
         !self.isStopped && !self.isAwaitingThirdPartyAuth && (!self.again.isEmpty || self.next < self.sendableEnd)
     }
 
-    /// Whether one asks for all of them if the third party takes our credential again.
+    /// True while the answer is awaited that shows whether the third party accepts our credential.
     private var isAwaitingThirdPartyAuth: Bool { self.isAskingThirdPartyAuth && self.inFlight > 0 }
 
-    /// The last report is durable: what was marked in it may be sent to.
+    /// Records that the last report is durable. The recipients marked in it may be sent to.
     mutating func reportWritten() { self.marks?.reportWritten() }
 
-    /// How many wait to be sent, at most: some may be done already by an earlier owner.
+    /// The maximum number of recipients that wait to be sent to. Some of them may have been done by an earlier owner.
     var unsentCount: Int { self.isStopped ? 0 : self.again.count + max(0, self.sendableEnd - self.next) }
 
-    /// Takes out whoever has not been sent to: they are another's from now on, and have no outcome here.
+    /// Removes the recipients that have not been sent to. They get no outcome from this run.
     mutating func takeUnsent() -> [Int] {
         var unsent = self.again.map { Int($0) }
         self.again.removeAll()
@@ -204,21 +205,21 @@ struct RecipientRun: Sendable {
         return unsent.sorted()
     }
 
-    /// What a provider says beside the outcome.
+    /// The details of an answer besides its outcome.
     struct Detail: Sendable {
         var reason: String = ""
         var id: String = ""
-        /// HTTP status of the answer; 0: there was none.
+        /// The HTTP status of the answer; 0 if there was none.
         var status = 0
-        /// When the request went out.
+        /// The time of the request.
         var startedAt: UnixMilliseconds
-        /// Whether the token was called invalid perhaps, or the message.
+        /// True when the provider called something invalid that may be the token or the message.
         var wantsTokenProbe = false
-        /// The field of the message that the provider calls wrong for everybody; empty: none.
+        /// The field of the message that the provider rejects for every recipient; empty if there is none.
         var rejectedField = ""
     }
 
-    /// The provider took it: the path of nearly all.
+    /// Records that the provider accepted a notification.
     mutating func accepted(_ index: Int, now: UnixMilliseconds) {
         self.leave(index)
         self.settle(index)
@@ -228,7 +229,7 @@ struct RecipientRun: Sendable {
         self.report.add(.accepted, .none, at: now)
     }
 
-    /// Any answer, or the lack of one.
+    /// Records any answer, or the absence of one.
     mutating func answered(
         _ index: Int,
         _ outcome: DeliveryOutcome,
@@ -245,7 +246,7 @@ struct RecipientRun: Sendable {
             self.probes.acceptedRecipient = index
             self.rejections.recordAccepted()
             if self.terms.isOtherEnvironment, !self.table.rows[index].isEnvironmentKnown {
-                // Feedback's guard decides whether the store believes it: a mistake of ours would look the same.
+                // The guard in the feedback service decides whether the store adopts it, because a mistake of ours would look the same.
                 self.report.suspects.append(self.verdict(index, .wrongEnvironment, asOf: said.startedAt, said))
             }
             self.close(index, .accepted, .none, now: now, detail: said)
@@ -280,7 +281,7 @@ struct RecipientRun: Sendable {
             }
             self.retry(index, outcome, deferral.reason, now, draw, said)
         case .misconfigured(.route), .misconfigured(.credential):
-            // Nothing is wrong with the recipient: it waits in its unit until the route goes on, and that is no attempt.
+            // The recipient is not at fault: it waits in its unit until the route resumes, and this counts as no attempt.
             if let ending = self.ending {
                 self.close(index, ending.outcome, ending.reason, now: now)
                 break
@@ -304,14 +305,14 @@ struct RecipientRun: Sendable {
         return .settled
     }
 
-    /// Whether an answer of that status proves that the provider did not take the notification: it refused the request (4xx), or
-    /// was not there for it (503). After any other trouble of its own it may have passed the notification on.
+    /// Returns true when a status proves that the provider did not take the notification: it refused the request (4xx), or was unavailable
+    /// (503). After any other failure of its own it may have passed the notification on.
     private static func saysNotTaken(_ status: Int) -> Bool { (400..<500).contains(status) || status == 503 }
 
-    /// Sends nothing more; what is not on the wire stays open for whoever takes the unit next.
+    /// Stops sending. Recipients that are not in flight stay open for the next owner of the unit.
     mutating func stop() { self.isStopped = true }
 
-    /// Ends everything that is not on the wire with that outcome.
+    /// Ends all recipients that are not in flight with the given outcome.
     mutating func closeRest(_ outcome: Outcome, _ reason: Reason, now: UnixMilliseconds) {
         self.abandonProbes(now: now)
         self.ending = (outcome, reason)
@@ -326,28 +327,29 @@ struct RecipientRun: Sendable {
         self.deferred.removeAll()
     }
 
-    /// What is to be written, in the form in which it is written.
+    /// The contents of a report, in the form in which they are written.
     struct Taken: Sendable {
         var report: RunReport
-        /// Retries grouped by their second; their bits count as done.
+        /// The retries grouped by the second in which they are due. Their bits count as done.
         var retries: [(due: UnixMilliseconds, indices: [Int])]
-        /// Who waits for the third party behind the provider, grouped like the retries; their bits count as done, too.
+        /// The recipients that wait for the third party behind the provider, grouped like the retries. Their bits count as done.
         var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])]
-        /// Who is tried in the app's other environment, at once; their bits count as done, too.
+        /// The recipients that are tried at once in the app's other environment. Their bits count as done.
         var elsewhere: [Int]
-        /// Why they are tried again, one for each.
+        /// The reasons of the retries, one per recipient.
         var retryReasons: [Reason]
-        /// The done bits and, while something marked may be on the wire, the marked ones.
+        /// The done bits and, while something marked may be in flight, the marked ones.
         var bitmap: [UInt8]
-        /// Whether other recipients are marked than in the report before.
+        /// True when the marked recipients differ from those of the last report.
         var changesMarks: Bool
-        /// What the provider says of the message itself, if it is news.
+        /// The provider's rejection of the message itself, if it has not been reported.
         var rejection: RejectionTracker.News?
     }
 
-    /// What is to be written now.
+    /// Takes everything that is to be written now.
     ///
-    /// Retries are held back until the run ends or the oldest has waited long enough for company, so that a storm makes few units.
+    /// Retries are held back until the run ends or the oldest has waited for `deferredMillisecondsMax`, so that many failures make few
+    /// units.
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var retries: [(due: UnixMilliseconds, indices: [Int])] = []
         var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])] = []
@@ -369,7 +371,7 @@ struct RecipientRun: Sendable {
         var bitmap = self.done.journal
         var changesMarks = false
         if let marks = self.marks, self.isFinished {
-            // Nothing is on the wire any more: what was marked and not sent to is as good as new.
+            // Nothing is in flight any more: the marks of recipients that were not sent to are dropped.
             changesMarks = marks.open > 0
         } else if self.marks != nil {
             if !self.isStopped { changesMarks = self.marks?.move(over: self.done) ?? false }
@@ -396,7 +398,7 @@ struct RecipientRun: Sendable {
         self.inFlight -= 1
     }
 
-    /// The recipient has its outcome or its retry.
+    /// Records that a recipient has its outcome or its retry.
     private mutating func settle(_ index: Int) {
         guard self.done.set(index) else { return }
         self.marks?.close(index)
@@ -444,7 +446,7 @@ struct RecipientRun: Sendable {
         }
     }
 
-    /// Whether the row is a device of the store: a publisher who names an address names its environment, too.
+    /// Returns true when a row is a device of the store. Addresses are not, and their publisher has named the environment.
     func isDevice(_ index: Int) -> Bool {
         self.table.rows[index].partition != RecipientTable.addressPartition
     }
@@ -454,7 +456,7 @@ struct RecipientRun: Sendable {
         if self.deferredSince == nil { self.deferredSince = now }
     }
 
-    /// How far a provider's clock may be ahead of ours; a time beyond that is no time.
+    /// The maximum time by which a provider's clock may be ahead of ours. A time beyond it is ignored.
     static let clockSkewMillisecondsMax: Int64 = 60_000
 
     mutating func noteUnregistered(
@@ -465,7 +467,7 @@ struct RecipientRun: Sendable {
         now: UnixMilliseconds,
     ) {
         let latest = now.advanced(byMilliseconds: Self.clockSkewMillisecondsMax)
-        // A token registered since is alive: a time to come would say that it is not.
+        // The time is not in the future, because a token registered since then is alive.
         let time = asOf.flatMap { $0 <= latest ? min($0, now) : nil } ?? said.startedAt
         self.report.unregistered.append(self.verdict(index, reason, asOf: time, said))
         self.close(index, .unregistered, reason, now: now, detail: said)

@@ -1,18 +1,18 @@
-/// Tracks whether a provider rejects a message for itself, whomever it is for, so that its send ends before an audience is spent on it: a
-/// pure machine of one run.
+/// Detects that a provider rejects a message regardless of its recipient, so that its send ends before a whole audience
+/// fails. A pure state machine of one run.
 ///
-/// A field that is wrong once is noted; rejected so often that chance is out, in every variant, with nobody who took the message, it is
-/// wrong for everybody: all recipients of a route share the message but for its variants. What is said of a token, or by a third party behind the
-/// provider, counts for nothing here.
+/// One rejected field is only noted. The message is wrong for every recipient when it was rejected often enough to
+/// exclude chance, in every variant, and was never accepted: all recipients of a route share the message except for its
+/// variants. Rejections of a token, or by a third party behind the provider, do not count.
 struct RejectionTracker: Sendable {
-    /// Rejections with nobody who took the message, from which on it is wrong for everybody.
+    /// The minimum number of rejections, without any acceptance, from which the message is wrong for every recipient.
     static let rejectionsMin = 20
 
-    /// What the ledger is to know.
+    /// A rejection that the ledger is to record.
     struct News: Equatable, Sendable {
-        /// The field that was called wrong first.
+        /// The first field that was called wrong.
         var field: String
-        /// Whether everybody was refused.
+        /// True when the message is rejected for every recipient.
         var isByAll: Bool
     }
 
@@ -20,17 +20,19 @@ struct RejectionTracker: Sendable {
     private var rejections = 0
     private var isAccepted = false
     private var reported: News?
-    /// Variants that were not rejected yet.
+    /// The variants that have not been rejected.
     private var untried: Set<Int>
 
-    /// - Parameter variants: how many the message has.
+    /// Creates a tracker.
+    ///
+    /// - Parameter variants: the number of the message's variants.
     init(variants: Int = 1) { self.untried = Set(0..<variants) }
 
-    /// Records that somebody took the message.
+    /// Records that the provider accepted the message for a recipient.
     @inline(__always)
     mutating func recordAccepted() { self.isAccepted = true }
 
-    /// Records that the provider rejected a variant for that field; empty: it named none.
+    /// Records that the provider rejected a variant because of a field; an empty field is ignored.
     mutating func record(_ field: String, variant: Int = 0) {
         guard !field.isEmpty else { return }
         if !self.untried.isEmpty { self.untried.remove(variant) }
@@ -38,7 +40,7 @@ struct RejectionTracker: Sendable {
         self.rejections += 1
     }
 
-    /// What was not reported yet; nil: nothing is new.
+    /// Returns the rejection if it has not been reported; nil if nothing has changed.
     mutating func takeNews() -> News? {
         guard self.rejections > 0 else { return nil }
         let isForEverybody = !self.isAccepted && self.untried.isEmpty && self.rejections >= Self.rejectionsMin

@@ -1,26 +1,26 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// What a run has learnt since it last reported, in the form in which it is written.
+/// The results of a run since its last report, in the form in which they are written.
 struct RunReport: Sendable {
-    /// Outcomes by kind and reason: `outcome.rawValue * reasons + reason.rawValue`.
+    /// The number of outcomes by kind and reason, at the index `outcome.rawValue * reasons + reason.rawValue`.
     private var cells: [UInt32] = Array(repeating: 0, count: Self.outcomes * Self.reasons)
-    /// Tokens said to be dead.
+    /// The tokens that the provider called unregistered.
     var unregistered: [TokenVerdict] = []
-    /// Tokens said to be bad.
+    /// The tokens that the provider called bad.
     var suspects: [TokenVerdict] = []
-    /// One by one, if the send lists them.
+    /// The outcome of each recipient, if the send lists its recipients.
     var recipients: [RecipientOutcome] = []
-    /// When the first and the last ended.
+    /// The times of the first and the last outcome.
     var firstAt: UnixMilliseconds?
     var lastAt: UnixMilliseconds?
-    /// How many outcomes there are.
+    /// The number of outcomes.
     private(set) var count = 0
 
     private static let outcomes = Outcome.allCases.count + 1
     private static let reasons = Reason.allCases.count + 1
 
-    /// Counts one.
+    /// Counts one outcome.
     mutating func add(_ outcome: Outcome, _ reason: Reason, at now: UnixMilliseconds) {
         precondition(outcome != .open)
         self.cells[Int(outcome.rawValue) * Self.reasons + Int(reason.rawValue)] += 1
@@ -29,7 +29,7 @@ struct RunReport: Sendable {
         self.lastAt = now
     }
 
-    /// Empties it, keeping its memory.
+    /// Removes everything, but keeps the memory.
     mutating func clear() {
         for index in self.cells.indices { self.cells[index] = 0 }
         self.unregistered.removeAll(keepingCapacity: true)
@@ -40,7 +40,7 @@ struct RunReport: Sendable {
         self.count = 0
     }
 
-    /// The counts that are not zero.
+    /// Returns the counts that are not zero.
     func counts(provider: Provider) -> [OutcomeCount] {
         var counts: [OutcomeCount] = []
         for outcome in Outcome.final {

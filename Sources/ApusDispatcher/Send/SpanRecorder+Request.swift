@@ -3,9 +3,10 @@ internal import ApusProviders
 internal import ApusService
 
 extension SpanRecorder {
-    /// One request of a direct send, if its trace is recorded. Sends to many have a span for the whole, not one for each.
+    /// Records the span of one request of a direct send, if its trace is sampled. Planned sends have a span for the
+    /// whole, not one per request.
     ///
-    /// - Parameter endedAt: nanoseconds since 1970.
+    /// - Parameter endedAt: the time of the answer in nanoseconds since 1970.
     func record(
         _ active: ActiveRun,
         _ index: Int,
@@ -18,7 +19,7 @@ extension SpanRecorder {
         var attributes: [String: TraceSpan.Value] = [
             "apus.send": .text(active.plan.send.send), "apus.provider": .text(provider),
         ]
-        // 0: there was no answer.
+        // A status of 0 means that there was no answer.
         if answer.status != 0 { attributes["http.response.status_code"] = .integer(Int64(answer.status)) }
         var failure: String?
         if case .accepted = outcome {} else { failure = answer.reason() }

@@ -3,9 +3,10 @@ internal import ApusProviders
 internal import ApusStreams
 internal import NIOCore
 
-/// Rates of single sends, and permits as they come.
+/// Keeps sends to rates of their own, and sends when permits arrive.
 extension Worker {
-    /// How many recipients of the run's send the whole fleet may reach per second; 0: as many as can be.
+    /// Sets the maximum number of recipients of the run's send that the whole fleet may reach per second; 0 for no
+    /// limit.
     func setRate(_ token: RunToken, perSecond: Double) {
         guard let active = self.active(token) else { return }
         self.setRate(perSecond, of: active)
@@ -20,7 +21,7 @@ extension Worker {
             pace.rateLimit.ratePerSecond = perSecond
             return
         }
-        // Two apps' sends may have the same id, in shards of their own.
+        // Two apps' sends may have the same id if they are in different shards, so the key is the limiter.
         let limiter = active.plan.send.limiter
         let pace = self.paces[limiter] ?? SendPace(rateLimit: self.rateLimit(of: limiter, ratePerSecond: perSecond))
         self.paces[limiter] = pace
@@ -38,12 +39,13 @@ extension Worker {
 }
 
 extension SendContext {
-    /// What keeps the whole fleet to the send's rate.
+    /// The rate limit that keeps the whole fleet to the send's rate.
     fileprivate var limiter: RateLimit { RateLimit(ofSend: self.key, tag: self.tag) }
 }
 
 extension Worker {
-    /// Lets those who wait for the third party go out, or wait on, by the answer that one got for all of them.
+    /// Sends to the recipients that wait for the third party, or lets them wait on, depending on the answer that one
+    /// got for all.
     func goOn(_ active: ActiveRun, _ route: RouteSender, _ outcome: DeliveryOutcome) {
         if RecipientRun.showsThirdPartyAuth(outcome) { route.rateLimit.budget.record(thirdPartyFault: nil) }
         self.enqueue(active)
@@ -53,11 +55,11 @@ extension Worker {
 }
 
 extension Worker: RateLimitClientDelegate {
-    /// How long broadcasts wait whose own host refuses the credential.
+    /// The wait of broadcasts after their own host has refused the credential.
     static let broadcastsWait: TimeAmount = .minutes(5)
 
     func gateway(_ gateway: ProviderGateway, heldFor word: String) {
-        // One that leaves, or has yet to take over, says nothing of the credential in use.
+        // A gateway that drains, or that is not yet in use, says nothing about the credential in use.
         guard let route = self.routes.values.first(where: { $0.isSentWith(gateway) }) else { return }
         guard !route.slots.contains(where: { $0.giveWay(gateway) }) else { return }
         guard !route.holdsBroadcasts(gateway) else {
@@ -88,7 +90,8 @@ extension Worker: RateLimitClientDelegate {
                 if let route = active.route { self.feed(route, active.plan.lane) }
             }
         } else if let route = self.routes.values.first(where: { $0.rateLimit === rateLimit }) {
-            // What it was held for stopped the route as well: whoever lets that go on wants to see whether the provider does.
+            // The refusal that held the gateways also stopped the route. Now that the route has resumed, its next
+            // requests show whether the provider accepts the credential.
             if !rateLimit.budget.isPaused { route.restored() }
             for lane in Lane.allCases { self.feed(route, lane) }
         }

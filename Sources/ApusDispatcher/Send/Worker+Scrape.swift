@@ -6,7 +6,7 @@ internal import ApusStreams
 internal import NIOCore
 
 extension Worker {
-    /// What was learnt since the last report, in bulk: per notification nothing is counted here but what needs its own time.
+    /// Counts the results of a report in bulk. Only latencies are recorded once per notification.
     func count(_ taken: RecipientRun.Taken, _ active: ActiveRun) {
         let app = self.routes[active.plan.context.number]?.slot(
             of: active.plan.context.route.app,
@@ -22,7 +22,7 @@ extension Worker {
         for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
     }
 
-    /// Takes over what the gateways know of the moment and of their past. Before each scrape.
+    /// Collects the state and the totals of the gateways. Called before each scrape.
     func collect() {
         for provider in Provider.allCases {
             let routes = self.routes.values.filter { $0.provider == provider }
@@ -33,7 +33,7 @@ extension Worker {
         }
     }
 
-    /// How the gateways stand.
+    /// Sets the gauges of connections and streams.
     private func collect(_ provider: Provider, _ statuses: [ProviderGatewayStatus]) {
         for state in ConnectionState.allCases {
             self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) { $0 + Int64($1.count(state)) }
@@ -46,7 +46,7 @@ extension Worker {
         }
     }
 
-    /// What the gateways have done.
+    /// Sets the totals of the gateways.
     private func collect(_ provider: Provider, _ counts: [GatewayTotals]) {
         func total(_ count: (GatewayTotals) -> UInt64) -> Int64 { counts.reduce(0) { $0 + Int64(clamping: count($1)) } }
         self.shard[self.metrics.payloadTotal[provider]] = total(\.payloadBytes)
@@ -73,7 +73,7 @@ extension Worker {
         self.shard.observe(nanoseconds, in: self.metrics.pingDuration[gateway.configuration.provider])
     }
 
-    /// A run waited for its first request until now.
+    /// Records how long a run waited for its first request.
     func noteFirstRequest(of active: ActiveRun, now: NIODeadline) {
         active.hasSent = true
         active.firstSentAt = now
@@ -81,7 +81,7 @@ extension Worker {
         self.shard.observe(waited, in: self.metrics.stageDuration[.queue])
     }
 
-    /// A run that sent anything has all its answers.
+    /// Records how long a run took from its first request to its last answer.
     func noteLastAnswer(of active: ActiveRun, now: NIODeadline) {
         guard let firstSentAt = active.firstSentAt else { return }
         active.firstSentAt = nil

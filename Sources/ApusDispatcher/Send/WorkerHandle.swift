@@ -2,18 +2,18 @@ internal import ApusCore
 internal import ApusMetrics
 internal import NIOCore
 
-/// A worker as the rest of the process sees it: every call hops onto its event loop, unless it comes from there.
+/// Gives the rest of the process access to a worker. Every call runs on the worker's event loop.
 struct WorkerHandle: Sendable {
     let eventLoop: any EventLoop
     private let box: NIOLoopBound<Worker>
 
-    /// Traps when not on the worker's event loop.
+    /// Creates a handle. Traps when not on the worker's event loop.
     init(_ worker: Worker) {
         self.eventLoop = worker.eventLoop
         self.box = NIOLoopBound(worker, eventLoop: worker.eventLoop)
     }
 
-    /// Runs on the worker's event loop.
+    /// Calls `body` on the worker's event loop.
     func onLoop<Result: Sendable>(_ body: @escaping @Sendable (Worker) -> Result) async throws -> Result {
         if self.eventLoop.inEventLoop { return body(self.box.value) }
         return try await self.eventLoop.submit { body(self.box.value) }.get()
@@ -35,32 +35,33 @@ struct WorkerHandle: Sendable {
         return try await promise.futureResult.get()
     }
 
-    /// Sends nothing more of that run.
+    /// Stops a run from sending anything more.
     func stop(_ token: RunToken) async throws {
         try await self.onLoop { $0.stop(token) }
     }
 
-    /// Ends what is not on the wire with that outcome.
+    /// Ends the recipients that are not in flight with the given outcome.
     func closeRest(_ token: RunToken, _ outcome: Outcome, _ reason: Reason) async throws {
         try await self.onLoop { $0.closeRest(token, outcome, reason) }
     }
 
-    /// Takes over recipients that were read again, and lets the run go on.
+    /// Replaces the rows of recipients that were read again, and resumes the run.
     func recheck(_ token: RunToken, _ rows: RecipientTable, of indices: [Int], readAt: NIODeadline) async throws {
         try await self.onLoop { $0.recheck(token, rows, of: indices, readAt: readAt) }
     }
 
-    /// How many recipients of the run's send the whole fleet may reach per second; 0: as many as can be.
+    /// Sets the maximum number of recipients of the run's send that the whole fleet may reach per second; 0 for no
+    /// limit.
     func setRate(_ token: RunToken, perSecond: Double) async throws {
         try await self.onLoop { $0.setRate(token, perSecond: perSecond) }
     }
 
-    /// Forgets a run that has ended.
+    /// Removes a run that has ended.
     func remove(_ token: RunToken) async throws {
         try await self.onLoop { $0.remove(token) }
     }
 
-    /// Takes no more, waits for what is on the wire, closes the connections.
+    /// Takes no more runs, waits for the requests in flight, and closes the connections.
     func drain() async {
         let drained = self.eventLoop.flatSubmit { self.box.value.drain() }
         _ = try? await drained.get()

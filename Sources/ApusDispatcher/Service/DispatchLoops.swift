@@ -3,13 +3,13 @@ internal import Glibc
 internal import NIOCore
 internal import Synchronization
 
-/// Which threads serve which lane: the first of a group is for express alone, so that a code to log in never waits for a campaign's
-/// turn; all others are for bulk. A group of one thread serves both.
+/// Assigns event loops to lanes. The first loop of a group is for express alone, so that a login code never waits for a
+/// campaign; all others are for bulk. A group of one loop serves both.
 struct DispatchLoops: Sendable {
-    /// Threads that a dispatcher has besides those of its configuration.
+    /// The number of event loops that a dispatcher has in addition to the configured ones.
     static let reserved = 1
 
-    /// What bulk's threads add to their nice value: on a full machine they let others go first who have something to do at once.
+    /// The increment of the nice value of bulk's threads. On a busy machine they yield to threads with urgent work.
     static let bulkNiceness: Int32 = 5
 
     let express: any EventLoop
@@ -20,18 +20,18 @@ struct DispatchLoops: Sendable {
         self.express = loops[0]
         self.bulk = EventLoopPart(loops.count == 1 ? loops : Array(loops.dropFirst()))
         guard loops.count > 1 else { return }
-        // Linux: the calling thread alone, sched(7). Where it is refused all goes as before.
+        // On Linux this affects only the calling thread, see sched(7). If it is refused, the priority stays as it was.
         let thread = __priority_which_t(PRIO_PROCESS.rawValue)
         for loop in self.bulk.loops { loop.execute { _ = setpriority(thread, 0, Self.bulkNiceness) } }
     }
 }
 
-/// Some event loops of a group, as a group. Not shut down by itself: the whole group is.
+/// A subset of a group's event loops, as a group. It is not shut down by itself, but with the whole group.
 final class EventLoopPart: EventLoopGroup {
     let loops: [any EventLoop]
     private let turn = Atomic<UInt>(0)
 
-    /// Traps when there is none.
+    /// Creates a group. Traps on an empty list.
     init(_ loops: [any EventLoop]) {
         precondition(!loops.isEmpty)
         self.loops = loops
@@ -42,7 +42,7 @@ final class EventLoopPart: EventLoopGroup {
         return self.loops[Int(turn % UInt(self.loops.count))]
     }
 
-    /// The caller's own, where it is one of these.
+    /// Returns the caller's event loop if it is in the group, and otherwise the next one.
     func any() -> any EventLoop { self.loops.first { $0.inEventLoop } ?? self.next() }
 
     func makeIterator() -> EventLoopIterator { EventLoopIterator(self.loops) }

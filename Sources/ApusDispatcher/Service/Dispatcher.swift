@@ -12,14 +12,14 @@ internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// The dispatcher: takes send commands, finds whom they reach, sends, and writes down what became of each.
+/// The dispatcher service: it takes send commands, finds their recipients, sends to them, and records the outcomes.
 package struct Dispatcher: Service {
     private let context: ServiceContext<DispatcherSettings, DispatcherMetrics>
     private let providers: ProviderList
 
-    /// The dispatcher of a process.
+    /// Creates the dispatcher of a process.
     ///
-    /// - Parameter providers: those that it sends to.
+    /// - Parameter providers: the providers that it sends to.
     package init(
         _ context: ServiceContext<DispatcherSettings, DispatcherMetrics>,
         providers: ProviderList = .installed,
@@ -28,17 +28,18 @@ package struct Dispatcher: Service {
         self.providers = providers
     }
 
-    /// Runs until a graceful shutdown: reads no more, finishes what is on the wire, hands the rest back.
+    /// Runs until a graceful shutdown. It then reads no further entries, finishes what is in flight, and hands the rest
+    /// back.
     package func run() async throws {
         let logger = self.context.logger
         let clock = SystemClock()
         let common = self.context.settings.current.common
         let loops = DispatchLoops(self.context.eventLoopGroup)
-        // What a person waits for shares no connection and no thread with bulk: answers come in the order of the questions.
+        // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
         let bulkClient = try self.client(on: loops.bulk)
         self.context.readiness.add("redis") { await .redis(client) }
-        // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
+        // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
             let installation = try await unlessShutdown({
                 try await Installation.waiting(client, clock: clock, logger: logger)
@@ -191,7 +192,7 @@ package struct Dispatcher: Service {
         } onGracefulShutdown: {
             for shard in shards { shard.stop() }
         }
-        // Cancelled means late: what is on the wire will not be waited for.
+        // A cancelled task has run out of time and does not wait for requests in flight.
         if !Task.isCancelled {
             for worker in workers.all { await worker.drain() }
         }
@@ -210,7 +211,7 @@ package struct Dispatcher: Service {
             if let expiresAt = expiries[provider]?[kind] {
                 self.context.registry.shared.set(gauge, to: expiresAt.value)
             } else {
-                // A kind that was replaced by another does not expire any more.
+                // A kind that was replaced by another no longer expires.
                 self.context.registry.shared.setAbsent(gauge)
             }
         }
@@ -227,7 +228,7 @@ package struct Dispatcher: Service {
         )
     }
 
-    /// Who sends what: one worker for each event loop.
+    /// The workers of the process, one per event loop.
     private struct Workers: Sendable {
         var express: WorkerHandle
         var bulk: [WorkerHandle]

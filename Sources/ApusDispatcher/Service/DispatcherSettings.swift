@@ -1,29 +1,33 @@
 package import ApusService
 internal import ApusStreams
 
-/// The dispatcher's own numbers. Relations between them are checked when they are made.
+/// The settings that only the dispatcher has. Relations between them are checked on creation.
 package struct DispatcherSettings: ServiceSettings {
-    /// How long an owner may be silent before others take its work; a `kill -9` costs this much delay.
+    /// The lease of an owner in milliseconds: others take over its work after this much silence. A `kill -9` delays the
+    /// work by as much.
     package var leaseMilliseconds: Int64
-    /// How often progress is written while there is some: what a `kill -9` repeats is bounded by the window plus rate × this.
+    /// The interval at which progress is written. It limits what a `kill -9` repeats to the window plus the rate times
+    /// this interval.
     package var flushMilliseconds: Int64
-    /// How often an owner speaks up without progress.
+    /// The interval at which an owner renews its lease without progress.
     package var heartbeatMilliseconds: Int64
-    /// How often retries and scheduled sends are looked for.
+    /// The interval at which retries and scheduled sends become due.
     package var dueMilliseconds: Int64
-    /// Work units of one route and lane in hand at once, of each queue shard: one on the wire, the next read meanwhile.
+    /// The maximum number of work units in hand per route, lane and queue shard: one is sent while the next is read.
     package var unitsInHandMax: Int
-    /// Mailbox entries of one queue shard in hand at once.
+    /// The maximum number of mailbox entries in hand per queue shard.
     package var commandsInHandMax: Int
-    /// Recipients of a route that may be unwritten at once on one event loop: on the wire, or answered and not yet durable. A `kill -9`
-    /// repeats at most so many of each route and event loop.
+    /// The maximum number of unwritten recipients of a route on one event loop: in flight, or answered and not yet
+    /// durable. A `kill -9` repeats at most this many per route and event loop.
     package var window: Int
-    /// How long what was read of a recipient may be relied on: whoever waited longer is read again before they are sent to.
+    /// The maximum age of a recipient's record when it is sent to. The records of recipients that waited longer are
+    /// read again.
     package var recheckMilliseconds: Int64
-    /// Bytes of the last minute of writes that are kept, to write them again after a failover of Redis. 0: none.
+    /// The maximum number of bytes of the last minute's writes that are kept to repeat them after a failover of Redis;
+    /// 0 for none.
     package var replayBytesMax: Int
 
-    /// Settings.
+    /// Creates settings. Traps on values that contradict each other.
     package init(
         leaseMilliseconds: Int64 = 10_000,
         flushMilliseconds: Int64 = 10,
@@ -36,7 +40,7 @@ package struct DispatcherSettings: ServiceSettings {
         replayBytesMax: Int = StreamLimits.replayBytesMax,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
-        precondition(heartbeatMilliseconds * 2 < leaseMilliseconds, "an owner must be able to miss a rateLimit")
+        precondition(heartbeatMilliseconds * 2 < leaseMilliseconds, "an owner must be able to miss a heartbeat")
         precondition(unitsInHandMax > 0 && commandsInHandMax > 0)
         precondition(window >= SendWindow.reserveParts)
         self.leaseMilliseconds = leaseMilliseconds
@@ -52,10 +56,10 @@ package struct DispatcherSettings: ServiceSettings {
 
     package static var reservedEventLoops: Int { DispatchLoops.reserved }
 
-    /// What a fast route has on the wire and in its journal's next write.
+    /// The number of recipients that a fast route has in flight and in its journal's next write.
     package static let defaultWindow = 2_000
 
-    /// Reads them from `dispatcher.…`; mistakes are noted with the reader.
+    /// Reads the settings from `dispatcher.…`. Errors are reported to the reader.
     package init(_ reader: SettingsReader) {
         func milliseconds(_ key: String, _ standard: Int64, _ range: ClosedRange<Duration>) -> Int64 {
             let duration = reader.duration("dispatcher.\(key)", default: .milliseconds(standard), in: range)

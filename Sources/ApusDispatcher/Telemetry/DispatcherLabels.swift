@@ -2,67 +2,67 @@ package import ApusCore
 internal import ApusMetrics
 package import ApusProviders
 
-/// What became of a command at intake.
+/// The result of a command's intake.
 package enum CommandResult: Int, ClosedMetricLabel, Hashable {
-    /// Taken.
+    /// The command was accepted.
     case accepted
-    /// Its key named the same send already.
+    /// Its key already names the same send.
     case duplicate
     /// It breaks a rule.
     case invalid
-    /// Its key named another send.
+    /// Its key already names another send.
     case conflict
-    /// Its expiry had passed.
+    /// It has expired.
     case expired
-    /// It asked what it would do.
+    /// It is a dry run.
     case dryRun
 
-    /// `result`.
+    /// The label is `result`.
     package static let labelNames = ["result"]
 }
 
-/// A provider, and how a recipient of it ended: of families that a third label tells apart.
+/// A provider and a recipient's outcome, joined into one label for metrics that have a further label.
 package struct ProviderOutcome: ClosedMetricLabel, Hashable {
     /// The provider.
     package let provider: Provider
-    /// How the recipient ended.
+    /// The outcome of the recipient.
     package let outcome: Outcome
 
-    /// A pair.
+    /// Creates a pair.
     package init(_ provider: Provider, _ outcome: Outcome) {
         self.provider = provider
         self.outcome = outcome
     }
 
-    /// `provider` and `outcome`.
+    /// The labels are `provider` and `outcome`.
     package static let labelNames = Provider.labelNames + Outcome.labelNames
     /// Every pair.
     package static var allCases: [ProviderOutcome] {
         Provider.allCases.flatMap { provider in Outcome.allCases.map { ProviderOutcome(provider, $0) } }
     }
-    /// Every pair of an outcome that is final.
+    /// Every pair with a final outcome.
     package static var final: [ProviderOutcome] { Self.allCases.filter { $0.outcome != .open } }
 
-    /// One for each place of a provider and outcome.
+    /// The number of pairs of a provider and an outcome.
     package static let labelCapacity = Provider.labelCapacity * Outcome.allCases.count
 
     private static let outcomeCount = Outcome.allCases.count
 
-    /// From 0.
+    /// The index of the pair, from 0.
     package var labelIndex: Int { self.provider.labelIndex * Self.outcomeCount + self.outcome.labelIndex }
-    /// Both.
+    /// The provider's and the outcome's values.
     package var labelValues: [String] { self.provider.labelValues + self.outcome.labelValues }
 }
 
-/// Why a provider's answer was what it was: the status class a dashboard groups by.
+/// The status of a provider's answer, as dashboards group it.
 package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
     case ok, badRequest, forbidden, notFound, wrongMethod, gone, tooLarge, tooManyRequests, otherClient, internalError,
         unavailable, otherServer, none
 
-    /// `code`.
+    /// The label is `code`.
     package static let labelNames = ["code"]
 
-    /// As in the metric.
+    /// The status, its class, or `error` when there was no answer.
     package var labelValues: [String] {
         switch self {
         case .ok: ["2xx"]
@@ -81,7 +81,7 @@ package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
         }
     }
 
-    /// Of an HTTP status; 0: there was no answer.
+    /// Classifies an HTTP status; 0 means that there was no answer.
     package init(status: Int) {
         switch status {
         case 200..<300: self = .ok
@@ -101,25 +101,25 @@ package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
     }
 }
 
-/// How an attempt to connect ended.
+/// The result of an attempt to connect.
 package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
-    /// With a finished handshake.
+    /// The handshake was finished.
     case ok
     /// The name has no address.
     case dns
-    /// Nobody takes the connection.
+    /// No TCP connection was made.
     case tcp
-    /// The handshake failed.
+    /// The TLS handshake failed.
     case tls
     /// The peer does not speak HTTP/2.
     case alpn
-    /// It took too long.
+    /// The attempt took too long.
     case timeout
 
-    /// `outcome`.
+    /// The label is `outcome`.
     package static let labelNames = ["outcome"]
 
-    /// Of an attempt that failed.
+    /// Creates the result of a failed attempt.
     init(_ failure: ConnectFailure) {
         self =
             switch failure {
@@ -132,113 +132,113 @@ package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
     }
 }
 
-/// Where a connection is in its life.
+/// The state of a provider connection.
 package enum ConnectionState: Int, ClosedMetricLabel, Hashable {
     /// It is being made.
     case connecting
-    /// Requests go out on it.
+    /// It takes requests.
     case open
-    /// It takes no more and waits for the answers that are due.
+    /// It takes no further requests and waits for the answers that are due.
     case draining
-    /// It is missing, and not tried for before a while is over.
+    /// It is missing, and the next attempt waits for its backoff.
     case backoff
 
-    /// `state`.
+    /// The label is `state`.
     package static let labelNames = ["state"]
 }
 
-/// Why a route sends nothing though something waits.
+/// The reason why a route sends nothing although recipients wait.
 package enum ThrottleCause: Int, ClosedMetricLabel, Hashable {
     /// The rate is used up.
     case rateLimit
-    /// Too much is on the wire or not yet written down.
+    /// Too many recipients are in flight or not yet durable.
     case window
-    /// The provider has asked everybody to wait.
+    /// The provider has asked the whole route to wait.
     case retryAfter
-    /// An operator has stopped the route.
+    /// The route is stopped.
     case paused
-    /// The provider is in trouble.
+    /// The circuit is open, because the provider fails.
     case circuit
     /// Redis has not answered for too long.
     case redis
 
-    /// `cause`.
+    /// The label is `cause`.
     package static let labelNames = ["cause"]
 }
 
-/// Where a route's circuit is.
+/// The state of a route's circuit.
 package enum CircuitLabel: Int, ClosedMetricLabel, Hashable {
-    /// Everything goes out.
+    /// Everything is sent.
     case closed
-    /// Nothing goes out.
+    /// Nothing is sent.
     case open
-    /// A few requests are tried.
+    /// A few requests are sent as probes.
     case halfOpen
 
-    /// `state`.
+    /// The label is `state`.
     package static let labelNames = ["state"]
 }
 
-/// What a new credential came to.
+/// The result of a changed credential.
 package enum ReloadLabel: Int, ClosedMetricLabel, Hashable {
     /// It is in use.
     case taken
-    /// The provider does not take it.
+    /// The provider does not accept it.
     case refused
     /// The provider could not be asked.
     case unanswered
-    /// Its file is no key or account.
+    /// Its file contains no usable key or account.
     case unusable
 
-    /// `result`.
+    /// The label is `result`.
     package static let labelNames = ["result"]
 }
 
 extension CredentialKind: ClosedMetricLabel {
-    /// `kind`.
+    /// The label is `kind`.
     package static let labelNames = ["kind"]
 }
 
-/// Which way bytes went.
+/// The direction of bytes.
 package enum ByteDirection: Int, ClosedMetricLabel, Hashable {
-    /// To the provider.
+    /// They go to the provider.
     case sent
-    /// From it.
+    /// They come from the provider.
     case received
 
-    /// `direction`.
+    /// The label is `direction`.
     package static let labelNames = ["direction"]
 }
 
-/// What came of making a token that a provider is shown.
+/// The result of making a provider token.
 package enum TokenMint: Int, ClosedMetricLabel, Hashable {
-    /// It was signed, or granted.
+    /// The token was signed or granted.
     case ok
-    /// It was not.
+    /// No token was made.
     case failed
 
-    /// `outcome`.
+    /// The label is `outcome`.
     package static let labelNames = ["outcome"]
 }
 
 extension GoAwayCode: ClosedMetricLabel {
-    /// `code`.
+    /// The label is `code`.
     package static let labelNames = ["code"]
 }
 
-/// Where the time of a send or of a work unit goes, one after the other.
+/// The stages of a send or work unit, in their order.
 package enum DispatchStage: Int, ClosedMetricLabel, Hashable {
-    /// Its context is found: the command read, written out for each route and variant.
+    /// The context is made: the command is decoded, and rendered for each route and variant.
     case render
-    /// Recipients are looked up in the store.
+    /// The recipients are looked up in the store.
     case resolve
-    /// They wait for their turn: rate, circuit, window, room on a connection.
+    /// The recipients wait for the rate, the circuit, the window or a free stream of a connection.
     case queue
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     case send
-    /// Outcomes are written to Redis.
+    /// The outcomes are written to Redis.
     case write
 
-    /// `stage`.
+    /// The label is `stage`.
     package static let labelNames = ["stage"]
 }

@@ -78,7 +78,7 @@ package struct DispatcherMetrics: MetricSet {
     )
     package let requests = CounterBy2<Provider, AnswerCode>("apus_provider_requests_total", "Requests by answer.")
     package let appDeliveries: CounterBy2<LabelSlot, ProviderOutcome>
-    /// The apps: slots of `appDeliveries`.
+    /// The configured apps, which are the slots of `appDeliveries`.
     package let apps = ConfiguredLabel("app", valuesMax: Self.appsMax)
     package let payloadBytes = HistogramBy<Provider>(
         "apus_dispatcher_payload_bytes",
@@ -123,7 +123,7 @@ package struct DispatcherMetrics: MetricSet {
         "apus_provider_streams_limit",
         "Requests that the providers allow at once, over all connections."
     )
-    /// In thousandths.
+    /// The levels in thousandths.
     package let rateLevels = GaugeBy<Provider>(
         "apus_provider_rate_levels",
         "What refusals have left of the rates of routes: 1 for each route and event loop that may go at its full rate.",
@@ -133,7 +133,7 @@ package struct DispatcherMetrics: MetricSet {
         "apus_provider_credential_reloads_total",
         "Credentials that changed while the service ran, by what they came to."
     )
-    /// In milliseconds.
+    /// The expiry in milliseconds.
     package let credentialExpiry = GaugeBy2<Provider, CredentialKind>(
         "apus_provider_credential_expiry_timestamp_seconds",
         "When the first of the credentials in use expires.",
@@ -157,10 +157,10 @@ package struct DispatcherMetrics: MetricSet {
         "Calls forgotten for want of room before a failover could no longer undo them."
     )
 
-    /// Apps with series of their own.
+    /// The maximum number of apps with time series of their own.
     package static let appsMax = 50
 
-    /// Declares all of them.
+    /// Declares all metrics.
     package init() {
         self.appDeliveries = CounterBy2(
             "apus_dispatcher_app_deliveries_total",

@@ -278,7 +278,7 @@ import Testing
         #expect(late == 1 && again == nil)
         // It has answered, so the next one comes at once; what is on its wire is awaited.
         #expect(pool.nextStep(now: 20_600) == .connect(2))
-        #expect(pool.census == .init(connecting: 1, open: 1, draining: 1, inFlight: 1, streamsLimit: 10))
+        #expect(pool.statistics == .init(connecting: 1, open: 1, draining: 1, inFlight: 1, streamsLimit: 10))
     }
 
     @Test("connections that allow no requests from the first are replaced ever more slowly, however long they are waited for")
