@@ -36,7 +36,7 @@ package struct Registration: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
-        let installation = try await Installation.waiting(client, clock: SystemClock(), logger: logger)
+        var installation = try await Installation.waiting(client, clock: SystemClock(), logger: logger)
         let census = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
@@ -56,6 +56,7 @@ package struct Registration: Service {
             groupsLost: self.context.metrics.groupsLost,
         )
         self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        installation.store.topicLimits = settings.own.topicLimits
         let shards = self.shards(installation, settings.own, counts)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)

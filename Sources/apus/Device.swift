@@ -10,7 +10,7 @@ import ArgumentParser
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Look at devices, and change them.",
-        subcommands: [Get.self, History.self, Put.self, Remove.self],
+        subcommands: [Get.self, History.self, Put.self, Remove.self, Restore.self],
     )
 
     /// Which device.
