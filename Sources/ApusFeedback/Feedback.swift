@@ -70,6 +70,7 @@ package struct Feedback: Service {
             store: installation.store,
             history: history,
             rules: settings.own.guardRules,
+            undo: settings.own.undo,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             logger: logger,

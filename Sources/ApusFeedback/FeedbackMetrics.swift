@@ -22,6 +22,8 @@ package enum VerdictEffect: CaseIterable, Hashable, Sendable {
     case noRoom
     /// It was moved to the environment in which its token is taken.
     case environmentLearned
+    /// It could not be applied to that device: kept as it was.
+    case failed
 
     /// What became of a verdict that, when nothing stands against it, has that effect.
     init(_ result: VerdictResult, applied: VerdictEffect) {
@@ -59,6 +61,8 @@ package enum IgnoredReason: Int, ClosedMetricLabel, Hashable {
     case cleared
     /// There was no room for another suspect.
     case noRoom
+    /// It could not be applied to that device; the log says why.
+    case failed
 
     /// `cause`.
     package static let labelNames = ["cause"]
@@ -183,6 +187,7 @@ package struct FeedbackMetrics: MetricSet {
         case .gone: self.ignored[provider, .unknownDevice]
         case .cleared: self.ignored[provider, .cleared]
         case .noRoom: self.ignored[provider, .noRoom]
+        case .failed: self.ignored[provider, .failed]
         case .suspected: self.marked[provider, .suspected]
         case .environmentLearned: self.marked[provider, .environmentLearned]
         }

@@ -12,6 +12,8 @@ package struct FeedbackSettings: ServiceSettings {
     package var ledgerMilliseconds: Int64
     /// When suspects are deleted, and when there are too many of them.
     package var guardRules: GuardRules
+    /// How deleted devices can be brought back; nil: not at all.
+    package var undo: DeviceStore.UndoRules? = .standard
     /// Which histories of devices are kept; nil: none is written.
     package var history: DeviceStore.HistoryRules?
     /// How long nothing may have happened to a send before it is looked whether anything of it is left.
@@ -27,6 +29,7 @@ package struct FeedbackSettings: ServiceSettings {
         delayMilliseconds: 600_000,
         tokensMin: 20,
         percentMax: 10,
+        deadPercentMax: 50,
     )
 
     /// Settings.
@@ -80,7 +83,19 @@ package struct FeedbackSettings: ServiceSettings {
             delayMilliseconds: Int64(delay / .milliseconds(1)),
             tokensMin: reader.integer("feedback.suspects_min", default: standard.tokensMin, in: 1...1_000_000),
             percentMax: reader.integer("feedback.suspect_percent", default: standard.percentMax, in: 0...100),
+            deadPercentMax: reader.integer(
+                "feedback.unregistered_percent",
+                default: standard.deadPercentMax,
+                in: 0...100
+            ),
         )
+        let undoWindow = reader.duration(
+            "feedback.undo_window",
+            default: .milliseconds(DeviceStore.UndoRules.standard.keepMilliseconds),
+            in: .zero ... .milliseconds(StoreLimits.undoMillisecondsMax)
+        )
+        let undoMilliseconds = Int64(undoWindow / .milliseconds(1))
+        self.undo = undoMilliseconds > 0 ? DeviceStore.UndoRules(keepMilliseconds: undoMilliseconds) : nil
         let keepsHistory = reader.boolean("feedback.history", default: true)
         let keepHistory = reader.duration(
             "feedback.keep_history",

@@ -38,45 +38,36 @@ struct OutcomeHandler: Sendable {
             let detail = "delivered \(entry.deliveries) times without being applied"
             return try await self.bury(entry, problem: Problem(code: "poison", detail: detail))
         }
-        try await self.judgeTokens(of: batch)
+        let isCounted = try await self.judgeTokens(of: batch)
         if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
         // Beside: a history is best effort, and what is told twice stands there once.
         async let noted: Void = self.history.noteRecipients(of: batch)
         if batch.isFinal {
-            try await self.concludeDirect(batch, entry)
+            try await self.concludeDirect(batch, entry, isCounted)
         } else {
-            try await self.applyToLedger(batch, entry)
+            try await self.applyToLedger(batch, entry, isCounted)
         }
         await noted
     }
 
     // MARK: Tokens
 
-    private func judgeTokens(of batch: OutcomeBatch) async throws {
-        guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty else { return }
+    /// - Returns: whether the guard has counted the batch's answers.
+    private func judgeTokens(of batch: OutcomeBatch) async throws -> Bool {
+        guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty else { return false }
         let app = try AppID(batch.app)
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
-        for verdict in batch.unregistered {
-            guard case .device(let reference) = verdict.place else { continue }
-            let result = try await self.store.prune(
-                route,
-                reference,
-                tokenDigest: verdict.tokenDigest,
-                asOf: verdict.asOf,
-            )
-            self.shared.add(to: self.metrics.verdict(batch.provider, VerdictEffect(result, applied: .pruned)))
-            await self.history.note(verdict, result, at: reference, batch, route)
-        }
-        try await self.massFailureGuard.suspect(batch, on: route)
+        let isCounted = try await self.massFailureGuard.judge(batch, on: route)
         if let at = batch.lastAt {
             let delay = self.clock.now().milliseconds(since: at)
             self.shared.observe(max(0, delay) * 1_000_000, in: self.metrics.applyDelay)
         }
+        return isCounted
     }
 
     // MARK: Ledger and receipts
 
-    private func applyToLedger(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
+    private func applyToLedger(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
         let application = try await self.streams.outcomes.apply(
             batch,
             entry: entry,
@@ -86,14 +77,14 @@ struct OutcomeHandler: Sendable {
             progress: batch.receiptLevel == .none ? nil : self.settings.progress,
         )
         switch application {
-        case .ok: self.count(batch)
+        case .ok: self.count(batch, isCounted)
         case .progress(let ledger):
-            self.count(batch)
+            self.count(batch, isCounted)
             await self.tellProgress(ledger, batch)
         case .lost: return
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
-            self.count(batch)
+            self.count(batch, isCounted)
             // Another one when there was one before: whoever drops repeats must not drop this.
             let id = "final:\(batch.sendKey)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
             var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .final)
@@ -170,7 +161,7 @@ struct OutcomeHandler: Sendable {
     }
 
     /// A direct send has no ledger: its batch is all there is to tell.
-    private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
+    private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
         var receipt = SendReceipt(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)
         receipt.planned = batch.planned
         receipt.counts = batch.counts
@@ -182,7 +173,7 @@ struct OutcomeHandler: Sendable {
                 try await self.streams.outcomes.write(receipt, ending: entry, by: self.consumer, tag: self.keys.tag)
             else { return }
             self.shared.add(to: self.metrics.receipts[.final])
-            return self.count(batch)
+            return self.count(batch, isCounted)
         }
         try await self.write(receipt, batch)
         guard
@@ -193,7 +184,7 @@ struct OutcomeHandler: Sendable {
                 tag: self.keys.tag,
             ) == 1
         else { return }
-        self.count(batch)
+        self.count(batch, isCounted)
     }
 
     private func writeRecipients(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
@@ -214,8 +205,10 @@ struct OutcomeHandler: Sendable {
     }
 
     /// Once for each batch.
-    private func count(_ batch: OutcomeBatch) {
-        self.massFailureGuard.heard(batch)
+    ///
+    /// - Parameter isCounted: whether the guard has counted its answers.
+    private func count(_ batch: OutcomeBatch, _ isCounted: Bool) {
+        if !isCounted { self.massFailureGuard.heard(batch) }
         self.shared.add(to: self.metrics.batches)
         for count in batch.counts {
             self.shared.add(Int64(clamping: count.count), to: self.metrics.outcomes[count.provider, count.outcome])

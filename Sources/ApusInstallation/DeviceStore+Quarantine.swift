@@ -5,10 +5,16 @@ package import ApusStreams
 extension DeviceStore {
     /// Applies the consequence of a quarantine's reason, unless the token has been cleared: a device whose token its
     /// provider accepts in the other environment is moved there, any other is removed.
-    package func conclude(_ suspect: QuarantinedToken, on route: Route) async throws(StoreError) -> VerdictResult {
+    ///
+    /// - Parameter undo: how a removed device can be brought back; nil: not at all.
+    package func conclude(
+        _ suspect: QuarantinedToken,
+        on route: Route,
+        undo: UndoRules?,
+    ) async throws(StoreError) -> VerdictResult {
         if suspect.isOfOtherEnvironment {
             return try await self.learnEnvironment(route, suspect.reference, tokenDigest: suspect.tokenDigest)
         }
-        return try await self.pruneSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+        return try await self.pruneSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest, undo: undo)
     }
 }

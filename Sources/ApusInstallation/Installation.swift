@@ -11,7 +11,7 @@ public struct Installation: Sendable {
     /// The stream functions.
     public let streams: SendStreams
     /// The device store.
-    package let store: DeviceStore
+    package var store: DeviceStore
 
     /// The assignment of ids to shards and partitions.
     public var keyspace: Keyspace { self.streams.keyspace }

@@ -65,6 +65,8 @@ public struct DeviceRecord: Hashable, Sendable {
     public var tokenKind: TokenKind = .device
     /// The owner; empty for none.
     public var user: String = ""
+    /// Digest of the user who had it last, while it is nobody's; 0: none.
+    public var formerUser: UInt32 = 0
     /// The app's topic numbers, ascending.
     public var topics: [UInt32] = []
     /// The attributes, as the app describes them.

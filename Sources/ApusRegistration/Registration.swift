@@ -38,7 +38,7 @@ package struct Registration: Service {
         self.context.readiness.add("redis") { await .redis(client) }
         // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
         guard
-            let installation = try await unlessShutdown({
+            var installation = try await unlessShutdown({
                 try await Installation.waiting(client, clock: SystemClock(), logger: logger)
             })
         else {
@@ -64,6 +64,7 @@ package struct Registration: Service {
             groupsLost: self.context.metrics.groupsLost,
         )
         self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        installation.store.topicLimits = settings.own.topicLimits
         let shards = self.shards(installation, settings.own, counts)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)

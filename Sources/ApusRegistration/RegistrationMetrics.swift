@@ -55,6 +55,10 @@ package struct RegistrationMetrics: MetricSet {
         "apus_registration_janitor_repairs_total",
         "What the janitor put right in the device store."
     )
+    package let topicsForgotten = Counter(
+        "apus_registration_topics_forgotten_total",
+        "Topics that were forgotten because no device had been in them for days."
+    )
 
     /// Declares all of them.
     package init() {}

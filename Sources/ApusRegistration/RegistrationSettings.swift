@@ -1,6 +1,6 @@
 package import ApusCore
 package import ApusService
-internal import ApusStore
+package import ApusStore
 
 /// Registration's own numbers.
 package struct RegistrationSettings: ServiceSettings {
@@ -28,6 +28,8 @@ package struct RegistrationSettings: ServiceSettings {
     package var appRatePerSecond: Int?
     /// Requests per second of one user of an app; nil: no limit.
     package var clientRatePerSecond: Int?
+    /// How many topics there may be.
+    package var topicLimits: TopicLimits
     /// Hosts of Web Push endpoints beside those of the known push services; one that begins with a dot stands for all below it.
     package var webPushHosts: [String]
     /// Records that the janitor looks at in a second, at most.
@@ -64,6 +66,11 @@ package struct RegistrationSettings: ServiceSettings {
         )
         self.appRatePerSecond = reader.rate("registration.app_rate_per_second", default: nil)
         self.clientRatePerSecond = reader.rate("registration.client_rate_per_second", default: 50)
+        let topics = TopicLimits.standard
+        self.topicLimits = TopicLimits(
+            perApp: reader.integer("registration.topics_per_app", default: topics.perApp, in: 1...10_000_000),
+            perOwner: reader.integer("registration.topics_per_user", default: topics.perOwner, in: 1...10_000_000),
+        )
         self.webPushHosts = reader.strings("registration.webpush_hosts", default: [])
         if !self.webPushHosts.allSatisfy(WebPushHosts.isName) {
             reader.issue("registration.webpush_hosts", "must be a list of host names in lower case, without ports")

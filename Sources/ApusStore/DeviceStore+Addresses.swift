@@ -67,7 +67,17 @@ extension DeviceRecord {
     /// Makes the device that user's, or nobody's. What was on another user's screen is not for the next one.
     mutating func pass(to user: String) {
         if user != self.user { self.secondary = [] }
+        if !user.isEmpty {
+            self.formerUser = 0
+        } else if !self.user.isEmpty {
+            self.formerUser = Self.digest(ofUser: self.user)
+        }
         self.user = user
+    }
+
+    /// The first four bytes of a user's SHA-256, never 0.
+    static func digest(ofUser user: String) -> UInt32 {
+        max(1, UInt32(truncatingIfNeeded: DeviceToken.digest(Array(user.utf8)) >> 32))
     }
 
     /// Drops further addresses whose time is over, and all of them beside a token of a provider that has none.

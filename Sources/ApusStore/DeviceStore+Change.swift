@@ -82,12 +82,16 @@ extension DeviceStore {
     ) async throws(StoreError) -> ChangeResult {
         let (entered, left) = (try Self.checked(entered), try Self.checked(left))
         // Numbers are given only for a device that is there, so that mistyped ids leave nothing behind.
-        if !entered.isEmpty, try await self.get(app, device) == nil {
-            try condition.check(nil)
-            return .missing
+        var owner: [UInt8] = []
+        if !entered.isEmpty {
+            guard let stored = try await self.get(app, device) else {
+                try condition.check(nil)
+                return .missing
+            }
+            owner = stored.topicOwner
         }
-        let new = try await self.numbers(app, entered, allot: true)
-        let gone = Set(try await self.numbers(app, left, allot: false))
+        let new = try await self.numbers(app, entered, allotTo: owner)
+        let gone = Set(try await self.numbers(app, left, allotTo: nil))
         return try await self.change(app, device, asOf: asOf, condition: condition) { record throws(StoreError) in
             var all = replacesAll ? [] : Set(record.topics).subtracting(gone)
             all.formUnion(new)
@@ -112,6 +116,8 @@ extension DeviceStore {
             guard let current = try await self.read(home) else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
+                // What the app wants changed, a user above all, must not come back as it was.
+                try await self.forgetPruned(home)
                 return .missing
             }
             var stored = current

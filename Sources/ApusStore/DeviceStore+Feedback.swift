@@ -26,13 +26,15 @@ extension DeviceStore {
     /// - Parameters:
     ///   - tokenDigest: of the token that was sent to.
     ///   - asOf: the provider's timestamp; without one, the start of the request.
+    ///   - undo: how the device can be brought back; nil: not at all.
     package func prune(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
         asOf: UnixMilliseconds,
+        undo: UndoRules? = nil,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
+        try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo) { current in
             current.registeredAt <= asOf ? nil : .newerRegistration
         } address: {
             $0.registeredAt <= asOf ? nil : .newerRegistration
@@ -41,13 +43,15 @@ extension DeviceStore {
 
     /// Removes a device whose token is still under suspicion: only while it holds that very token. A registration ends a suspicion.
     ///
+    /// - Parameter undo: how the device can be brought back; nil: not at all.
     /// - Returns: `unchanged` when there is no suspicion any more.
     package func pruneSuspect(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
+        undo: UndoRules? = nil,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.remove(route, reference, tokenDigest: tokenDigest) { current in
+        try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo) { current in
             current.record.suspicion == nil ? .unchanged : nil
         } address: {
             $0.isSuspect ? nil : .unchanged
@@ -156,6 +160,7 @@ extension DeviceStore {
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
+        undo: UndoRules?,
         unless objection: (StoredDevice) -> VerdictResult?,
         address addressObjection: (DeviceRecord.SecondaryAddress) -> VerdictResult?,
     ) async throws(StoreError) -> VerdictResult {
@@ -177,7 +182,7 @@ extension DeviceStore {
             if let objection = objection(current) { return objection }
             attempted = current
             let home = self.home(of: current)
-            if try await self.calls.remove(current, home.owner, forgetsHistory: false) {
+            if try await self.calls.remove(current, home.owner, undo: undo) {
                 try await self.forget(current, home)
                 return .applied(current)
             }
@@ -223,6 +228,24 @@ extension DeviceStore {
             stamp: .keep,
             judges: true,
         )
+    }
+}
+
+extension StoredDevice {
+    /// Whether its own token has that digest.
+    package func isAddressed(by tokenDigest: UInt64) -> Bool { DeviceToken.digest(self.record.token) == tokenDigest }
+
+    /// Whether its own token, or one of its further addresses, has that digest.
+    package func has(tokenDigest: UInt64) -> Bool {
+        self.isAddressed(by: tokenDigest) || self.record.addressIndex(tokenDigest) != nil
+    }
+
+    /// Names who answers for its token: its user, else the user who had it last, else the device itself. A user who registers many tokens,
+    /// and leaves their devices to nobody, is still one.
+    package var tokenOwner: String {
+        let user = self.record.user.isEmpty ? self.record.formerUser : DeviceRecord.digest(ofUser: self.record.user)
+        guard user == 0 else { return "u\(String(user, radix: 16))" }
+        return "d\(self.reference.partition):\(self.reference.ordinal):\(self.reference.generation)"
     }
 }
 

@@ -88,13 +88,19 @@ extension DeviceStore {
     /// Gives topics that were not met before their numbers.
     private func number(topicsOf registrations: [DeviceRegistration], _ loading: inout Loading) async throws(StoreError)
     {
-        var names: Set<String> = []
+        /// Who is the first in each.
+        var owners: [String: [UInt8]] = [:]
         for registration in registrations {
-            for name in registration.topics ?? [] where loading.topics[name] == nil { names.insert(name) }
+            for name in registration.topics ?? [] where loading.topics[name] == nil && owners[name] == nil {
+                owners[name] = Self.topicOwner(user: registration.user, device: registration.device)
+            }
         }
-        guard !names.isEmpty else { return }
-        let (calls, app, topics) = (self.calls, loading.app, try Self.topicNames(names))
-        let numbers = try await forEachConcurrently(topics) { try await calls.numberTopic(app, $0) }
+        guard !owners.isEmpty else { return }
+        let (calls, app, topics, known) = (self.calls, loading.app, try Self.topicNames(owners.keys), owners)
+        let numbers = try await forEachConcurrently(topics) { topic in
+            try await calls.reserveTopic(app, topic, known[topic.text] ?? [], .none)
+            return try await calls.numberTopic(app, topic)
+        }
         for (topic, number) in zip(topics, numbers) { loading.topics[topic.text] = number }
     }
 
@@ -122,10 +128,13 @@ extension DeviceStore {
             topics: topics,
             realm: realm,
             over: nil,
+            seenAt: loading.registeredAt,
             now: loading.registeredAt,
         )
         let header = RecordHeader(registeredAt: loading.registeredAt, generation: 1)
-        let value = header.bytes + (try Self.encoded(record))
+        let bytes = try Self.encoded(record)
+        try Self.checkSize(record, bytes.count)
+        let value = header.bytes + bytes
         let command = try loading.with(owner.partition) { partition throws(StoreError) in
             try partition.add(owner.digest, realm, value: value, topics: topics)
         }

@@ -81,7 +81,10 @@ extension DeviceStore {
         let device = try Self.identified(registration)
         let token = try DeviceToken.stored(registration.token, of: registration.provider)
         var topics: [UInt32]?
-        if let names = registration.topics { topics = try await self.numbers(app, Self.checked(names), allot: true) }
+        if let names = registration.topics {
+            let owner = Self.topicOwner(user: registration.user, device: device.text)
+            topics = try await self.numbers(app, Self.checked(names), allotTo: owner)
+        }
         return Registering(
             home: self.home(app, device),
             realm: Realm(registration.provider, registration.environment),
@@ -100,8 +103,8 @@ extension DeviceStore {
     private func attempt(_ work: inout Registering) async throws(StoreError) -> RegisterResult? {
         let (calls, home, token) = (self.calls, work.home, work.token)
         let placedToken = calls.placed(home.app, token)
-        let (current, owners) = try await together {
-            try await self.read(home)
+        let ((current, now), owners) = try await together {
+            try await self.readTimed(home)
         } and: {
             try await calls.owners(home.app, placedToken)
         }
@@ -117,21 +120,22 @@ extension DeviceStore {
             if let asOf = work.asOf, let current, asOf < current.registeredAt {
                 return RegisterResult(change: .ignored, device: current)
             }
-            let now = self.clock.now()
             let record = Self.record(
                 work.registration,
                 token: work.token,
                 topics: work.topics,
                 realm: work.realm,
                 over: current?.record,
+                seenAt: min(work.asOf ?? now, now),
                 now: now,
             )
             // Only with the record beside it: whoever takes the token must then get past our comparison.
             let isSettled =
                 current?.record.token == token
                 && owners == [StoreCalls.TokenOwner(isSettled: true, device: home.owner)]
+            // By Redis' clock on both sides: a local one may be wrong by any time.
             if let current, isSettled, current.realm == work.realm, current.record == record,
-                (work.asOf ?? now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
+                min(work.asOf ?? now, now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
             {
                 return RegisterResult(change: work.change ?? .unchanged, device: current)
             }
@@ -209,7 +213,7 @@ extension DeviceStore {
 
     /// Writes a record where `current` is.
     ///
-    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes.
+    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
     /// - Returns: nil when something else is there.
     func write(
         _ record: DeviceRecord,
@@ -220,6 +224,7 @@ extension DeviceStore {
         judges: Bool = false,
     ) async throws(StoreError) -> StoredDevice? {
         let bytes = try Self.encoded(record)
+        if !judges { try Self.checkSize(record, bytes.count) }
         let before = current?.record.topics ?? []
         let isMove = current.map { $0.realm != realm } ?? false
         let answer = try await self.calls.put(
@@ -260,6 +265,27 @@ extension DeviceStore {
         }
     }
 
+    /// Checks that a record leaves room for what providers may say of it. What they have said, and what is kept of a former user, counts for
+    /// nothing: everyone may log out.
+    static func checkSize(_ record: DeviceRecord, _ byteCount: Int) throws(StoreError) {
+        guard byteCount > StoreLimits.registeredRecordBytesMax else { return }
+        var plain = record
+        plain.formerUser = 0
+        plain.suspicion = nil
+        plain.isEnvironmentLearned = false
+        for index in plain.secondary.indices {
+            plain.secondary[index].isSuspect = false
+            plain.secondary[index].isOfOtherEnvironment = false
+        }
+        let plainCount = try Self.encoded(plain).count
+        guard plainCount > StoreLimits.registeredRecordBytesMax else { return }
+        throw StoreError(
+            .invalidRegistration,
+            "the device's token, user, topics, attributes and addresses come to \(plainCount) bytes; "
+                + "at most \(StoreLimits.registeredRecordBytesMax) are taken: give it fewer tags, topics or addresses",
+        )
+    }
+
     static func encoded(_ record: DeviceRecord) throws(StoreError) -> [UInt8] {
         do throws(MessageError) {
             return try record.encode()
@@ -270,13 +296,16 @@ extension DeviceStore {
 
     /// The record that a registration makes of an old one, or of none.
     ///
-    /// - Parameter topics: nil: as they were.
+    /// - Parameters:
+    ///   - topics: nil: as they were.
+    ///   - seenAt: when the app said so, not later than now.
     static func record(
         _ registration: DeviceRegistration,
         token: [UInt8],
         topics: [UInt32]?,
         realm: Realm,
         over old: DeviceRecord?,
+        seenAt: UnixMilliseconds,
         now: UnixMilliseconds,
     ) -> DeviceRecord {
         var record = old ?? DeviceRecord(device: registration.device, token: token)
@@ -291,11 +320,10 @@ extension DeviceStore {
         record.webpushP256DH = registration.webpushP256DH
         record.webpushAuth = registration.webpushAuth
         record.suspicion = nil
-        let hours = UInt32(clamping: now.seconds / 3_600)
+        let hours = UInt32(clamping: seenAt.seconds / 3_600)
         // Also when the clock went back: then the old time is of no use.
-        if hours < record.seenAtHours || hours - record.seenAtHours >= StoreLimits.freshHours {
-            record.seenAtHours = hours
-        }
+        let isAhead = Int64(record.seenAtHours) > now.seconds / 3_600
+        if isAhead || hours >= record.seenAtHours + StoreLimits.freshHours { record.seenAtHours = hours }
         return record
     }
 

@@ -21,7 +21,7 @@ extension DeviceStore {
             owners.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
         }
         let parts = try await forEachConcurrently(lookups) { partition, owners in
-            try await calls.devices(app, partition, owners.map(\.digest)).map { found in
+            try await calls.devices(app, partition, owners.map(\.digest)).devices.map { found in
                 let device = try StoredDevice(
                     app: app,
                     realm: found.realm,

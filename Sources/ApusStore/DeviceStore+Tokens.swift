@@ -32,7 +32,7 @@ extension DeviceStore {
             guard device.record.token == token else {
                 return !self.calls.sharesEntry(app, device.record.token, token)
             }
-            if try await self.calls.remove(device, owner, forgetsHistory: false) {
+            if try await self.calls.remove(device, owner) {
                 try await self.withdraw(token: nil, user: device.record.user, of: home)
                 return true
             }

@@ -1,7 +1,8 @@
 package import ApusCore
+internal import ApusMessages
 internal import ApusRedis
 
-/// A topic's number is unique per app: counter × T + the partition of the name, never 0. Once given it stays.
+/// A topic's number is unique per app: counter × T + the partition of the name, never 0. It is never another topic's.
 extension DeviceStore {
     /// The number of a topic; nil when no device was ever in it.
     package func topicNumber(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32? {
@@ -26,14 +27,22 @@ extension DeviceStore {
 
     /// The numbers of topics, ascending.
     ///
-    /// - Parameter allot: whether a topic without a number gets one; else it is left out.
-    func numbers(_ app: AppID, _ topics: [TopicName], allot: Bool) async throws(StoreError) -> [UInt32] {
-        let calls = self.calls
+    /// - Parameter owner: whose a topic without a number becomes, which gets one; nil: such a topic is left out.
+    /// - Throws: `topicLimit` when the app, or the owner, has as many topics as may be.
+    func numbers(_ app: AppID, _ topics: [TopicName], allotTo owner: [UInt8]?) async throws(StoreError) -> [UInt32] {
+        let (calls, limits) = (self.calls, self.topicLimits)
         let numbers = try await forEachConcurrently(topics) { topic in
-            if let number = try await calls.findTopic(app, topic) { return number }
-            return allot ? try await calls.numberTopic(app, topic) : TopicExpression.everyoneNumber
+            if let number = try await calls.findTopic(app, topic, enters: owner != nil) { return number }
+            guard let owner else { return TopicExpression.everyoneNumber }
+            try await calls.reserveTopic(app, topic, owner, limits)
+            return try await calls.numberTopic(app, topic)
         }
         return numbers.filter { $0 != TopicExpression.everyoneNumber }.sorted()
+    }
+
+    /// Names who answers for topics that come up with a device: its user, or the device itself.
+    static func topicOwner(user: String, device: String) -> [UInt8] {
+        bigEndian(DeviceToken.digest(Array((user.isEmpty ? "d\0" + device : "u\0" + user).utf8)))
     }
 
     /// Checks names of topics as an app sends them; each once.
@@ -55,4 +64,29 @@ extension DeviceStore {
         .tooManyTopics,
         "a device may be in \(Limits.topicsPerDeviceMax) topics",
     )
+}
+
+/// How many topics there may be, so that nobody fills Redis with names.
+package struct TopicLimits: Hashable, Sendable {
+    /// Of one app.
+    package var perApp: Int
+    /// Of one app, and first entered by devices of one user, or by one device of nobody.
+    package var perOwner: Int
+
+    /// The limits that hold unless others are configured.
+    package static let standard = TopicLimits(perApp: 10_000, perOwner: 200)
+    /// As many as there are numbers.
+    static let none = TopicLimits(perApp: StoreLimits.topicNumberMax, perOwner: StoreLimits.topicNumberMax)
+
+    /// Limits.
+    package init(perApp: Int, perOwner: Int) {
+        precondition(perApp > 0 && perOwner > 0)
+        self.perApp = perApp
+        self.perOwner = perOwner
+    }
+}
+
+extension StoredDevice {
+    /// Names who answers for topics that come up with it.
+    var topicOwner: [UInt8] { DeviceStore.topicOwner(user: self.record.user, device: self.id) }
 }

@@ -12,6 +12,8 @@ package import ApusRedis
 package struct DeviceStore: Sendable {
     let calls: StoreCalls
     let clock: any WallClock
+    /// How many topics there may be.
+    package var topicLimits = TopicLimits.standard
 
     /// The store behind that client.
     package init(client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
@@ -69,9 +71,11 @@ package struct DeviceStore: Sendable {
                 guard let attempted else {
                     try condition.check(nil)
                     try await self.forgetHistory(home)
+                    try await self.forgetPruned(home)
                     return .missing
                 }
                 try await self.forget(attempted, home)
+                try await self.forgetPruned(home)
                 return .deleted(attempted)
             }
             if attempted == nil { try condition.check(current) }
@@ -79,6 +83,7 @@ package struct DeviceStore: Sendable {
             attempted = current
             if try await self.calls.remove(current, home.owner, forgetsHistory: true) {
                 try await self.forget(current, home)
+                try await self.forgetPruned(home)
                 return .deleted(current)
             }
         }
@@ -116,9 +121,12 @@ package struct DeviceStore: Sendable {
     /// The device at a home, in whatever realm.
     ///
     /// - Throws: `collision` when it has another id.
-    func read(_ home: Home) async throws(StoreError) -> StoredDevice? {
+    func read(_ home: Home) async throws(StoreError) -> StoredDevice? { try await self.readTimed(home).device }
+
+    /// The device at a home, and when it was read by Redis' clock: the one that stamps registrations.
+    func readTimed(_ home: Home) async throws(StoreError) -> (device: StoredDevice?, at: UnixMilliseconds) {
         let found = try await self.calls.devices(home.app, home.owner.partition, [home.owner.digest])
-        guard let first = found.first else { return nil }
+        guard let first = found.devices.first else { return (nil, found.at) }
         let device = try StoredDevice(
             app: home.app,
             realm: first.realm,
@@ -129,7 +137,7 @@ package struct DeviceStore: Sendable {
         if let id = home.id, id != device.id {
             throw StoreError(.collision, "another device's id has the same digest")
         }
-        return device
+        return (device, found.at)
     }
 
     /// Removes the hints of a device whose record is gone.

@@ -7,6 +7,12 @@ struct StoreCalls: Sendable {
     let client: RedisClient
     let keys: StoreKeys
 
+    /// The devices that `apus2_find_devices` finds, and when by Redis' clock.
+    struct Finding: Sendable {
+        var at: UnixMilliseconds
+        var devices: [Found] = []
+    }
+
     /// A device as `apus2_find_devices` finds it.
     struct Found: Sendable {
         /// Which of the digests asked for.
@@ -90,19 +96,20 @@ struct StoreCalls: Sendable {
         _ partition: Int,
         _ digests: [UInt64],
         realms: [Realm] = Realm.allCases,
-    ) async throws(StoreError) -> [Found] {
+    ) async throws(StoreError) -> Finding {
         let call = FindDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
             digests: digests.map { bigEndian($0) },
         )
         let reply = try await self.call(call, partition)
-        var found: [Found] = []
         var nodes = reply.children.makeIterator()
+        guard let now = nodes.next()?.integer else { throw Self.unexpected(FindDevicesCall.function) }
+        var found = Finding(at: UnixMilliseconds(now))
         while let index = nodes.next()?.integer, let realm = nodes.next()?.integer {
             guard let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
                 digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
             else { throw Self.unexpected(FindDevicesCall.function) }
-            found.append(
+            found.devices.append(
                 Found(index: Int(index), realm: realms[Int(realm)], ordinal: UInt32(ordinal), value: value)
             )
         }
@@ -139,12 +146,15 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// - Parameter forgetsHistory: whether the device's history goes, too.
+    /// - Parameters:
+    ///   - forgetsHistory: whether the device's history goes, too, and whatever could bring it back.
+    ///   - undo: how the device can be brought back; nil: not at all.
     /// - Returns: false when something else is stored.
     func remove(
         _ device: StoredDevice,
         _ owner: DeviceOwner,
-        forgetsHistory: Bool,
+        forgetsHistory: Bool = false,
+        undo: DeviceStore.UndoRules? = nil,
     ) async throws(StoreError) -> Bool {
         let call = RemoveDeviceCall(
             keys: [self.keys.meta(device.app, device.realm, owner.partition)],
@@ -152,6 +162,8 @@ struct StoreCalls: Sendable {
             expected: device.value,
             topics: packed(device.record.topics),
             forgetsHistory: forgetsHistory,
+            undoMilliseconds: undo?.keepMilliseconds ?? 0,
+            undoDevicesMax: undo.map { self.keys.share(of: $0.devicesMax) } ?? 0,
         )
         return try await self.call(call, owner.partition).integer == 1
     }
@@ -265,9 +277,16 @@ struct StoreCalls: Sendable {
     // MARK: Topics
 
     /// The number of a topic; nil when it has none.
-    func findTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32? {
+    ///
+    /// - Parameter enters: whether a device is to enter it: then nil also when it is thought to be empty, so that it is numbered again.
+    func findTopic(_ app: AppID, _ topic: TopicName, enters: Bool = false) async throws(StoreError) -> UInt32? {
         let name = self.placed(app, topic.text)
-        let call = FindTopicCall(keys: self.keys(app, name), digest: bigEndian(name.digest), name: topic.text)
+        let call = FindTopicCall(
+            keys: self.keys(app, name),
+            digest: bigEndian(name.digest),
+            name: topic.text,
+            enters: enters,
+        )
         let reply = try await self.call(call, name.partition)
         guard let counter = reply.integer else { throw Self.unexpected(FindTopicCall.function) }
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)

@@ -8,6 +8,7 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
             case invalidToken = "invalid_token"
             case invalidRegistration = "invalid_registration"
             case tooManyTopics = "too_many_topics"
+            case topicLimit = "topic_limit"
             case tooManyAddresses = "too_many_addresses"
             case preconditionFailed = "precondition_failed"
             case contended
@@ -25,6 +26,8 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
         package static let invalidRegistration = Code(value: .invalidRegistration)
         /// More topics than a device may have.
         package static let tooManyTopics = Code(value: .tooManyTopics)
+        /// More topics than the app, or a user of it, may have.
+        package static let topicLimit = Code(value: .topicLimit)
         /// More addresses for a purpose than a device may have.
         package static let tooManyAddresses = Code(value: .tooManyAddresses)
         /// The device is not in the state that the caller made a condition.
@@ -70,6 +73,9 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
 
     /// Whether the same call may succeed a moment later.
     package var isRetryable: Bool { self.code == .contended || self.code == .redis }
+
+    /// Whether the error says something about one device only: with another one the same call may succeed at once.
+    package var isOfOneDevice: Bool { self.redis.map { !$0.isOutage } ?? (self.code != .redis) }
 
     /// A sentence for a log line.
     package var description: String { "\(self.code): \(self.detail)" }

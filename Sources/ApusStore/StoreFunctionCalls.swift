@@ -33,12 +33,43 @@ struct RemoveDeviceCall: FunctionCall {
     var expected: [UInt8]
     var topics: [UInt8]
     var forgetsHistory: Bool
+    var undoMilliseconds: Int64 = 0
+    var undoDevicesMax = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
         fields.set("expected", CallBytes(self.expected))
         fields.set("topics", CallBytes(self.topics), default: [])
         fields.set("forgets_history", self.forgetsHistory, default: false)
+        fields.set("undo_ms", self.undoMilliseconds, default: 0)
+        fields.set("undo_devices_max", self.undoDevicesMax, default: 0)
+    }
+}
+
+struct PrunedDevicesCall: FunctionCall {
+    static let function = "apus2_pruned_devices"
+    static let isReadOnly = true
+    var keys: [String]
+    var from: Int64
+    var before: Int64
+    var first: Int
+    var limit: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("from_ms", self.from)
+        fields.set("before_ms", self.before)
+        fields.set("first", self.first)
+        fields.set("limit", self.limit)
+    }
+}
+
+struct ForgetPrunedCall: FunctionCall {
+    static let function = "apus2_forget_pruned"
+    var keys: [String]
+    var digest: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
     }
 }
 
@@ -210,16 +241,69 @@ struct UserDevicesCall: FunctionCall {
     }
 }
 
+struct ReserveTopicCall: FunctionCall {
+    static let function = "apus2_reserve_topic"
+    var keys: [String]
+    var name: String
+    var topicsMax: Int
+    var ownerTopicsMax: Int
+    var owner: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("name", self.name)
+        fields.set("topics_max", self.topicsMax)
+        fields.set("owner_topics_max", self.ownerTopicsMax)
+        fields.set("owner", CallBytes(self.owner), default: [])
+    }
+}
+
+struct ReleaseTopicCall: FunctionCall {
+    static let function = "apus2_release_topic"
+    var keys: [String]
+    var name: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("name", self.name)
+    }
+}
+
+struct ForgetTopicCall: FunctionCall {
+    static let function = "apus2_forget_topic"
+    var keys: [String]
+    var digest: [UInt8]
+    var name: String
+    var restMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("name", self.name)
+        fields.set("rest_ms", self.restMilliseconds)
+    }
+}
+
+struct UsedTopicsCall: FunctionCall {
+    static let function = "apus2_used_topics"
+    static let isReadOnly = true
+    var keys: [String]
+    var numbers: [UInt32]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("numbers", self.numbers)
+    }
+}
+
 struct FindTopicCall: FunctionCall {
     static let function = "apus2_find_topic"
     static let isReadOnly = true
     var keys: [String]
     var digest: [UInt8]
     var name: String
+    var enters: Bool
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
         fields.set("name", self.name)
+        fields.set("enters", self.enters, default: false)
     }
 }
 

@@ -4,6 +4,7 @@ package enum StoreFunctions {
     package static var sources: [[UInt8]] {
         [
             PackageResources.store_shared_lua, PackageResources.history_shared_lua, PackageResources.history_lua,
+            PackageResources.undo_shared_lua, PackageResources.undo_lua,
             PackageResources.devices_lua, PackageResources.badges_lua, PackageResources.tokens_lua,
             PackageResources.users_lua, PackageResources.topics_lua,
         ]

@@ -12,6 +12,8 @@ package import ApusRedis
 /// | `{t}<app>:<realm>:few:<b>` | hash | topic and chunk → fewer than 32 ordinals, packed |
 /// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
 /// | `{t}<app>:<realm>:freed` | list | ordinal and time; they rest an hour |
+/// | `{t}<app>:<realm>:pruned` | sorted set | digests of the devices that a provider's word removed, by when |
+/// | `{t}<app>:<realm>:pruned:<digest>` | string | header and record of such a device, while it can be brought back |
 /// | `{t}<app>:meta` | hash | buckets and entries of the three below |
 /// | `{t}<app>:upkeep` | string | there while the partition was looked after lately |
 /// | `{t}<app>:hist:<digest>` | list | what became of a device, event by event; only of devices that something happened to |
@@ -19,6 +21,11 @@ package import ApusRedis
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
 /// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
+/// | `{t}<app>:topics_idle` | hash | names of topics that were found without devices → since when; t from the name |
+/// | `{t}<app>:topic_ranks` | hash | which counters of forgotten topics may not be given again; t from the name |
+/// | `{t}<app>:topic_list` | hash | all names of topics → who was the first in it; t from the app |
+/// | `{t}<app>:topic_owners` | hash | who was the first in how many of them; t from the app |
+/// | `{t}<app>:topics_upkeep` | string | there while empty topics were looked for lately; t from the app |
 ///
 /// The functions in `Functions/` derive the other keys from the meta key that they are given.
 package struct StoreKeys: Sendable, Hashable {
@@ -31,6 +38,9 @@ package struct StoreKeys: Sendable, Hashable {
     /// The tag of a partition.
     package func tag(_ partition: Int) -> HashTag { self.keyspace.tag(partition: partition) }
 
+    /// What one partition may have of something of which an app may have that much.
+    func share(of count: Int) -> Int { (count + self.keyspace.devicePartitions - 1) / self.keyspace.devicePartitions }
+
     /// The meta key of a place: one app, realm and partition.
     package func meta(_ app: AppID, _ realm: Realm, _ partition: Int) -> String {
         self.key(app, realm, partition, "meta")
@@ -41,6 +51,12 @@ package struct StoreKeys: Sendable, Hashable {
 
     /// Says that an app's part of a partition was looked after lately.
     package func upkeep(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "upkeep") }
+
+    /// Says that empty topics of an app were looked for lately.
+    package func topicsUpkeep(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "topics_upkeep") }
+
+    /// The list of an app's topics.
+    package func topicList(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "topic_list") }
 
     /// The history of a device, by the digest of its id.
     package func history(_ app: AppID, _ partition: Int, digest: UInt64) -> String {

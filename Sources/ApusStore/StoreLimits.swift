@@ -4,6 +4,11 @@ internal import ApusCore
 package enum StoreLimits {
     /// Devices of one user. One more displaces the one that was seen longest ago.
     package static let devicesPerUserMax = 64
+    /// Bytes of a record that are kept free for what providers say: a suspicion (14), an environment learnt (4), of each further address its
+    /// suspicion, its environment and a longer length (5 each), and a former user (6).
+    package static let verdictBytesMax = 14 + 4 + 5 * Limits.secondaryAddressesMax + 6
+    /// Bytes of a record as apps may make it: less than the largest there may be, so that every verdict has room.
+    package static let registeredRecordBytesMax = Limits.deviceRecordBytesMax - verdictBytesMax
     /// Ordinals of one hash of records.
     package static let slabOrdinals = 64
     /// Ordinals of one app, realm and partition: 65,536 chunks.
@@ -24,6 +29,13 @@ package enum StoreLimits {
     package static let badgeSendsMax = 8
     /// Topic numbers are below this: they take four bytes, and Lua's numbers are exact.
     package static let topicNumberMax = 1 << 31
+    /// How long a topic must have been without devices before it is forgotten: longer than any registration is under way, and than a device
+    /// that was in it can be brought back.
+    package static let topicRestMilliseconds = undoMillisecondsMax + 86_400_000
+    /// Names of topics in one call.
+    static let topicsPerCallMax = 128
+    /// Postings that one call looks for to tell which topics have devices: a millisecond of Redis or two.
+    static let usedPostingsPerCallMax = 1_024
     /// A posting has a key of its own from this many ordinals on, and is a bitmap from the second number on.
     static let postingFewMax = 32
     static let postingBitmapFrom = 256
@@ -46,6 +58,12 @@ package enum StoreLimits {
     package static let staleDevicesMax = 1_000
     /// Bytes of a provider's own word, or its id of a notification, in a history.
     package static let historyTextBytesMax = 128
+    /// How long a device that a provider's word removed can be brought back, at most.
+    package static let undoMillisecondsMax: Int64 = 7 * 86_400_000
+    /// Devices of one app, provider and environment that can be brought back, roughly: each partition has its share.
+    package static let undoDevicesMax = 1_000_000
+    /// Removed devices that one call reads.
+    package static let undoPerCallMax = 128
     /// How often a device's seen-at moves.
     package static let freshHours: UInt32 = 24
     /// How long an unchanged registration is answered without a write. After it the time of the registration is written: a provider that

@@ -57,31 +57,57 @@ package struct QuarantinedToken: Hashable, Sendable {
     }
 }
 
-/// When the bad tokens of a route are so many that the mistake must be ours: in a burst, while a token waits, or within a day.
+/// When the bad or dead tokens of a route are so many that the mistake must be ours, or the provider's: in a burst, while a token waits, or
+/// within a day.
 ///
-/// While bad tokens are more than ``percentMax`` of the day's answers none is deleted, however few they are.
+/// Owners are counted, not tokens, so that one user with many tokens is one. While owners of bad tokens are more than ``percentMax`` of
+/// the day's answers no such token is deleted, however few they are.
 package struct GuardRules: Hashable, Sendable {
     /// Milliseconds in which a burst stands out. The whole wait is looked at as well.
     package var windowMilliseconds: Int64
     /// Milliseconds that a token waits before it is deleted.
     package var delayMilliseconds: Int64
-    /// Bad tokens in a window below which the guard does not stop the route.
+    /// Owners of such tokens in a window below which the guard does not stop the route.
     package var tokensMin: Int
-    /// Percent of the answers about tokens that bad ones may be.
+    /// Percent of the answers about tokens that owners of bad ones may be.
     package var percentMax: Int
+    /// Percent of the answers about tokens that owners of dead ones may be. Uninstalls come in waves, so it is the higher one.
+    package var deadPercentMax: Int
 
     /// Rules.
-    package init(windowMilliseconds: Int64, delayMilliseconds: Int64, tokensMin: Int, percentMax: Int) {
+    package init(
+        windowMilliseconds: Int64,
+        delayMilliseconds: Int64,
+        tokensMin: Int,
+        percentMax: Int,
+        deadPercentMax: Int,
+    ) {
         precondition(windowMilliseconds > 0 && delayMilliseconds > 0)
-        precondition(tokensMin > 0 && (0...100).contains(percentMax))
+        precondition(tokensMin > 0 && (0...100).contains(percentMax) && (0...100).contains(deadPercentMax))
         self.windowMilliseconds = windowMilliseconds
         self.delayMilliseconds = delayMilliseconds
         self.tokensMin = tokensMin
         self.percentMax = percentMax
+        self.deadPercentMax = deadPercentMax
     }
 }
 
-/// Tokens in quarantine: those that a provider called bad, until they are deleted, or the mass-failure guard stops their route.
+/// A token that a provider judged, with whose it is.
+package struct OwnedToken: Hashable, Sendable {
+    /// The token.
+    package let token: QuarantinedToken
+    /// Names its owner. However many tokens an owner has, the guard counts one.
+    package let owner: String
+
+    /// A token of that owner.
+    package init(_ token: QuarantinedToken, of owner: String) {
+        self.token = token
+        self.owner = owner
+    }
+}
+
+/// Tokens in quarantine: those that a provider called bad, until they are deleted, or the mass-failure guard stops their route; and those
+/// that it called dead while the route is stopped.
 package struct TokenQuarantine: Sendable {
     let access: StreamAccess
 
@@ -102,35 +128,52 @@ package struct TokenQuarantine: Sendable {
         }
     }
 
-    /// Adds tokens to those of their route, and answers that judged tokens to what they are compared with; each token counts once.
+    /// What became of tokens that were to be added.
+    package struct Addition: Hashable, Sendable {
+        /// How the guard judges the route.
+        package var verdict: Verdict
+        /// Bad tokens that are in quarantine now.
+        package var bad: [QuarantinedToken]
+        /// Dead tokens that are in quarantine now. Only while the guard has stopped the route; else they are to be deleted at once.
+        package var dead: [QuarantinedToken]
+    }
+
+    /// Adds tokens to those of their route, and answers that judged tokens to what they are compared with; each owner counts once.
     ///
     /// - Parameters:
+    ///   - bad: tokens that the provider called bad.
+    ///   - dead: tokens that the provider called dead. They are counted, and added if the guard has stopped the route.
     ///   - answers: answers that judged a token, these tokens among them. They count only if one of the tokens is new.
     ///   - others: answers without tokens to add, which are reported once.
     ///   - now: the time, for tests; nil: Redis' own.
     /// - Returns: the verdict, and the tokens that are taken: there is room for `StreamLimits.quarantinedTokensMax`.
     package func add(
-        _ tokens: [QuarantinedToken],
+        _ bad: [OwnedToken],
+        dead: [OwnedToken] = [],
         of answers: Int,
         others: Int = 0,
         on route: RouteNumber,
         rules: GuardRules,
         now: UnixMilliseconds? = nil,
-    ) async throws -> (verdict: Verdict, taken: [QuarantinedToken]) {
+    ) async throws -> Addition {
         let keys = self.access.keys(ofRoute: route)
         let call = QuarantineTokensCall(
             keys: [keys.route(route)],
-            tokens: tokens.map(\.text),
+            bad: bad,
+            dead: dead,
             answers: answers,
             otherAnswers: others,
             rules: rules,
             now: now,
         )
         let answer = try await self.access.call(call, on: keys.tag)
+        let verdict = try Verdict(answer, of: QuarantineTokensCall.function)
         let refused = Set(answer.children.dropFirst().map { Int($0.number) })
-        return (
-            try Verdict(answer, of: QuarantineTokensCall.function),
-            tokens.indices.filter { !refused.contains($0) }.map { tokens[$0] },
+        return Addition(
+            verdict: verdict,
+            bad: bad.indices.filter { !refused.contains($0) }.map { bad[$0].token },
+            dead: verdict == .below
+                ? [] : dead.indices.filter { !refused.contains(bad.count + $0) }.map { dead[$0].token },
         )
     }
 
@@ -196,10 +239,12 @@ package struct TokenQuarantine: Sendable {
         package var tokens = 0
         /// Since when the guard has stopped the route; nil: it has not.
         package var quarantinedAt: UnixMilliseconds?
-        /// How many tokens led to it.
+        /// How many owners of tokens led to it.
         package var causeTokens = 0
         /// Among how many answers that judged tokens.
         package var causeAnswers = 0
+        /// Whether their tokens were called dead, not bad.
+        package var isForDead = false
         /// The provider's word for what it rejects of our configuration, if the route is stopped for that, else for a third-party
         /// authentication error; nil: nothing.
         package var fault: String?
@@ -215,34 +260,41 @@ package struct TokenQuarantine: Sendable {
         var state = State()
         state.tokens = Int(answer[0].number)
         state.quarantinedAt = Int64(answer[1].text).map { UnixMilliseconds($0) }
-        let counts = answer[2].text.split(separator: "/").compactMap { Int($0) }
-        if counts.count == 2 { (state.causeTokens, state.causeAnswers) = (counts[0], counts[1]) }
+        let cause = answer[2].text.split(separator: "/")
+        if cause.count == 3, let tokens = Int(cause[0]), let answers = Int(cause[1]) {
+            (state.causeTokens, state.causeAnswers, state.isForDead) = (tokens, answers, cause[2] == "dead")
+        }
         if !answer[3].text.isEmpty { state.fault = answer[3].text }
         return state
     }
 }
 
 extension CallFields {
-    /// Sets the fields `window_ms`, `delay_ms`, `tokens_min` and `percent_max`.
+    /// Sets the fields `window_ms`, `delay_ms`, `tokens_min`, `percent_max` and `dead_percent_max`.
     fileprivate mutating func set(_ rules: GuardRules) {
         self.set("window_ms", rules.windowMilliseconds)
         self.set("delay_ms", rules.delayMilliseconds)
         self.set("tokens_min", rules.tokensMin)
         self.set("percent_max", rules.percentMax)
+        self.set("dead_percent_max", rules.deadPercentMax)
     }
 }
 
 struct QuarantineTokensCall: FunctionCall {
     static let function = "apus2_quarantine_tokens"
     var keys: [String]
-    var tokens: [String]
+    var bad: [OwnedToken]
+    var dead: [OwnedToken]
     var answers: Int
     var otherAnswers: Int
     var rules: GuardRules
     var now: UnixMilliseconds?
 
     func set(_ fields: inout CallFields) {
-        fields.set("tokens", self.tokens, default: [])
+        fields.set("tokens", self.bad.map(\.token.text), default: [])
+        fields.set("owners", self.bad.map(\.owner), default: [])
+        fields.set("dead_tokens", self.dead.map(\.token.text), default: [])
+        fields.set("dead_owners", self.dead.map(\.owner), default: [])
         fields.set("answers", self.answers, default: 0)
         fields.set("other_answers", self.otherAnswers, default: 0)
         fields.set(self.rules)

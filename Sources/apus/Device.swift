@@ -10,7 +10,7 @@ import ArgumentParser
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show and change devices.",
-        subcommands: [Get.self, History.self, Put.self, Remove.self],
+        subcommands: [Get.self, History.self, Put.self, Remove.self, Restore.self],
     )
 
     /// The app and id of the device.

@@ -24,6 +24,7 @@ import Testing
                 "apus_feedback_ignored_total{provider=\"fcm\",cause=\"unknown_device\"} 4",
                 "apus_feedback_ignored_total{provider=\"fcm\",cause=\"cleared\"} 7",
                 "apus_feedback_ignored_total{provider=\"fcm\",cause=\"no_room\"} 8",
+                "apus_feedback_ignored_total{provider=\"fcm\",cause=\"failed\"} 10",
                 "apus_feedback_marked_total{provider=\"fcm\",change=\"suspected\"} 5",
                 "apus_feedback_marked_total{provider=\"fcm\",change=\"environment_learned\"} 9",
                 "apus_feedback_removed_total{provider=\"fcm\",cause=\"unregistered\"} 1",

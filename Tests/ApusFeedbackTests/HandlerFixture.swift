@@ -70,12 +70,14 @@ struct HandlerFixture: Sendable {
             delayMilliseconds: delay,
             tokensMin: 20,
             percentMax: 10,
+            deadPercentMax: 50,
         )
         let massFailureGuard = MassFailureGuard(
             streams: installation.streams,
             store: installation.store,
             history: history,
             rules: rules,
+            undo: .standard,
             metrics: metrics,
             shared: shared,
             logger: logger,

@@ -33,6 +33,28 @@ private func list(_ count: Int) -> String { "[" + (0..<count).map { "\"t\($0)\""
         }
     }
 
+    @Test func inventedTopicsEndAtALimitThatTheAnswerNames() async throws {
+        try await Fixture.with(settings: "  topics_per_app: 5\n  topics_per_user: 3") { fixture in
+            func register(_ device: String, _ topics: String, user: String) async throws -> Answer {
+                try await fixture.ask(
+                    "PUT",
+                    Fixture.path(device),
+                    #"{"provider":"fcm","token":"\#(device)","user":"\#(user)","topics":\#(topics)}"#
+                )
+            }
+            #expect(try await register("d1", #"["a","b"]"#, user: "mallory").status == 201)
+            #expect(try await register("d2", #"["a","c"]"#, user: "mallory").status == 201)
+            let fourth = try await register("d3", #"["d"]"#, user: "mallory")
+            #expect(fourth.status == 422 && pointers(fourth) == ["#/topics"])
+            #expect(fourth.text.contains("registration.topics_per_user"))
+            #expect(try await register("d4", #"["a","d","e"]"#, user: "ada").status == 201)
+            let sixth = try await fixture.ask("POST", "\(Fixture.path("d4"))/topics", #"{"subscribe":["f"]}"#)
+            #expect(sixth.status == 422 && pointers(sixth) == ["#/topics"])
+            #expect(sixth.text.contains("registration.topics_per_app"))
+            #expect(try await register("d5", #"["a","b","c","d","e"]"#, user: "eve").status == 201)
+        }
+    }
+
     @Test func aChangeKeepsToItsConditionAndToTheLimit() async throws {
         try await Fixture.with { fixture in
             let path = "\(Fixture.path("d1"))/topics"

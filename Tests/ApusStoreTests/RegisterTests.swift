@@ -28,22 +28,38 @@ struct RegisterTests {
 
     @Test func theSameAgainIsAnsweredWithoutAWriteForAMinuteAndThenWritesItsTime() async throws {
         try await StoreFixture.with { fixture in
-            let first = try await fixture.register("phone", user: "ann", topics: ["news"])
-            fixture.clock.advance(byMilliseconds: StoreLimits.freshMilliseconds / 2)
-            let still = try await fixture.register("phone", user: "ann", topics: ["news"])
+            let start = try await fixture.redisNow().advanced(byMilliseconds: -25 * 3_600_000)
+            func register(after milliseconds: Int64) async throws -> RegisterResult {
+                let asOf = start.advanced(byMilliseconds: milliseconds)
+                return try await fixture.register("phone", user: "ann", topics: ["news"], asOf: asOf)
+            }
+            let first = try await register(after: 0)
+            let still = try await register(after: StoreLimits.freshMilliseconds - 1)
             #expect(still == RegisterResult(change: .unchanged, device: first.device))
-            fixture.clock.advance(byMilliseconds: StoreLimits.freshMilliseconds)
-            // Redis tells the time of a registration, in milliseconds.
-            try await Task.sleep(for: .milliseconds(2))
-            let again = try await fixture.register("phone", user: "ann")
+            let again = try await register(after: StoreLimits.freshMilliseconds)
             #expect(again.change == .unchanged && again.device.record == first.device.record)
             #expect(again.device.registeredAt > first.device.registeredAt)
-            fixture.clock.advance(byMilliseconds: 24 * 3_600_000 - StoreLimits.freshMilliseconds * 3 / 2)
-            let later = try await fixture.register("phone", user: "ann")
+            let later = try await register(after: 24 * 3_600_000)
             #expect(later.change == .updated)
             #expect(later.device.record.seenAtHours == first.device.record.seenAtHours + 24)
             #expect(later.device.registeredAt > first.device.registeredAt)
             #expect(later.device.record.topics == first.device.record.topics)
+        }
+    }
+
+    @Test(arguments: [-3_600_000, 3_600_000] as [Int64])
+    func `A local clock that is wrong neither hides a registration nor writes one too many`(
+        isWrongBy milliseconds: Int64
+    ) async throws {
+        try await StoreFixture.with { fixture in
+            let now = try await fixture.redisNow()
+            let old = now.advanced(byMilliseconds: -2 * StoreLimits.freshMilliseconds)
+            let first = try await fixture.register("phone", asOf: old)
+            let fresh = try await fixture.register("tablet")
+            fixture.clock.advance(byMilliseconds: milliseconds)
+            let again = try await fixture.register("phone")
+            #expect(first.device.registeredAt == old && again.device.registeredAt >= now)
+            #expect(try await fixture.register("tablet").device.registeredAt == fresh.device.registeredAt)
         }
     }
 

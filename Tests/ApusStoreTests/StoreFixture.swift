@@ -88,6 +88,13 @@ struct StoreFixture: Sendable {
         return try await self.store.register(self.app, registration, asOf: asOf)
     }
 
+    /// The time by Redis' clock, which stamps registrations.
+    func redisNow() async throws -> UnixMilliseconds {
+        let time = try await self.client.send(RedisCommand("TIME"), on: self.store.keys.tag(0)).root
+        let parts = time.children.compactMap { $0.string.flatMap { Int64($0) } }
+        return UnixMilliseconds(parts[0] * 1_000 + parts[1] / 1_000)
+    }
+
     /// The device, if it is there.
     func get(_ device: String) async throws -> StoredDevice? {
         try await self.store.get(self.app, try DeviceID(device))

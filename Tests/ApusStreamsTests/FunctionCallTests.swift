@@ -128,7 +128,7 @@ import Testing
             ratePerSecond: 0,
             request: RateLimitRequest(),
         ),
-        QuarantineTokensCall(keys: [], tokens: [], answers: 0, otherAnswers: 0, rules: Self.rules),
+        QuarantineTokensCall(keys: [], bad: [], dead: [], answers: 0, otherAnswers: 0, rules: Self.rules),
         DueQuarantinedTokensCall(keys: [], limit: 0, rules: Self.rules),
         RemoveQuarantinedTokensCall(keys: [], tokens: []),
         EndQuarantineCall(keys: [], resumes: false),
@@ -142,6 +142,7 @@ import Testing
         delayMilliseconds: 1,
         tokensMin: 1,
         percentMax: 1,
+        deadPercentMax: 1,
     )
 
     private static let noRetries = UnitRetry.Packed(due: [], ids: [], streams: [], units: [])

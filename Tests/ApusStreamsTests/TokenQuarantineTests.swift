@@ -11,6 +11,7 @@ private struct GuardedRoute {
         delayMilliseconds: 600_000,
         tokensMin: 20,
         percentMax: 10,
+        deadPercentMax: 50,
     )
     static let start: Int64 = 1_800_000_000_000
 
@@ -35,15 +36,21 @@ private struct GuardedRoute {
         }
     }
 
+    /// Suspects of one owner, or each of its own.
+    func owned(_ numbers: Range<Int>, by owner: String? = nil) -> [OwnedToken] {
+        zip(numbers, self.suspects(numbers)).map { OwnedToken($1, of: owner ?? "u\($0)") }
+    }
+
     @discardableResult
     func hear(
         _ numbers: Range<Int>,
         of answers: Int,
         others: Int = 0,
+        by owner: String? = nil,
         at seconds: Int64,
     ) async throws -> TokenQuarantine.Verdict {
         try await self.streams.quarantine.add(
-            self.suspects(numbers),
+            self.owned(numbers, by: owner),
             of: answers,
             others: others,
             on: self.route,
@@ -86,6 +93,63 @@ private struct GuardedRoute {
             #expect(state.causeTokens == 21 && state.causeAnswers == 201)
             #expect(try await guarded.streams.routes.state(of: guarded.route).isPausedByGuard)
             #expect(try await guarded.hear(21..<22, of: 1, at: 0) == .quarantined)
+        }
+    }
+
+    @Test(arguments: [(20, 150), (1_445, 13_000)])
+    func `Any number of one user's tokens stops nothing, and they are deleted when they have waited`(
+        tokens: Int,
+        answers: Int,
+    ) async throws {
+        try await GuardedRoute.with { guarded, _ in
+            #expect(try await guarded.hear(0..<tokens, of: answers, by: "mallory", at: 0) == .below)
+            // And again, beside other users' bad ones.
+            #expect(try await guarded.hear(tokens..<tokens + 18, of: 18, at: 1) == .below)
+            #expect(try await guarded.hear(tokens + 18..<tokens + 100, of: 82, by: "mallory", at: 2) == .below)
+            #expect(try await guarded.state.tokens == tokens + 100)
+            #expect(try await !guarded.isPaused)
+            let due = try await guarded.streams.quarantine.due(
+                of: guarded.route,
+                rules: GuardedRoute.rules,
+                countMax: 10_000,
+                now: guarded.at(700),
+            ).due
+            #expect(due.count == tokens + 100)
+        }
+    }
+
+    @Test func `Dead tokens are the caller's to delete, until they are too many: then they wait with the others`()
+        async throws
+    {
+        try await GuardedRoute.with { guarded, _ in
+            func hearDead(
+                _ numbers: Range<Int>,
+                of answers: Int,
+                by owner: String? = nil,
+            ) async throws -> TokenQuarantine.Addition {
+                try await guarded.streams.quarantine.add(
+                    [],
+                    dead: guarded.owned(numbers, by: owner),
+                    of: answers,
+                    on: guarded.route,
+                    rules: GuardedRoute.rules,
+                    now: guarded.at(0),
+                )
+            }
+            // Nineteen of nineteen are too few, one user's are one, and a half of all is not too much.
+            #expect(try await hearDead(0..<19, of: 19).verdict == .below)
+            #expect(try await hearDead(19..<500, of: 481, by: "mallory").verdict == .below)
+            #expect(try await hearDead(500..<730, of: 230).verdict == .below)
+            #expect(try await guarded.state == TokenQuarantine.State())
+            let much = try await hearDead(730..<1_400, of: 670)
+            #expect(much.verdict == .tripped && much.dead == guarded.suspects(730..<1_400))
+            let state = try await guarded.state
+            #expect(state.isForDead && state.causeTokens == 920 && state.causeAnswers == 1_400)
+            #expect(try await guarded.isPaused && state.tokens == 670)
+            // The same again change nothing; later ones join.
+            #expect(try await hearDead(730..<1_400, of: 670).dead == guarded.suspects(730..<1_400))
+            #expect(try await hearDead(1_400..<1_401, of: 1).verdict == .quarantined)
+            #expect(try await guarded.state.tokens == 671)
         }
     }
 
@@ -258,13 +322,13 @@ private struct GuardedRoute {
                 _ = try await fixture.client.send(fill, on: keys.tag)
             }
             let result = try await guarded.streams.quarantine.add(
-                guarded.suspects(0..<3),
+                guarded.owned(0..<3),
                 of: 3,
                 on: guarded.route,
                 rules: GuardedRoute.rules,
                 now: guarded.at(0),
             )
-            #expect(result.taken == guarded.suspects(0..<2))
+            #expect(result.bad == guarded.suspects(0..<2))
             #expect(try await guarded.state.tokens == StreamLimits.quarantinedTokensMax)
         }
     }

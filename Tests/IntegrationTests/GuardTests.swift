@@ -126,20 +126,60 @@ import Testing
         }
     }
 
-    @Test func `D21 Ten thousand uninstalls are pruned and stop nothing`() async throws {
-        try await Fleet.with(dead: 1) { fleet in
+    @Test func `D21 Three thousand uninstalls of ten are pruned and stop nothing, and all of them can be undone`()
+        async throws
+    {
+        try await Fleet.with(dead: 0.3) { fleet in
             let devices = try await fleet.register(10_000, topics: { _ in ["news"] })
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             try await fleet.send(.topic("news"), id: "wave")
             let ledger = try await fleet.completion(of: "wave")
-            #expect(ledger.total(.unregistered) == 10_000)
-            #expect(try await Self.count(devices, fleet) == (0, 0))
+            let dead = Int(ledger.total(.unregistered))
+            #expect(dead > 2_500 && dead < 3_500)
+            #expect(try await Self.count(devices, fleet) == (10_000 - dead, 0))
+            var restored = 0
             for provider in [Provider.apns, .fcm] {
                 let number = try await Self.number(provider, fleet)
                 #expect(try await !fleet.installation.streams.routes.state(of: number).isPaused)
                 #expect(try await fleet.installation.streams.quarantine.state(of: number) == TokenQuarantine.State())
+                let name = "\(Fleet.app)/\(provider.name)"
+                let trial = try fleet.apus("device", "restore", "--route", name, "--newer-than", "1h", "--dry-run")
+                let report = try fleet.apus("device", "restore", "--route", name, "--newer-than", "1h")
+                let counts = [trial, report].map { answer in
+                    (answer.json["routes"] as? [[String: Any]])?.reduce(0) { $0 + ($1["restored"] as? Int ?? 0) }
+                }
+                #expect(trial.code == 0 && report.code == 0 && counts[0] == counts[1])
+                restored += counts[1] ?? 0
             }
+            #expect(restored == dead)
+            #expect(try await Self.count(devices, fleet) == (10_000, 0))
+            #expect(try fleet.apus("device", "restore", "--app", Fleet.app, "nobody").code == 1)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `D21 A provider that calls all tokens dead deletes few, and the rest wait for an operator`() async throws
+    {
+        try await Fleet.with(dead: 1) { fleet in
+            let devices = try await fleet.register(2_000, providers: [.apns], topics: { _ in ["news"] })
+            let number = try await Self.number(.apns, fleet)
+            let dispatcher = try await fleet.startDispatcher(["lease": "1s"])
+            let feedback = try await fleet.startFeedback(["lease": "1s", "delete_suspects_after": "1s"])
+            try await fleet.send(.topic("news"), id: "wave")
+            try await eventually("the guard stops the route", timeout: .seconds(60)) {
+                try await fleet.installation.streams.routes.state(of: number).isPausedByGuard
+            }
+            try await eventually("all outcomes are applied", timeout: .seconds(60)) {
+                try await fleet.unfinishedEntries().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
+            }
+            let state = try await fleet.installation.streams.quarantine.state(of: number)
+            let counted = try await Self.count(devices, fleet)
+            #expect(state.isForDead && counted.suspect == state.tokens && state.tokens >= 20)
+            #expect(2_000 - counted.kept < 100, "wrongly deleted: \(2_000 - counted.kept)")
+            let confirmed = try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns", "--yes")
+            #expect(confirmed.code == 0)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -28,6 +28,7 @@ package struct Quarantines: Sendable {
                 object["since_ms"] = .integer(since.value)
                 object["cause"] = [
                     "suspects": .integer(self.state.causeTokens), "answers": .integer(self.state.causeAnswers),
+                    "word": .string(self.state.isForDead ? "dead" : "bad"),
                 ]
             }
             return object
@@ -62,6 +63,8 @@ package struct Quarantines: Sendable {
         package var moved = 0
         /// The number of tokens that were gone, replaced, or registered again.
         package var moot = 0
+        /// The number of tokens whose record could not be changed: `apus store check` says more.
+        package var failed = 0
         /// True when nothing is sent on the route.
         package var isPaused = false
 
@@ -70,7 +73,7 @@ package struct Quarantines: Sendable {
             [
                 "route": .string(self.route), "settled": .integer(self.settled),
                 "moved": .integer(self.moved), "moot": .integer(self.moot),
-                "paused": .bool(self.isPaused),
+                "failed": .integer(self.failed), "paused": .bool(self.isPaused),
             ]
         }
 
@@ -78,7 +81,8 @@ package struct Quarantines: Sendable {
         package func line(_ decision: Decision) -> String {
             let done = decision == .restore ? "restored" : "deleted"
             let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
-            let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "")
+            let failed = self.failed > 0 ? ", \(NumberText.grouped(self.failed)) could not be changed" : ""
+            let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "") + failed
             let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "open"
             return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
         }
@@ -147,16 +151,22 @@ package struct Quarantines: Sendable {
         var page = try await self.streams.quarantine.tokens(of: number)
         while !page.isEmpty {
             let store = self.store
-            let results = try await forEachConcurrently(page) { suspect in
-                switch decision {
-                case .restore:
-                    try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
-                case .confirm:
-                    try await store.conclude(suspect, on: route)
+            let results = try await forEachConcurrently(page) { suspect -> VerdictResult? in
+                do throws(StoreError) {
+                    return switch decision {
+                    case .restore:
+                        try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+                    case .confirm:
+                        try await store.conclude(suspect, on: route, undo: .standard)
+                    }
+                } catch {
+                    guard error.isOfOneDevice else { throw error }
+                    return nil
                 }
             }
             for (suspect, result) in zip(page, results) {
                 switch result {
+                case nil: settlement.failed += 1
                 case .applied where decision == .confirm && suspect.isOfOtherEnvironment: settlement.moved += 1
                 case .applied: settlement.settled += 1
                 case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
@@ -176,7 +186,8 @@ package struct Quarantines: Sendable {
             if let since = row.state.quarantinedAt {
                 words = ["in quarantine for \(NumberText.age(milliseconds: now.milliseconds(since: since)))"]
                 let suspects = NumberText.grouped(row.state.causeTokens)
-                cause = "\(suspects) of \(NumberText.grouped(row.state.causeAnswers)) answers called a token bad"
+                let word = row.state.isForDead ? "dead" : "bad"
+                cause = "\(suspects) of \(NumberText.grouped(row.state.causeAnswers)) answers called a token \(word)"
             }
             if row.isPaused { words.append("paused") }
             table.add([

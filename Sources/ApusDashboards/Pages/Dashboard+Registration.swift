@@ -154,9 +154,10 @@ extension Dashboard {
 
     private static let repaired = Panel.lines(
         "Put right",
-        "What the janitor put right. Tokens and users are what crashes leave; records and hints should never be.",
+        "What the janitor put right. Tokens and users are what crashes leave; records and hints should never be. Topics that nobody is in go.",
         .perSecond,
         width: 6,
         PanelQuery(W.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),
+        PanelQuery(W.registration[\.topicsForgotten].rate(), "empty topics forgotten"),
     )
 }

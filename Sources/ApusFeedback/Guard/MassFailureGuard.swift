@@ -7,12 +7,17 @@ internal import ApusStreams
 internal import Logging
 internal import Synchronization
 
-/// Keeps a mistake of ours from deleting devices.
+/// Keeps a mistake of ours, or of a provider, from deleting devices.
 ///
 /// A token that a provider calls bad may be bad; or the key, the topic or the environment is wrong, and all of them are called so. So
 /// it only becomes suspect: nothing is sent to it, and it is deleted later, unless by then too many of the route's answers were of that
 /// kind. Then the route stops and its suspects are kept until an operator says what to do. All counts live in Redis, so any number of
 /// feedbacks come to the same judgement, and none of it is lost with a process.
+///
+/// A token that a provider calls dead is deleted at once, and can be brought back for the undo window. While too many of the route's answers
+/// are of that kind the route stops, and such tokens become suspects like the others.
+///
+/// What is counted are the owners of such tokens, not the tokens: one user can register as many bad tokens as it likes.
 ///
 /// A token that its provider takes in the other environment than the app named is a suspect like the others, for a swapped set-up looks
 /// the same: who is due below the threshold is moved to that environment, instead of deleted, and in quarantine nobody is.
@@ -21,6 +26,8 @@ final class MassFailureGuard: Sendable {
     private let store: DeviceStore
     private let history: HistoryWriter
     private let rules: GuardRules
+    /// How devices that are deleted can be brought back; nil: not at all.
+    private let undo: DeviceStore.UndoRules?
     private let metrics: FeedbackMetrics
     private let shared: SharedMetrics
     private let logger: Logger
@@ -34,6 +41,7 @@ final class MassFailureGuard: Sendable {
         store: DeviceStore,
         history: HistoryWriter,
         rules: GuardRules,
+        undo: DeviceStore.UndoRules? = nil,
         metrics: FeedbackMetrics,
         shared: SharedMetrics,
         logger: Logger,
@@ -42,6 +50,7 @@ final class MassFailureGuard: Sendable {
         self.store = store
         self.history = history
         self.rules = rules
+        self.undo = undo
         self.metrics = metrics
         self.shared = shared
         self.logger = logger
@@ -49,19 +58,25 @@ final class MassFailureGuard: Sendable {
 
     // MARK: Outcomes
 
-    /// Marks a batch's suspects. Doing it again changes nothing.
+    /// Does with a batch's dead and bad tokens what the guard allows. Doing it again changes nothing.
     ///
-    /// They are on the list before their records say so: what ends in between is done again with the batch, and no token is marked
-    /// that nobody would ever look at.
-    func suspect(_ batch: OutcomeBatch, on route: Route) async throws {
-        let suspects = batch.suspects.compactMap { QuarantinedToken($0) }
-        guard !suspects.isEmpty else { return }
+    /// Suspects are on the list before their records say so: what ends in between is done again with the batch, and no token is marked
+    /// that nobody would ever look at. A token whose verdict cannot be applied for a reason of its own is left as it is, and the others go on.
+    ///
+    /// - Returns: whether the batch's answers are counted; else it is for ``heard(_:)`` to count them.
+    func judge(_ batch: OutcomeBatch, on route: Route) async throws -> Bool {
+        let held = try await self.held(batch, on: route)
+        guard !held.bad.isEmpty || !held.dead.isEmpty else {
+            try await self.prune(held.prunable, batch, on: route)
+            return false
+        }
         let others = self.takeAnswers(batch.route)
-        let result: (verdict: TokenQuarantine.Verdict, taken: [QuarantinedToken])
+        let addition: TokenQuarantine.Addition
         do {
-            result = try await self.streams.quarantine.add(
-                suspects,
-                of: batch.answersAboutTokens,
+            addition = try await self.streams.quarantine.add(
+                held.bad,
+                dead: held.dead.map(\.owned),
+                of: batch.answersAboutTokens - held.mootSuspects,
                 others: others,
                 on: batch.route,
                 rules: self.rules,
@@ -70,30 +85,120 @@ final class MassFailureGuard: Sendable {
             self.add(others, batch.route)
             throw error
         }
-        if result.verdict == .tripped { self.tripped("\(route)", route.provider) }
-        let store = self.store
-        let marked = try await forEachConcurrently(result.taken) { suspect in
-            try await store.markSuspect(
-                route,
-                suspect.reference,
-                tokenDigest: suspect.tokenDigest,
-                reason: suspect.reason,
-                since: suspect.since,
-            )
-        }
-        for (suspect, result) in zip(result.taken, marked) {
-            self.count(result, .suspected, batch.provider)
-            await self.history.note(suspect, result, .suspected, on: route, send: batch.send)
-        }
-        let refused = suspects.count - result.taken.count
+        if addition.verdict == .tripped { self.tripped("\(route)", route.provider) }
+        try await self.mark(addition.bad + addition.dead, batch, on: route)
+        let isBelow = addition.verdict == .below
+        try await self.prune(held.prunable + (isBelow ? held.dead.map(\.verdict) : []), batch, on: route)
+        let refused = held.bad.count - addition.bad.count + (isBelow ? 0 : held.dead.count - addition.dead.count)
         if refused > 0 { self.shared.add(Int64(refused), to: self.metrics.verdict(batch.provider, .noRoom)) }
+        return true
     }
 
-    /// Notes what a batch without suspects says about the route's tokens. Once for each batch.
-    func heard(_ batch: OutcomeBatch) {
-        guard batch.suspects.allSatisfy({ QuarantinedToken($0) == nil }) else { return }
-        self.add(batch.answersAboutTokens, batch.route)
+    /// The verdicts of a batch, by what the guard does with them.
+    private struct HeldTokens {
+        /// Tokens called bad that a device has.
+        var bad: [OwnedToken] = []
+        /// Tokens called dead that a device has as its own since before that.
+        var dead: [(owned: OwnedToken, verdict: TokenVerdict)] = []
+        /// Verdicts of death that cost no device: of a Live Activity's token, or of one that is gone.
+        var prunable: [TokenVerdict] = []
+        /// Tokens called bad that no device has any more. Among the answers they would look like good ones.
+        var mootSuspects = 0
     }
+
+    /// Reads whose the tokens of a batch are. What no device holds any more counts for nothing.
+    private func held(_ batch: OutcomeBatch, on route: Route) async throws -> HeldTokens {
+        let verdicts = (batch.suspects + batch.unregistered).compactMap { verdict in
+            QuarantinedToken(verdict).map { (token: $0, verdict: verdict) }
+        }
+        let store = self.store
+        let devices = try await forEachConcurrently(verdicts.map(\.token)) { token in
+            try await self.attempt("read", token, route) { () throws(StoreError) in
+                try await store.read(route, token.reference)
+            }
+        }
+        var held = HeldTokens()
+        for (index, read) in devices.enumerated() {
+            let ((token, verdict), device) = (verdicts[index], read ?? nil)
+            if index < batch.deviceSuspects {
+                if let device, device.has(tokenDigest: token.tokenDigest) {
+                    held.bad.append(OwnedToken(token, of: device.tokenOwner))
+                } else {
+                    held.mootSuspects += token.isOfOtherEnvironment ? 0 : 1
+                }
+            } else if let device, device.isAddressed(by: token.tokenDigest), device.registeredAt <= verdict.asOf {
+                held.dead.append((OwnedToken(token, of: device.tokenOwner), verdict))
+            } else {
+                held.prunable.append(verdict)
+            }
+        }
+        return held
+    }
+
+    private func mark(_ tokens: [QuarantinedToken], _ batch: OutcomeBatch, on route: Route) async throws {
+        let store = self.store
+        let marked = try await forEachConcurrently(tokens) { token in
+            try await self.attempt("mark as suspect", token, route) { () throws(StoreError) in
+                try await store.markSuspect(
+                    route,
+                    token.reference,
+                    tokenDigest: token.tokenDigest,
+                    reason: token.reason,
+                    since: token.since,
+                )
+            }
+        }
+        for case (let token, let result?) in zip(tokens, marked) {
+            self.count(result, .suspected, batch.provider)
+            await self.history.note(token, result, .suspected, on: route, send: batch.send)
+        }
+    }
+
+    private func prune(_ verdicts: [TokenVerdict], _ batch: OutcomeBatch, on route: Route) async throws {
+        for verdict in verdicts {
+            guard let token = QuarantinedToken(verdict) else { continue }
+            let result = try await self.attempt("prune", token, route) { () throws(StoreError) in
+                try await self.store.prune(
+                    route,
+                    token.reference,
+                    tokenDigest: verdict.tokenDigest,
+                    asOf: verdict.asOf,
+                    undo: self.undo,
+                )
+            }
+            guard let result else { continue }
+            self.count(result, .pruned, batch.provider)
+            await self.history.note(verdict, result, at: token.reference, batch, route)
+        }
+    }
+
+    /// Does something to one device; nil: it failed for a reason of that device, which is logged and counted.
+    ///
+    /// - Throws: what concerns all devices: Redis is away, or refuses everybody.
+    private func attempt<Result: Sendable>(
+        _ what: String,
+        _ token: QuarantinedToken,
+        _ route: Route,
+        _ body: () async throws(StoreError) -> Result,
+    ) async throws(StoreError) -> Result? {
+        do throws(StoreError) {
+            return try await body()
+        } catch {
+            guard error.isOfOneDevice else { throw error }
+            self.shared.add(to: self.metrics.verdict(route.provider, .failed))
+            self.logger.error(
+                "a verdict about a token cannot be applied: the device stays as it is",
+                metadata: [
+                    "step": "\(what)", "route": "\(route)", "partition": "\(token.reference.partition)",
+                    "ordinal": "\(token.reference.ordinal)", "error": "\(error)",
+                ]
+            )
+            return nil
+        }
+    }
+
+    /// Notes what a batch says about the route's tokens that has none to count. Once for each batch.
+    func heard(_ batch: OutcomeBatch) { self.add(max(0, batch.answersAboutTokens - batch.deviceSuspects), batch.route) }
 
     private func add(_ count: Int, _ route: RouteNumber) {
         guard count > 0 else { return }
@@ -187,10 +292,13 @@ final class MassFailureGuard: Sendable {
             if verdict == .tripped { self.tripped("\(route)", route.provider) }
             guard !due.isEmpty else { return }
             let store = self.store
+            let undo = self.undo
             let results = try await forEachConcurrently(due) { suspect in
-                try await store.conclude(suspect, on: route)
+                try await self.attempt("delete or move", suspect, route) { () throws(StoreError) in
+                    try await store.conclude(suspect, on: route, undo: undo)
+                }
             }
-            for (suspect, result) in zip(due, results) {
+            for case (let suspect, let result?) in zip(due, results) {
                 let isMoved = suspect.isOfOtherEnvironment
                 self.count(result, isMoved ? .environmentLearned : .suspectPruned, route.provider)
                 await self.history.note(suspect, result, isMoved ? .environmentLearned : .pruned, on: route)
@@ -203,7 +311,7 @@ final class MassFailureGuard: Sendable {
     private func tripped(_ route: String, _ provider: Provider) {
         self.shared.add(to: self.metrics.guardTrips[provider])
         self.logger.error(
-            "too many tokens are called bad: the route is stopped, its suspects are in quarantine",
+            "too many tokens are called bad or dead: the route is stopped, its suspects are in quarantine",
             metadata: ["route": "\(route)", "see": "apus quarantine list"]
         )
     }
@@ -214,6 +322,9 @@ final class MassFailureGuard: Sendable {
 }
 
 extension OutcomeBatch {
+    /// Tokens of devices among those that were called bad.
+    fileprivate var deviceSuspects: Int { self.suspects.count { QuarantinedToken($0) != nil } }
+
     /// Answers that judged a token: what else is refused or fails says nothing about it.
     ///
     /// A bad token that a publisher keeps itself counts for nothing: it is no suspect, and among the answers it would look like a good one.

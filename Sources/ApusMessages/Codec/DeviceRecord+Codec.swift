@@ -21,6 +21,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         self.environment = try unsafe Unpack.word(record.environment.rawValue, "environment") ?? .production
         self.tokenKind = try unsafe Unpack.word(record.token_kind.rawValue, "token_kind") ?? .device
         self.user = unsafe Unpack.text(record.user)
+        self.formerUser = unsafe record.former_user
         self.topics = unsafe Unpack.numbers(record.topics, record.n_topics)
         self.attributes = try unsafe Unpack.part(record.attributes, "attributes") ?? Attributes()
         self.seenAtHours = unsafe record.seen_at_h
@@ -39,6 +40,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         unsafe packed.pointee.environment = Apus__V1__Environment(UInt32(self.environment.rawValue))
         unsafe packed.pointee.token_kind = Apus__V1__TokenKind(UInt32(self.tokenKind.rawValue))
         unsafe packed.pointee.user = try unsafe Pack.text(self.user, arena)
+        unsafe packed.pointee.former_user = self.formerUser
         unsafe packed.pointee.n_topics = self.topics.count
         unsafe packed.pointee.topics = try unsafe Pack.numbers(self.topics, arena)
         if self.attributes != Attributes() { unsafe packed.pointee.attributes = try self.attributes.packed(arena) }

@@ -18,6 +18,7 @@ extension DeviceRecordView {
         static let environmentLearned: UInt32 = 13
         static let deviceUUID: UInt32 = 14
         static let deviceUUIDUpper: UInt32 = 15
+        static let formerUser: UInt32 = 16
         /// The three fields that can hold the device's id, of which one may be present.
         static let deviceBits: UInt32 = 1 << Self.device | 1 << Self.deviceUUID | 1 << Self.deviceUUIDUpper
     }
@@ -48,6 +49,11 @@ extension DeviceRecordView {
                 else { return false }
                 self.secondaryCount += 1
                 continue
+            case Field.formerUser:
+                guard seen & 1 << tag.number == 0, tag.form == .fixed32, reader.skip(tag.form, bytes) else {
+                    return false
+                }
+                seen |= 1 << tag.number
             case Field.token...Field.suspicion, Field.environmentLearned...Field.deviceUUIDUpper:
                 let bit: UInt32 = 1 << tag.number
                 let others = bit & Field.deviceBits == 0 ? bit : Field.deviceBits

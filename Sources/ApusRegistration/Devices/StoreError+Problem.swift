@@ -8,6 +8,7 @@ extension ProblemDetails {
         switch error.code {
         case .invalidToken: self = .invalid("#/token", error.detail)
         case .tooManyTopics: self = .invalid("#/topics", error.detail)
+        case .topicLimit: self = .invalid("#/topics", error.detail)
         case .invalidRegistration: self = .invalid("#", error.detail)
         case .preconditionFailed: self = ProblemDetails(.preconditionFailed, error.detail)
         case .tooManyAddresses: self = .invalid("#", error.detail)

@@ -6,7 +6,7 @@ internal import Logging
 
 /// Looks over the device store, slowly and all the time, and puts right what crashes left: tokens that were claimed and never
 /// confirmed, hints that no record bears out, and whatever a record should be found by and is not. It also removes devices that
-/// nobody has registered for so long that their provider has forgotten their tokens.
+/// nobody has registered for so long that their provider has forgotten their tokens, and forgets topics that nobody is in any more.
 ///
 /// The janitors of all processes share the work: each partition is one's for an interval. Who dies in the middle leaves the rest of
 /// that partition for the next interval.
@@ -23,6 +23,8 @@ struct Janitor: Sendable {
     let shared: SharedMetrics
     let logger: Logger
 
+    /// Postings that cost Redis as much to look for as a record costs to look at.
+    private static let postingsPerRecord = 10
     /// How long it rests when there is nothing to do, at most; less when the interval is short.
     private static let restMax = Duration.seconds(60)
 
@@ -62,6 +64,14 @@ struct Janitor: Sendable {
             }
             count += 1
             self.tell(report, app, partition)
+        }
+        guard try await self.store.beginTopicUpkeep(app, within: max(1, seconds)) else { return count }
+        let forgotten = try await self.store.forgetEmptyTopics(app) { postings in
+            try? await Task.sleep(for: .seconds(postings) / rate / Self.postingsPerRecord)
+        }
+        if forgotten > 0 {
+            self.shared.add(Int64(forgotten), to: self.metrics.topicsForgotten)
+            self.logger.info("topics without devices forgotten", metadata: ["app": "\(app)", "count": "\(forgotten)"])
         }
         return count
     }

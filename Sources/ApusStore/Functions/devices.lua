@@ -62,6 +62,8 @@ local put = function(
             badge = redis.call('HGET', store.badge_key(from, ordinal), old)
             store.evict(from, digest, ordinal, left, now)
             left = {}
+        else
+            undo.forget(to, digest)
         end
         ordinal = place
         if badge then
@@ -97,24 +99,34 @@ register_function{
         digest, -- of the device id, 8 bytes
         expected, -- header and record that the writer believes to be stored, all bytes
         topics, -- of the device, 4 bytes each, big endian
-        forgets_history -- its history goes, too
+        forgets_history, -- its history goes, too, and whatever could bring it back
+        undo_ms, -- for how long it can be brought back; 0: not at all
+        undo_devices_max -- of the place that can be brought back
     )
         topics = topics or ''
+        undo_ms = undo_ms or 0
+        undo_devices_max = undo_devices_max or 0
         topics = store.topics(topics)
         if #digest ~= 8 or #expected == 0 or not topics then
             return redis.error_reply('ERR apus2_remove_device: malformed arguments')
         end
         local ordinal, current = store.find(keys[1], digest)
         if not current or current ~= expected then return 0 end
-        store.evict(keys[1], digest, ordinal, topics, store.now())
-        if forgets_history then history.forget(keys[1], digest) end
+        local now = store.now()
+        store.evict(keys[1], digest, ordinal, topics, now)
+        if forgets_history then
+            history.forget(keys[1], digest)
+            undo.forget(keys[1], digest)
+        end
+        if undo_ms > 0 then undo.keep(keys[1], digest, current, undo_ms, undo_devices_max, now) end
         return 1
     end,
 }
 
 -- Reads devices by the digests of their ids, over all realms of an app.
 -- KEYS: metas of the places to look in, all of one app and partition
--- Returns: four elements for each device found: index of the digest and of the place, both from 0; ordinal; header and record
+-- Returns: the time in ms, then four elements for each device found: index of the digest and of the place, both from 0; ordinal; header
+--          and record
 register_function{
     name = 'apus2_find_devices',
     flags = {'no-writes'},
@@ -124,7 +136,7 @@ register_function{
         digests -- of device ids, 8 bytes each, at most 256
     )
         if #digests > 256 then return redis.error_reply('ERR apus2_find_devices: too many digests') end
-        local found = {}
+        local found = { store.now() }
         for i, digest in ipairs(digests) do
             if #digest ~= 8 then return redis.error_reply('ERR apus2_find_devices: malformed digest') end
             for k, meta in ipairs(keys) do

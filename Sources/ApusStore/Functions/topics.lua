@@ -2,8 +2,17 @@
 -- makes the topic's number.
 --
 -- A counter is rank * 4096 + h + 1: h are twelve bits of the name's digest, the rank tells names of the same h apart. So
--- a counter leads to its name's bucket as the name does, and both directions take one structure.
-local topics = { hashes = 4096 }
+-- a counter leads to its name's bucket as the name does, and both directions take one structure. A counter is never given twice: records
+-- and plans may still have the number of a topic that was forgotten. So `topic_ranks` has, for each h of which a name was forgotten, the
+-- least rank that was not given yet.
+--
+-- `topics_idle` has the topics that were found without devices, name → since when. Whoever wants to enter one takes it out, so a topic
+-- that stays there is one that nobody enters.
+--
+-- Beside all that the app has a list of its topics in one place, `{t}<app>:topic_list`, name → owner, t from the app, and
+-- `{t}<app>:topic_owners`, owner → how many of these it has. It bounds their number, and is how those that are empty are found. A topic is
+-- entered there before it gets a number, and taken out after its number is forgotten.
+local topics = { hashes = 4096, names_max = 128 }
 
 -- The hash of a name by the digest of the name.
 function topics.hash(digest)
@@ -15,6 +24,54 @@ function topics.hash_of_counter(counter)
     return (counter - 1) % topics.hashes
 end
 
+-- The rank of a counter.
+function topics.rank_of_counter(counter)
+    return math.floor((counter - 1) / topics.hashes)
+end
+
+-- Enters a topic in the list of an app, unless there is no room. Again changes nothing.
+-- KEYS: 1 `{t}<app>:meta`, t from the app
+-- Returns: 1 it is there; 0 the app has as many topics as may be; -1 the owner has
+register_function{
+    name = 'apus2_reserve_topic',
+    required = 3,
+    run = function(
+        keys,
+        name,
+        topics_max, -- of the app
+        owner_topics_max, -- of one owner
+        owner -- whoever is the first to enter it, 8 bytes; empty: nobody who is counted
+    )
+        owner = owner or ''
+        local list, owners = store.prefix(keys[1]) .. 'topic_list', store.prefix(keys[1]) .. 'topic_owners'
+        if redis.call('HEXISTS', list, name) == 1 then return 1 end
+        if redis.call('HLEN', list) >= topics_max then return 0 end
+        if owner ~= '' then
+            if tonumber(redis.call('HGET', owners, owner) or 0) >= owner_topics_max then return -1 end
+            redis.call('HINCRBY', owners, owner, 1)
+        end
+        redis.call('HSET', list, name, owner)
+        return 1
+    end,
+}
+
+-- Takes a topic from the list of an app. Runs at a full Redis too: it drains.
+-- KEYS: 1 `{t}<app>:meta`, t from the app
+-- Returns: 1 when it was there, else 0
+register_function{
+    name = 'apus2_release_topic',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, name)
+        local list, owners = store.prefix(keys[1]) .. 'topic_list', store.prefix(keys[1]) .. 'topic_owners'
+        local owner = redis.call('HGET', list, name)
+        if not owner then return 0 end
+        redis.call('HDEL', list, name)
+        if owner ~= '' and redis.call('HINCRBY', owners, owner, -1) <= 0 then redis.call('HDEL', owners, owner) end
+        return 1
+    end,
+}
+
 -- Looks a topic up.
 -- KEYS: 1 `{t}<app>:meta`, t from the name
 -- Returns: its counter; 0 when it has none
@@ -25,15 +82,17 @@ register_function{
     run = function(
         keys,
         digest, -- of the name, 8 bytes
-        name
+        name,
+        enters -- a device is to enter it: then one that is thought to be empty has to be numbered again, and the answer is 0
     )
         local meta = keys[1]
         if #digest ~= 8 or #name == 0 then return redis.error_reply('ERR apus2_find_topic: malformed arguments') end
+        if enters and redis.call('HEXISTS', store.prefix(meta) .. 'topics_idle', name) == 1 then return 0 end
         return tonumber(redis.call('HGET', store.bucket(meta, 'topics', topics.hash(digest)), name) or 0)
     end,
 }
 
--- Looks a topic up and gives it a counter when it has none.
+-- Looks a topic up that a device is to enter, and gives it a counter when it has none.
 -- KEYS: 1 `{t}<app>:meta`, t from the name
 -- Returns: its counter; -1 when all counters are given
 register_function{
@@ -49,19 +108,92 @@ register_function{
         if #digest ~= 8 or #name == 0 then
             return redis.error_reply('ERR apus2_number_topic: malformed arguments')
         end
+        redis.call('HDEL', store.prefix(meta) .. 'topics_idle', name)
         local hash = topics.hash(digest)
         local bucket = store.bucket(meta, 'topics', hash)
         local known = redis.call('HGET', bucket, name)
         if known then return tonumber(known) end
-        local rank = 0
-        for _, counter in ipairs(redis.call('HVALS', bucket)) do
-            if topics.hash_of_counter(tonumber(counter)) == hash then rank = rank + 1 end
+        local rank = tonumber(redis.call('HGET', store.prefix(meta) .. 'topic_ranks', hash) or 0)
+        for _, text in ipairs(redis.call('HVALS', bucket)) do
+            local counter = tonumber(text)
+            if topics.hash_of_counter(counter) == hash then rank = math.max(rank, topics.rank_of_counter(counter) + 1) end
         end
         local counter = rank * topics.hashes + hash + 1
         if counter > counter_max then return -1 end
         redis.call('HSET', bucket, name, counter)
         store.field_added(meta, 'topics', function(_, value) return topics.hash_of_counter(tonumber(value)) end, topics.hashes)
         return counter
+    end,
+}
+
+-- Forgets a topic that was found without devices, once it has been without, and nobody wanted to enter it, for so long that no work still
+-- has its number. Runs at a full Redis too: it drains.
+-- KEYS: 1 `{t}<app>:meta`, t from the name
+-- Returns: 1 it is forgotten; 0 not yet
+register_function{
+    name = 'apus2_forget_topic',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        digest, -- of the name, 8 bytes
+        name,
+        rest_ms -- how long that is
+    )
+        local meta = keys[1]
+        if #digest ~= 8 or #name == 0 then return redis.error_reply('ERR apus2_forget_topic: malformed arguments') end
+        local idle, now = store.prefix(meta) .. 'topics_idle', store.now()
+        local since = tonumber(redis.call('HGET', idle, name) or now)
+        if since > now then since = now end
+        if now - since < rest_ms then
+            redis.call('HSET', idle, name, string.format('%.0f', since))
+            return 0
+        end
+        redis.call('HDEL', idle, name)
+        local hash = topics.hash(digest)
+        local bucket = store.bucket(meta, 'topics', hash)
+        local counter = tonumber(redis.call('HGET', bucket, name) or 0)
+        if counter > 0 then
+            redis.call('HDEL', bucket, name)
+            store.field_removed(meta, 'topics')
+            local ranks = store.prefix(meta) .. 'topic_ranks'
+            local rank = math.max(topics.rank_of_counter(counter) + 1, tonumber(redis.call('HGET', ranks, hash) or 0))
+            redis.call('HSET', ranks, hash, rank)
+        end
+        return 1
+    end,
+}
+
+-- Tells which topics have devices, in all places of a partition at the same moment: a device that moves from one to another is in one of them.
+-- KEYS: metas of the places
+-- Returns: 1 or 0 for each topic
+register_function{
+    name = 'apus2_used_topics',
+    flags = {'no-writes'},
+    required = 1,
+    run = function(
+        keys,
+        numbers -- of topics, at most 128
+    )
+        if #numbers > topics.names_max then return redis.error_reply('ERR apus2_used_topics: too many topics') end
+        local answer = {}
+        for i = 1, #numbers do answer[i] = 0 end
+        for _, meta in ipairs(keys) do
+            local known = redis.call('HMGET', meta, 'next', 'few')
+            local chunks, buckets = math.ceil(tonumber(known[1] or 0) / store.chunk), tonumber(known[2] or 1)
+            for i, number in ipairs(numbers) do
+                local chunk = 0
+                while answer[i] == 0 and chunk < chunks do
+                    local field, bucket = store.few_place(meta, number, chunk, buckets)
+                    if redis.call('HEXISTS', bucket, field) == 1
+                        or redis.call('EXISTS', store.posting_key(meta, number, chunk)) == 1 then
+                        answer[i] = 1
+                    end
+                    chunk = chunk + 1
+                end
+            end
+        end
+        return answer
     end,
 }
 
@@ -76,7 +208,7 @@ register_function{
         keys,
         counters -- at most 128
     )
-        if #counters > 128 then return redis.error_reply('ERR apus2_topic_names: too many counters') end
+        if #counters > topics.names_max then return redis.error_reply('ERR apus2_topic_names: too many counters') end
         local buckets, answer = {}, {}
         for i, counter in ipairs(counters) do
             local key = store.bucket(keys[1], 'topics', topics.hash_of_counter(counter))

@@ -103,7 +103,7 @@ extension DeviceStore {
         let oldest = check.stale.sorted { $0.lastSeenAt < $1.lastSeenAt }
         for device in oldest.prefix(countMax) {
             let home = self.home(of: device)
-            guard try await self.calls.remove(device, home.owner, forgetsHistory: false) else { continue }
+            guard try await self.calls.remove(device, home.owner) else { continue }
             try await self.forget(device, home)
             let event = HistoryEvent(.stale, at: self.clock.now(), provider: device.realm.provider)
             report.staleByProvider[device.realm.provider, default: 0] += 1

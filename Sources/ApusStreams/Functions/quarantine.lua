@@ -1,51 +1,79 @@
--- Tokens in quarantine: those that a provider called bad.
+-- Tokens in quarantine: those that a provider called bad, and those that it called dead while the guard has stopped the route.
 
--- Adds tokens, and answers that judged a token. The same tokens again are not new, and then the answers are not counted either, so that a
--- batch that comes twice counts once.
+-- Adds tokens that a provider called bad, and answers that judged a token. The same tokens again are not new, and then the answers are not
+-- counted either, so that a batch that comes twice counts once. Tokens that it called dead are counted as well, and added only while the
+-- guard has stopped the route; else they are the caller's to delete.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below' · 'quarantined' (the guard has stopped the route before) · 'tripped' (it stops it now), places of tokens for which there
---           was no room, from 0…}
+--           was no room, from 0, dead ones after the bad ones…}
 register_function{
     name = 'apus2_quarantine_tokens',
     flags = {'allow-oom'},
-    required = 4,
+    required = 5,
     run = function(
         keys,
         window_ms, -- the short window
         delay_ms, -- that tokens wait
-        tokens_min, -- below which the guard does not stop the route
-        percent_max, -- of the answers that tokens in quarantine may be
-        tokens,
-        answers, -- that judged a token, with these tokens among them
+        tokens_min, -- owners of such tokens below which the guard does not stop the route
+        percent_max, -- of the answers that owners of bad tokens may be
+        dead_percent_max, -- of the answers that owners of dead tokens may be
+        tokens, -- that were called bad
+        owners, -- whose they are, one for each
+        dead_tokens, -- that were called dead
+        dead_owners,
+        answers, -- that judged a token, with all of these tokens among them
         other_answers, -- that judged a token, without tokens to add; they come once
         at_ms -- absent: this server's time
     )
         tokens = tokens or none
+        owners = owners or none
+        dead_tokens = dead_tokens or none
+        dead_owners = dead_owners or none
         answers = answers or 0
         other_answers = other_answers or 0
-        local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, at_ms)
-        local quarantine = guard_keys(route)
-        local known, added, answer = redis.call('ZCARD', quarantine), 0, {'below'}
+        if #tokens ~= #owners or #dead_tokens ~= #dead_owners then
+            return redis.error_reply('ERR apus2_quarantine_tokens: a token without an owner')
+        end
+        local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
+        local quarantine, _, bad, dead = guard_keys(route)
+        local known, news, answer = redis.call('ZCARD', quarantine), 0, {'below'}
+        local function add(token, place)
+            if redis.call('ZSCORE', quarantine, token) then
+                return false
+            elseif known >= QUARANTINED_TOKENS_MAX then
+                answer[#answer + 1] = place
+                return false
+            end
+            redis.call('ZADD', quarantine, digits(rules.now), token)
+            known = known + 1
+            return true
+        end
         for index, token in ipairs(tokens) do
-            if not redis.call('ZSCORE', quarantine, token) then
-                if known < QUARANTINED_TOKENS_MAX then
-                    redis.call('ZADD', quarantine, digits(rules.now), token)
-                    known, added = known + 1, added + 1
-                else
-                    answer[#answer + 1] = index - 1
-                end
+            if add(token, index - 1) then
+                guard_add_owner(bad, owners[index], rules)
+                news = news + 1
             end
         end
-        answers = other_answers + (added > 0 and answers or 0)
+        for index, token in ipairs(dead_tokens) do
+            if not redis.call('ZSCORE', quarantine, token) then
+                guard_add_owner(dead, dead_owners[index], rules)
+                news = news + 1
+            end
+        end
+        answers = other_answers + (news > 0 and answers or 0)
         if answers > 0 then
-            guard_add_answers(route, answers, added, rules)
+            guard_add_answers(route, answers, rules)
         end
         local trips, is_news
-        if added > 0 then
+        if news > 0 then
+            guard_forget_owners(route, rules)
             trips, is_news = guard_trips(route, rules)
         end
         if redis.call('HGET', route, 'quarantined_at') then
             answer[1] = trips and is_news and 'tripped' or 'quarantined'
+            for index, token in ipairs(dead_tokens) do
+                add(token, #tokens + index - 1)
+            end
         end
         return answer
     end,
@@ -53,29 +81,30 @@ register_function{
 
 local WRONG_ENVIRONMENT = '21' -- the reason of tokens that are moved instead
 
--- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While they
--- are too many among the day's answers, though too few to stop the route, only those that are not to be deleted are among them.
+-- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While their
+-- owners are too many among the day's answers, though too few to stop the route, only those that are not to be deleted are among them.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below', tokens…} · {'quarantined'} · {'tripped'} (as in apus2_quarantine_tokens)
 register_function{
     name = 'apus2_due_quarantined_tokens',
     flags = {'allow-oom'},
-    required = 5,
+    required = 6,
     run = function(
         keys,
         limit,
-        window_ms, -- as in apus2_quarantine_tokens, like the next four
+        window_ms, -- as in apus2_quarantine_tokens, like the next five
         delay_ms,
         tokens_min,
         percent_max,
+        dead_percent_max,
         at_ms
     )
-        local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, at_ms)
-        local quarantine = guard_keys(route)
-        local ahead = redis.call('ZRANGEBYSCORE', quarantine, '(' .. digits(rules.now), '+inf', 'LIMIT', 0, limit)
-        for _, token in ipairs(ahead) do
-            redis.call('ZADD', quarantine, digits(rules.now), token)
+        local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
+        local quarantine, _, bad, dead = guard_keys(route)
+        for _, key in ipairs({quarantine, bad, dead}) do
+            guard_bring_back(key, rules)
         end
+        guard_forget_owners(route, rules)
         if redis.call('HGET', route, 'quarantined_at') then
             return {'quarantined'}
         end
@@ -84,9 +113,9 @@ register_function{
             return {'tripped'}
         end
         -- Without answers beside them no token is due: those that wait are all that is known.
-        local tokens, answers = guard_day(route, rules)
-        tokens = math.max(tokens, redis.call('ZCARD', quarantine))
-        if not guard_is_much(tokens, math.max(answers, tokens), rules) then
+        local owners, _, answers = guard_day(route, 0, rules)
+        owners = math.max(owners, redis.call('ZCARD', bad))
+        if not guard_is_much(owners, math.max(answers, owners), rules.bad) then
             return {'below', unpack(due)}
         end
         -- A token that belongs to the other environment can be moved back in the same way, should the mistake be ours.
@@ -146,7 +175,7 @@ register_function{
 
 -- Reads the state of a route's quarantine.
 -- KEYS: 1 {q}route:<route>
--- Returns: {tokens that wait, since when the guard has stopped the route in ms or '', "<tokens>/<answers>" that led to it or '',
+-- Returns: {tokens that wait, since when the guard has stopped the route in ms or '', "<owners>/<answers>/<bad · dead>" that led to it or '',
 --           the provider's word for what it rejects of our configuration, if the route is paused for that, else for a third-party
 --           authentication error, or ''}
 register_function{

@@ -1,35 +1,43 @@
--- The mass-failure guard of a route: tokens that a provider called bad wait in quarantine, and are judged by what share of all answers they
--- are.
+-- The mass-failure guard of a route: tokens that a provider called bad wait in quarantine, tokens that it called dead are deleted at once,
+-- and both are judged by what share of all answers they are.
 --
 -- {q}quarantine:<route> holds the tokens that wait, by the time since when; {q}answers:<route> how many answers judged a token in each step of
--- time ('<ms>'), and in each hour how many did ('h<hour>') and how many of them put a token in quarantine ('s<hour>').
+-- time ('<ms>') and in each hour ('h<hour>'). {q}bad_owners:<route> and {q}dead_owners:<route> hold whose tokens were called bad or dead, by
+-- the time when that was last. Owners are what counts, not tokens: one user may register as many tokens as it likes, and stops nobody's route.
 -- They are looked at in three windows: a short one, in which a burst stands out from much that was good before; the whole time that
 -- a token waits; and a day, for routes with so little to send that a mistake of ours makes few bad tokens in any ten minutes. While the
--- day's share is too high no token is due, however few they are. While the guard has stopped the route none is until an operator says how.
+-- day's share is too high no token is due, however few they are. While the guard has stopped the route none is until an operator says how,
+-- and tokens called dead wait with the others.
 --
 -- What lies ahead of now began now: a clock that is set back only makes tokens wait longer.
 local QUARANTINED_TOKENS_MAX = 1000000 -- of a route
+local OWNERS_MAX = 1000000 -- of a route, of each kind
 local GUARD_STEPS = 6 -- of the short window
 local GUARD_STEPS_MAX = 240 -- of the long one
 local GUARD_HOUR_MS = 3600 * 1000
 local GUARD_DAY_HOURS = 24
+local GUARD_MOVES_MAX = 1000 -- entries that one call brings back from a time to come
 
 local function guard_keys(route)
     local tag, number = string.match(route, '^(%b{})route:(.*)$')
-    return tag .. 'quarantine:' .. number, tag .. 'answers:' .. number
+    return tag .. 'quarantine:' .. number, tag .. 'answers:' .. number, tag .. 'bad_owners:' .. number, tag .. 'dead_owners:' .. number
 end
 
-local function guard_rules(window_ms, delay_ms, tokens_min, percent_max, at_ms)
+local function guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
     return {
-        window = window_ms, delay = delay_ms, least = tokens_min, percent = percent_max,
+        window = window_ms, delay = delay_ms, least = tokens_min, bad = percent_max, dead = dead_percent_max,
         step = math.ceil(math.max(window_ms / GUARD_STEPS, math.max(window_ms, delay_ms) / GUARD_STEPS_MAX)),
         now = at_ms or now_ms(),
     }
 end
 
--- Returns tokens and answers since a time; a step counts as long as a part of it does.
+local function guard_begin_of_day(rules)
+    return math.floor(rules.now / GUARD_HOUR_MS) - GUARD_DAY_HOURS + 1
+end
+
+-- Returns owners of bad tokens, owners of dead ones, and answers since a time; a step counts as long as a part of it does.
 local function guard_counts(route, from, rules)
-    local tokens, answers = guard_keys(route)
+    local _, answers, bad, dead = guard_keys(route)
     local count = 0
     local steps = redis.call('HGETALL', answers)
     for index = 1, #steps, 2 do
@@ -38,30 +46,32 @@ local function guard_counts(route, from, rules)
             count = count + tonumber(steps[index + 1])
         end
     end
-    return redis.call('ZCOUNT', tokens, '(' .. digits(from), '+inf'), count
+    local since = '(' .. digits(from)
+    return redis.call('ZCOUNT', bad, since, '+inf'), redis.call('ZCOUNT', dead, since, '+inf'), count
 end
 
--- Returns tokens and answers of a day, with tokens that have left quarantine since.
-local function guard_day(route, rules)
-    local _, answers = guard_keys(route)
-    local first = math.floor(rules.now / GUARD_HOUR_MS) - GUARD_DAY_HOURS
-    local counts = {h = 0, s = 0}
+-- Returns the same of a day, but no owners from before a time, and with owners whose tokens have left quarantine since.
+local function guard_day(route, from, rules)
+    local _, answers, bad, dead = guard_keys(route)
+    local first = guard_begin_of_day(rules)
+    local count = 0
     local steps = redis.call('HGETALL', answers)
     for index = 1, #steps, 2 do
-        local kind, hour = string.match(steps[index], '^([hs])(%d+)$')
-        if kind and tonumber(hour) > first then
-            counts[kind] = counts[kind] + tonumber(steps[index + 1])
+        local hour = tonumber(string.match(steps[index], '^h(%d+)$'))
+        if hour and hour >= first then
+            count = count + tonumber(steps[index + 1])
         end
     end
-    return counts.s, counts.h
+    local since = '(' .. digits(math.max(from, first * GUARD_HOUR_MS - 1))
+    return redis.call('ZCOUNT', bad, since, '+inf'), redis.call('ZCOUNT', dead, since, '+inf'), count
 end
 
-local function guard_is_much(tokens, answers, rules)
-    return tokens * 100 > answers * rules.percent
+local function guard_is_much(owners, answers, percent)
+    return owners * 100 > answers * percent
 end
 
--- Stops the route and keeps its tokens in quarantine, if they are too many among the answers. Returns whether they are, and whether that is
--- news.
+-- Stops the route and keeps its tokens in quarantine, if the owners of bad or dead ones are too many among the answers. Returns whether they
+-- are, and whether that is news.
 local function guard_trips(route, rules)
     local restarted = tonumber(redis.call('HGET', route, 'guard_restarted_at') or '0')
     if restarted > rules.now then
@@ -71,42 +81,69 @@ local function guard_trips(route, rules)
     for _, length in ipairs({rules.window, math.max(rules.window, rules.delay)}) do
         windows[#windows + 1] = {guard_counts(route, math.max(restarted, rules.now - length), rules)}
     end
-    windows[#windows + 1] = {guard_day(route, rules)}
+    windows[#windows + 1] = {guard_day(route, restarted, rules)}
     for _, window in ipairs(windows) do
-        local tokens, answers = window[1], window[2]
-        if tokens >= rules.least and guard_is_much(tokens, answers, rules) then
-            local stopped = redis.call('HSETNX', route, 'paused', 'guard')
-            local begun = redis.call('HSETNX', route, 'quarantined_at', digits(rules.now))
-            if begun == 1 then
-                redis.call('HSET', route, 'quarantined_for', digits(tokens) .. '/' .. digits(answers))
+        for index, word in ipairs({'bad', 'dead'}) do
+            local owners, answers = window[index], window[3]
+            if owners >= rules.least and guard_is_much(owners, answers, rules[word]) then
+                local stopped = redis.call('HSETNX', route, 'paused', 'guard')
+                local begun = redis.call('HSETNX', route, 'quarantined_at', digits(rules.now))
+                if begun == 1 then
+                    redis.call('HSET', route, 'quarantined_for', digits(owners) .. '/' .. digits(answers) .. '/' .. word)
+                end
+                return true, stopped + begun > 0
             end
-            return true, stopped + begun > 0
         end
     end
     return false, false
 end
 
-local function guard_add_answers(route, count, added, rules)
+-- Brings back entries from a time to come.
+local function guard_bring_back(key, rules)
+    local ahead = redis.call('ZRANGEBYSCORE', key, '(' .. digits(rules.now), '+inf', 'LIMIT', 0, GUARD_MOVES_MAX)
+    for _, entry in ipairs(ahead) do
+        redis.call('ZADD', key, digits(rules.now), entry)
+    end
+end
+
+-- Forgets owners that no window reaches any more. Those of tokens that wait stay as long as these do.
+local function guard_forget_owners(route, rules)
+    local quarantine, _, bad, dead = guard_keys(route)
+    local gone = rules.now - math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)
+    redis.call('ZREMRANGEBYSCORE', dead, '-inf', '(' .. digits(gone))
+    local oldest = redis.call('ZRANGE', quarantine, 0, 0, 'WITHSCORES')[2]
+    redis.call('ZREMRANGEBYSCORE', bad, '-inf', '(' .. digits(math.min(gone, tonumber(oldest or gone))))
+end
+
+local function guard_add_owner(key, owner, rules)
+    redis.call('ZADD', key, digits(rules.now), owner)
+    if redis.call('ZCARD', key) > OWNERS_MAX then
+        redis.call('ZPOPMIN', key)
+    end
+end
+
+local function guard_add_answers(route, count, rules)
     local _, answers = guard_keys(route)
     local hour = math.floor(rules.now / GUARD_HOUR_MS)
     redis.call('HINCRBY', answers, digits(rules.now - rules.now % rules.step), digits(count))
     redis.call('HINCRBY', answers, 'h' .. digits(hour), digits(count))
-    if added > 0 then
-        redis.call('HINCRBY', answers, 's' .. digits(hour), digits(added))
-    end
     redis.call('PEXPIRE', answers, digits(math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)))
     local oldest = rules.now - math.max(rules.window, rules.delay) - rules.step
     for _, step in ipairs(redis.call('HKEYS', answers)) do
-        local at, past = tonumber(step), tonumber(string.match(step, '^[hs](%d+)$'))
-        if at and at < oldest or past and past <= hour - GUARD_DAY_HOURS then
+        local at, past = tonumber(step), tonumber(string.match(step, '^h(%d+)$'))
+        if at and at < oldest or past and past < guard_begin_of_day(rules) then
             redis.call('HDEL', answers, step)
         end
     end
 end
 
--- Makes earlier answers count no more: an operator has looked at them.
+-- Makes earlier answers count no more: an operator has looked at them. Owners of tokens that wait stay: these are still compared with what
+-- else the provider says before they are deleted.
 local function guard_restart(route, now)
-    local _, answers = guard_keys(route)
+    local quarantine, answers, bad, dead = guard_keys(route)
     redis.call('HSET', route, 'guard_restarted_at', digits(now))
-    redis.call('DEL', answers)
+    redis.call('DEL', answers, dead)
+    if redis.call('EXISTS', quarantine) == 0 then
+        redis.call('DEL', bad)
+    end
 end

@@ -293,27 +293,29 @@ import Testing
                     _ in
                 }
             }
-            func register(_ index: Int) async throws {
+            let start = try await fixture.redisNow().advanced(byMilliseconds: -289 * day)
+            func register(_ index: Int, day number: Int64) async throws {
                 let registration = DeviceRegistration(
                     device: "android-\(index)",
                     provider: .fcm,
                     token: "token-\(index)"
                 )
-                _ = try await store.register(fixture.app, registration)
+                _ = try await store.register(
+                    fixture.app,
+                    registration,
+                    asOf: start.advanced(byMilliseconds: number * day)
+                )
             }
             for index in 0..<3 { try await fixture.register("iphone-\(index)") }
-            for index in 0..<12 {
-                try await register(index)
-                fixture.clock.advance(byMilliseconds: day)
-            }
-            fixture.clock.advance(byMilliseconds: 257 * day)
+            for index in 0..<12 { try await register(index, day: Int64(index)) }
+            fixture.clock.advance(byMilliseconds: -20 * day)
             #expect(try await upkeep(270 * day).stale == 0)
-            try await register(0)
+            try await register(0, day: 269)
             fixture.clock.advance(byMilliseconds: 20 * day)
             #expect(try await upkeep(nil).stale == 0)
             let first = try await upkeep(270 * day)
             #expect(first.stale == StoreLimits.staleDevicesMin && first.staleLeft == 3)
-            // They were registered at Redis' time of today; seen, a day after each other.
+            // They were registered and seen a day after each other.
             let left = try await fixture.expectClean().devices.keys.filter { $0.hasPrefix("android") }
             #expect(Set(left) == ["android-0", "android-9", "android-10", "android-11"])
             let second = try await upkeep(270 * day)

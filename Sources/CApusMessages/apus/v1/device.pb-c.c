@@ -444,7 +444,7 @@ const ProtobufCMessageDescriptor apus__v1__suspicion__descriptor =
   (ProtobufCMessageInit) apus__v1__suspicion__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[15] =
+static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[16] =
 {
   {
     "token",
@@ -626,6 +626,18 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "former_user",
+    16,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_FIXED32,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRecord, former_user),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_record__field_indices_by_name[] = {
   5,   /* field[5] = attributes */
@@ -634,6 +646,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
   14,   /* field[14] = device_uuid_upper */
   1,   /* field[1] = environment */
   12,   /* field[12] = environment_learned */
+  15,   /* field[15] = former_user */
   11,   /* field[11] = secondary */
   6,   /* field[6] = seen_at_h */
   10,   /* field[10] = suspicion */
@@ -647,7 +660,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_record__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 15 }
+  { 0, 16 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
 {
@@ -657,7 +670,7 @@ const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
   "Apus__V1__DeviceRecord",
   "apus.v1",
   sizeof(Apus__V1__DeviceRecord),
-  15,
+  16,
   apus__v1__device_record__field_descriptors,
   apus__v1__device_record__field_indices_by_name,
   1,  apus__v1__device_record__number_ranges,

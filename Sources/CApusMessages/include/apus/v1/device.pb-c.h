@@ -130,6 +130,10 @@ struct  Apus__V1__DeviceRecord
    * a provider took the token here, whatever environment the app names
    */
   protobuf_c_boolean environment_learned;
+  /*
+   * digest of the user who had it last, while it is nobody's; 0: none
+   */
+  uint32_t former_user;
   Apus__V1__DeviceRecord__IdCase id_case;
   union {
     char *device;
@@ -145,7 +149,7 @@ struct  Apus__V1__DeviceRecord
 };
 #define APUS__V1__DEVICE_RECORD__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_record__descriptor) \
-    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
+    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
 
 
 /* Apus__V1__Attributes methods */

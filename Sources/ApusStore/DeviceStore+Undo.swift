@@ -1,0 +1,177 @@
+package import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+
+/// Bringing back devices that a provider's word removed, should the word, or what it answered, have been wrong.
+///
+/// What such a device was is kept beside the place where it was, by the function that removes it. It goes when the device registers again,
+/// when the app deletes it or wants to change it, and when its time is over.
+extension DeviceStore {
+    /// For how long, and how many devices can be brought back.
+    package struct UndoRules: Hashable, Sendable {
+        /// After the removal.
+        package var keepMilliseconds: Int64
+        /// Devices of one app, provider and environment, roughly: each partition has its share.
+        package var devicesMax: Int
+
+        /// The rules that hold unless others are configured.
+        package static let standard = UndoRules(keepMilliseconds: StoreLimits.undoMillisecondsMax)
+
+        /// Rules.
+        package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.undoDevicesMax) {
+            precondition(keepMilliseconds > 0 && keepMilliseconds <= StoreLimits.undoMillisecondsMax && devicesMax > 0)
+            self.keepMilliseconds = keepMilliseconds
+            self.devicesMax = devicesMax
+        }
+    }
+
+    /// A device that a provider's word removed.
+    package struct PrunedDevice: Hashable, Sendable {
+        /// When it was removed.
+        package let prunedAt: UnixMilliseconds
+        /// What it was.
+        package let device: StoredDevice
+    }
+
+    /// How bringing back a device ended.
+    package enum RestoreResult: Hashable, Sendable {
+        /// It is there again, as it was.
+        case restored(StoredDevice)
+        /// It has registered again meanwhile, and stays as it is.
+        case registered
+        /// Another device has its token by now.
+        case tokenTaken
+    }
+
+    /// The devices of a part of a route that can be brought back, those that were removed first at first.
+    ///
+    /// - Parameter period: when they were removed.
+    package func prunedDevices(
+        _ route: Route,
+        _ partition: Int,
+        in period: Range<UnixMilliseconds>,
+    ) async throws(StoreError) -> [PrunedDevice] {
+        let realm = Realm(route)
+        var pruned: [PrunedDevice] = []
+        var first = 0
+        while true {
+            let call = PrunedDevicesCall(
+                keys: [self.keys.meta(route.app, realm, partition)],
+                from: period.lowerBound.value,
+                before: period.upperBound.value,
+                first: first,
+                limit: StoreLimits.undoPerCallMax,
+            )
+            let reply = try await self.calls.call(call, partition)
+            var nodes = reply.children.makeIterator()
+            guard let count = nodes.next()?.integer else { throw StoreCalls.unexpected(PrunedDevicesCall.function) }
+            while let at = nodes.next()?.integer, let value = nodes.next()?.bytes {
+                let device = try StoredDevice(
+                    app: route.app,
+                    realm: realm,
+                    partition: partition,
+                    ordinal: 0,
+                    value: value,
+                )
+                pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
+            }
+            guard count == StoreLimits.undoPerCallMax else { return pruned }
+            first += Int(count)
+        }
+    }
+
+    /// The device of that id as a provider's word removed it, the latest if it was removed in several environments; nil: there is none.
+    package func prunedDevice(_ app: AppID, _ device: DeviceID) async throws(StoreError) -> PrunedDevice? {
+        let partition = self.home(app, device).owner.partition
+        let always = UnixMilliseconds(0)..<Limits.timeMax
+        var found: [PrunedDevice] = []
+        for realm in Realm.allCases {
+            found += try await self.prunedDevices(realm.route(of: app), partition, in: always)
+                .filter { $0.device.id == device.text }
+        }
+        return found.max { $0.prunedAt < $1.prunedAt }
+    }
+
+    /// Brings back a device as it was when a provider's word removed it, without suspicion. Safe beside whoever registers: a device or a
+    /// token that is in use again stays where it is.
+    package func restore(_ pruned: PrunedDevice) async throws(StoreError) -> RestoreResult {
+        let old = pruned.device
+        let home = self.home(of: old)
+        var record = old.record
+        record.suspicion = nil
+        let token = self.calls.placed(old.app, record.token)
+        for _ in 0..<StoreLimits.attemptsMax {
+            var stored = try await self.read(home)
+            if let current = stored {
+                // What is there as it was to be is an earlier attempt's doing, although its answer was lost.
+                guard current.record == record, current.registeredAt == old.registeredAt else {
+                    try await self.forgetPruned(home)
+                    return .registered
+                }
+            }
+            guard try await self.claimFree(record.token, token, home) else { return .tokenTaken }
+            if !record.user.isEmpty { try await self.addUser(record.user, home) }
+            if stored == nil {
+                stored = try await self.write(
+                    record,
+                    over: nil,
+                    realm: old.realm,
+                    home: home,
+                    stamp: .asOf(old.registeredAt),
+                    judges: true,
+                )
+            }
+            guard let stored else { continue }
+            switch try await self.calls.confirm(old.app, token, by: home.owner, cleared: []) {
+            case .settled: break
+            case .withdrawn: continue
+            case .superseded:
+                try await self.yield(record.token, home)
+                return .tokenTaken
+            }
+            if !record.user.isEmpty { try await self.addUser(record.user, home) }
+            try await self.forgetPruned(home)
+            return .restored(stored)
+        }
+        throw Self.contended
+    }
+
+    /// Claims a token that no other device has, or is about to have.
+    ///
+    /// - Returns: false when another one does; then nothing has changed.
+    private func claimFree(
+        _ token: [UInt8],
+        _ placed: StoreCalls.Placed,
+        _ home: Home,
+    ) async throws(StoreError) -> Bool {
+        let owners = try await self.calls.owners(home.app, placed).filter { $0.device != home.owner }
+        guard try await self.areFree(owners, of: token, home.app) else { return false }
+        let answer = try await self.calls.claim(home.app, placed, by: home.owner)
+        let known = Set(owners.map(\.device))
+        guard case .claimed(let others) = answer, known.isSuperset(of: others) else {
+            try await self.calls.release(home.app, placed, from: home.owner)
+            return false
+        }
+        return true
+    }
+
+    /// Whether none of these has the token, or has claimed it.
+    private func areFree(
+        _ owners: [StoreCalls.TokenOwner],
+        of token: [UInt8],
+        _ app: AppID,
+    ) async throws(StoreError) -> Bool {
+        for owner in owners {
+            guard owner.isSettled else { return false }
+            if try await self.read(Home(app: app, id: nil, owner: owner.device))?.record.token == token { return false }
+        }
+        return true
+    }
+
+    /// Forgets what a device was before a provider's word removed it.
+    func forgetPruned(_ home: Home) async throws(StoreError) {
+        let metas = Realm.allCases.map { self.keys.meta(home.app, $0, home.owner.partition) }
+        let call = ForgetPrunedCall(keys: metas, digest: bigEndian(home.owner.digest))
+        _ = try await self.calls.call(call, home.owner.partition)
+    }
+}

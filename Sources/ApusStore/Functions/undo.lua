@@ -1,0 +1,49 @@
+-- Devices of a place that a provider's word removed, and that can be brought back.
+
+-- Reads them, those that were removed first at first.
+-- KEYS: 1 meta of the place
+-- Returns: how many entries were looked at, then two elements for each device that can still be brought back: when it was removed, in ms;
+--          header and record
+register_function{
+    name = 'apus2_pruned_devices',
+    flags = {'no-writes'},
+    required = 4,
+    run = function(
+        keys,
+        from_ms, -- removed then or later
+        before_ms, -- and before that
+        first, -- how many entries are left out
+        limit -- entries, at most
+    )
+        local entries = redis.call('ZRANGEBYSCORE', store.prefix(keys[1]) .. 'pruned', string.format('%.0f', from_ms),
+            string.format('(%.0f', before_ms), 'WITHSCORES', 'LIMIT', first, limit)
+        local answer = { #entries / 2 }
+        for i = 1, #entries, 2 do
+            local value = redis.call('GET', undo.key(keys[1], entries[i]))
+            if value then
+                local n = #answer
+                answer[n + 1], answer[n + 2] = tonumber(entries[i + 1]), value
+            end
+        end
+        return answer
+    end,
+}
+
+-- Forgets what a device was that a provider's word removed: it is back, or nobody may bring it back any more. Runs at a full Redis too: it
+-- drains.
+-- KEYS: metas of the places where it may have been
+-- Returns: how many entries there were
+register_function{
+    name = 'apus2_forget_pruned',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(
+        keys,
+        digest -- of the device id, 8 bytes
+    )
+        if #digest ~= 8 then return redis.error_reply('ERR apus2_forget_pruned: malformed digest') end
+        local count = 0
+        for _, meta in ipairs(keys) do count = count + undo.forget(meta, digest) end
+        return count
+    end,
+}

@@ -1,0 +1,82 @@
+import ApusCommand
+import ApusConsole
+import ApusCore
+import ApusInstallation
+import ArgumentParser
+
+extension Device {
+    /// `apus device restore`.
+    struct Restore: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Bring back devices that were removed because a provider called their tokens dead or bad.",
+            discussion: """
+                What such a device was is kept for as long as feedback.undo_window says (7 days): its token, user, topics and \
+                attributes. A device that has registered again stays as it is, and so does a token that another device has by \
+                now. What the app deleted, or wanted changed since, does not come back.
+
+                Say either --app and a device, or --route, for all devices of a route that were removed in a period.
+                """,
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @Option(help: "The app of the device.")
+        var app: String?
+        @Argument(help: "The device's id.")
+        var device: String?
+        @Option(help: "All devices of this route: app/provider, or app/provider/environment.")
+        var route: String?
+        @Option(help: "Of the route's devices those that were removed within this time, such as 90m or 2d.")
+        var newerThan: String?
+        @Option(help: "Of the route's devices those that were removed before that, such as 1h.")
+        var olderThan: String?
+        @Flag(help: "Count the route's devices, and change nothing.")
+        var dryRun = false
+
+        func validate() throws {
+            let isPeriod = self.newerThan != nil || self.olderThan != nil || self.dryRun
+            switch (self.app, self.device, self.route) {
+            case (let app?, let device?, nil):
+                guard !isPeriod else {
+                    throw ValidationError(
+                        "--newer-than, --older-than and --dry-run are for --route, not for one device"
+                    )
+                }
+                do { _ = try (AppID(app), DeviceID(device)) } catch { throw ValidationError("\(error)") }
+            case (nil, nil, _?):
+                _ = try Self.milliseconds(self.newerThan, "--newer-than")
+                _ = try Self.milliseconds(self.olderThan, "--older-than")
+            default: throw ValidationError("say either --app and a device, or --route")
+            }
+        }
+
+        private static func milliseconds(_ text: String?, _ option: String) throws -> Int64? {
+            guard let text else { return nil }
+            guard let milliseconds = DurationText.milliseconds(text) else {
+                throw ValidationError("\(option) is \(DurationText.form)")
+            }
+            return milliseconds
+        }
+
+        func run() async throws {
+            try await RedisAccess.withInstallation(self.redis.url) { installation in
+                let restoration = DeviceRestoration(installation)
+                let reports: [DeviceRestoration.Report]
+                if let route {
+                    let now = SystemClock().now()
+                    let newest = now.advanced(byMilliseconds: -(try Self.milliseconds(self.olderThan, "") ?? -60_000))
+                    let oldest = try Self.milliseconds(self.newerThan, "").map { now.advanced(byMilliseconds: -$0) }
+                    let from = min(oldest ?? UnixMilliseconds(0), newest)
+                    reports = try await restoration.restore(route, removedIn: from..<newest, isTrial: self.dryRun)
+                } else {
+                    let (app, device) = (try AppID(self.app ?? ""), try DeviceID(self.device ?? ""))
+                    reports = [try await restoration.restore(app, device)]
+                }
+                self.output.write(
+                    ["routes": .array(reports.map { .object($0.json) })],
+                    else: reports.map { $0.line(isTrial: self.dryRun) },
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStore
+import Testing
+
+/// How many topics there may be, and how those go that nobody is in.
+struct TopicLimitTests {
+    private static func limited(_ fixture: StoreFixture, perApp: Int, perOwner: Int) -> StoreFixture {
+        var store = fixture.store
+        store.topicLimits = TopicLimits(perApp: perApp, perOwner: perOwner)
+        return StoreFixture(app: fixture.app, client: fixture.client, store: store, clock: fixture.clock)
+    }
+
+    private static func number(_ topic: String, _ fixture: StoreFixture) async throws -> UInt32? {
+        try await fixture.store.topicNumber(fixture.app, try TopicName(topic))
+    }
+
+    private static func code(_ body: () async throws -> Void) async -> StoreError.Code? {
+        do {
+            try await body()
+            return nil
+        } catch {
+            return (error as? StoreError)?.code
+        }
+    }
+
+    private static func forget(_ fixture: StoreFixture, after rest: Int64 = 0) async throws -> Int {
+        try await fixture.store.forgetEmptyTopics(fixture.app, after: rest) { _ in }
+    }
+
+    @Test func `An app has so many topics and no more, whoever asks; known ones are always entered`() async throws {
+        try await StoreFixture.with { fixture in
+            let fixture = Self.limited(fixture, perApp: 5, perOwner: 100)
+            try await fixture.register("a", topics: ["1", "2", "3"])
+            try await fixture.register("b", topics: ["4", "5"])
+            #expect(await Self.code { try await fixture.register("c", topics: ["6"]) } == .topicLimit)
+            let subscribed = await Self.code {
+                _ = try await fixture.store.subscribe(fixture.app, DeviceID("a"), to: ["7"])
+            }
+            #expect(subscribed == .topicLimit)
+            for name in ["6", "7"] { #expect(try await Self.number(name, fixture) == nil) }
+            try await fixture.register("c", topics: ["1", "5"])
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test
+    func `One user invents so many topics and no more, with however many devices, and the app has room for others`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let fixture = Self.limited(fixture, perApp: 1_000, perOwner: 10)
+            var refused = 0
+            for index in 0..<20 {
+                let code = await Self.code {
+                    try await fixture.register("m-\(index)", user: "mallory", topics: ["x\(index)"])
+                }
+                refused += code == .topicLimit ? 1 : 0
+                // What was once entered is left again: the name is still there.
+                _ = try await fixture.store.delete(fixture.app, DeviceID("m-\(index)"))
+            }
+            #expect(refused == 10)
+            try await fixture.register("phone", user: "ann", topics: (0..<10).map { "y\($0)" })
+            try await fixture.register("nobodys", topics: (0..<10).map { "z\($0)" })
+        }
+    }
+
+    @Test func `A topic without devices is forgotten after a rest, and its number is never another's`() async throws {
+        try await StoreFixture.with { fixture in
+            let fixture = Self.limited(fixture, perApp: 3, perOwner: 3)
+            try await fixture.register("a", user: "ann", topics: ["kept", "left", "back"])
+            let numbers = Set(try #require(try await fixture.get("a")).record.topics)
+            try await fixture.register("a", user: "ann", topics: ["kept"])
+            // Found empty for the first time; entered again in the rest; and within the rest nothing goes.
+            #expect(try await Self.forget(fixture, after: 60_000) == 0)
+            try await fixture.register("b", user: "bob", topics: ["back"])
+            _ = try await fixture.store.unsubscribe(fixture.app, DeviceID("b"), from: ["back"])
+            #expect(try await Self.forget(fixture, after: 60_000) == 0)
+            #expect(try await Self.number("left", fixture) != nil)
+            try await fixture.register("b", user: "bob", topics: ["back"])
+
+            #expect(try await Self.forget(fixture) == 1)
+            #expect(try await Self.number("left", fixture) == nil)
+            for name in ["kept", "back"] { #expect(numbers.contains(try await Self.number(name, fixture) ?? 0)) }
+            #expect(try await Self.forget(fixture) == 0)
+
+            // There is room again, for the app and for who invented it, and its number rests for ever.
+            try await fixture.register("a", user: "ann", topics: ["kept", "left"])
+            let again = try #require(try await Self.number("left", fixture))
+            #expect(!numbers.contains(again))
+            #expect(await Self.code { try await fixture.register("c", topics: ["more"]) } == .topicLimit)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `Whoever enters a topic that was found empty starts its rest anew`() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("a", topics: ["t"])
+            try await fixture.register("a", topics: [])
+            #expect(try await Self.forget(fixture, after: 60_000) == 0)
+            let place = fixture.place(Array("t".utf8))
+            let idle = fixture.store.keys.tag(place.partition).key("\(fixture.app.text):topics_idle")
+            func isIdle() async throws -> Bool {
+                let known = RedisCommand("HEXISTS", .text(idle), "t")
+                return try await fixture.client.send(known, on: fixture.store.keys.tag(place.partition)).root.integer
+                    == 1
+            }
+            #expect(try await isIdle())
+            try await fixture.register("a", topics: ["t"])
+            #expect(try await !isIdle())
+            #expect(try await Self.forget(fixture) == 0)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `Topics of all forms of postings and of every environment are in use`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            for index in 0..<300 {
+                var topics = ["bitmap"]
+                if index < 60 { topics.append("packed") }
+                if index < 3 { topics.append("few") }
+                try await fixture.register("d-\(index)", topics: topics)
+            }
+            try await fixture.register("sandboxed", topics: ["other"], environment: .sandbox)
+            #expect(try await Self.forget(fixture) == 0)
+            for name in ["bitmap", "packed", "few", "other"] {
+                #expect(try await Self.number(name, fixture) != nil, "\(name)")
+            }
+        }
+    }
+
+    @Test func `Hundreds of topics that nobody is in go, and nothing of them stays but what keeps their numbers`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let fixture = Self.limited(fixture, perApp: 400, perOwner: 400)
+            for round in 0..<2 {
+                for part in 0..<4 {
+                    let names = (0..<100).map { "t\(part)-\($0)" }
+                    try await fixture.register("a", topics: names)
+                }
+                try await fixture.register("a", topics: [])
+                #expect(try await Self.forget(fixture) == 400, "round \(round)")
+            }
+            var fields = 0
+            for partition in 0..<StoreFixture.partitions {
+                let tag = fixture.store.keys.tag(partition)
+                for key in ["topics:0", "topics_idle", "topic_list", "topic_owners"] {
+                    let name = tag.key("\(fixture.app.text):\(key)")
+                    fields += Int(
+                        try await fixture.client.send(RedisCommand("HLEN", .text(name)), on: tag).root.integer ?? 0
+                    )
+                }
+            }
+            #expect(fields == 0)
+        }
+    }
+}

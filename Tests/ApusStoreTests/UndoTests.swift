@@ -1,0 +1,162 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusStore
+import Testing
+
+/// Devices that a provider's word removed, and their way back.
+struct UndoTests {
+    private static let always = UnixMilliseconds(0)..<UnixMilliseconds(4_000_000_000_000)
+
+    private static func prune(
+        _ device: StoredDevice,
+        _ fixture: StoreFixture,
+        undo: DeviceStore.UndoRules? = .standard,
+    ) async throws {
+        let result = try await fixture.store.prune(
+            fixture.route,
+            device.reference,
+            tokenDigest: DeviceToken.digest(device.record.token),
+            asOf: device.registeredAt.advanced(byMilliseconds: 1),
+            undo: undo,
+        )
+        #expect(result == .applied(device))
+    }
+
+    private static func pruned(_ fixture: StoreFixture) async throws -> [DeviceStore.PrunedDevice] {
+        var all: [DeviceStore.PrunedDevice] = []
+        for partition in 0..<StoreFixture.partitions {
+            all += try await fixture.store.prunedDevices(fixture.route, partition, in: Self.always)
+        }
+        return all
+    }
+
+    @Test func `A removed device comes back as it was`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let device = try await fixture.register("phone", user: "ann", topics: ["news", "sport"]).device
+            try await Self.prune(device, fixture)
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await store.devices(app, ofUser: UserID("ann")) == [])
+            let pruned = try #require(try await store.prunedDevice(app, id))
+            #expect(pruned.device.record == device.record && pruned.prunedAt >= device.registeredAt)
+
+            guard case .restored(let back) = try await store.restore(pruned) else {
+                Issue.record("not restored")
+                return
+            }
+            #expect(back.record == device.record && back.registeredAt == device.registeredAt)
+            #expect(try await fixture.get("phone") == back)
+            #expect(try await store.devices(app, ofUser: UserID("ann")) == [back])
+            #expect(try await fixture.topics(back) == ["news", "sport"])
+            #expect(try await store.prunedDevice(app, id) == nil)
+            // Asked again, as after a crash, it changes nothing.
+            #expect(try await store.restore(pruned) == .restored(back))
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A suspect comes back without suspicion`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, route) = (fixture.store, fixture.route)
+            let device = try await fixture.register("phone").device
+            let digest = DeviceToken.digest(device.record.token)
+            _ = try await store.markSuspect(
+                route,
+                device.reference,
+                tokenDigest: digest,
+                reason: .badToken,
+                since: device.registeredAt,
+            )
+            _ = try await store.pruneSuspect(route, device.reference, tokenDigest: digest, undo: .standard)
+            let pruned = try #require(try await store.prunedDevice(fixture.app, DeviceID("phone")))
+            #expect(pruned.device.record.suspicion != nil)
+            guard case .restored(let back) = try await store.restore(pruned) else { throw NotRestored() }
+            #expect(back.record == device.record)
+        }
+    }
+
+    private struct NotRestored: Error {}
+
+    @Test func `Whoever registered again, or has the token now, stays as it is`() async throws {
+        try await StoreFixture.with { fixture in
+            let store = fixture.store
+            for name in ["back", "moved"] {
+                try await Self.prune(try await fixture.register(name, user: "ann").device, fixture)
+            }
+            let pruned = try await Self.pruned(fixture)
+            #expect(pruned.count == 2)
+            let back = try await fixture.register("back", user: "bob").device
+            let heir = try await fixture.register("heir", token: "moved", user: "bob").device
+            var results: [String: DeviceStore.RestoreResult] = [:]
+            for device in pruned { results[device.device.id] = try await store.restore(device) }
+            #expect(results == ["back": .registered, "moved": .tokenTaken])
+            #expect(try await fixture.get("back") == back)
+            #expect(try await fixture.get("heir") == heir)
+            #expect(try await fixture.get("moved") == nil)
+            #expect(try await store.devices(fixture.app, ofUser: UserID("ann")) == [])
+            #expect(try await Self.pruned(fixture).map(\.device.id) == ["moved"])
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `What the app deletes or logs out meanwhile does not come back`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app) = (fixture.store, fixture.app)
+            for name in ["deleted", "logged-out", "changed", "kept"] {
+                try await Self.prune(try await fixture.register(name, user: "ann").device, fixture)
+            }
+            #expect(try await store.delete(app, DeviceID("deleted")) == .missing)
+            #expect(try await store.unbindUser(app, DeviceID("logged-out"), from: UserID("ann")) == .missing)
+            #expect(try await store.patch(app, DeviceID("changed"), user: "") == .missing)
+            #expect(try await Self.pruned(fixture).map(\.device.id) == ["kept"])
+        }
+    }
+
+    @Test func `What cannot be brought back leaves nothing, and what can goes by itself`() async throws {
+        try await StoreFixture.with { fixture in
+            let before = try await fixture.redisNow()
+            for index in 0..<40 {
+                try await Self.prune(
+                    try await fixture.register("device-\(index)").device,
+                    fixture,
+                    undo: index.isMultiple(of: 2) ? nil : DeviceStore.UndoRules(keepMilliseconds: 60_000),
+                )
+            }
+            let pruned = try await Self.pruned(fixture)
+            #expect(pruned.count == 20)
+            let early = UnixMilliseconds(0)..<before
+            for partition in 0..<StoreFixture.partitions {
+                #expect(try await fixture.store.prunedDevices(fixture.route, partition, in: early) == [])
+            }
+            let place = fixture.place(Array("device-1".utf8))
+            let hexadecimal = Hexadecimal.encode(place.digest)
+            let meta = fixture.store.keys.meta(fixture.app, .apns, place.partition)
+            let key = String(meta.dropLast("meta".count)) + "pruned:" + hexadecimal
+            let left = try await fixture.client.send(
+                RedisCommand("PTTL", .text(key)),
+                on: fixture.store.keys.tag(place.partition)
+            )
+            #expect((1...60_000).contains(left.root.integer ?? 0))
+
+            // Beyond the number that may be brought back the oldest go.
+            let few = DeviceStore.UndoRules(keepMilliseconds: 60_000, devicesMax: 2 * StoreFixture.partitions)
+            for index in 40..<80 {
+                try await Self.prune(try await fixture.register("device-\(index)").device, fixture, undo: few)
+            }
+            let kept = try await Self.pruned(fixture)
+            #expect(kept.count <= 2 * StoreFixture.partitions && kept.allSatisfy { !pruned.contains($0) })
+        }
+    }
+
+    @Test func `More removed devices than one call reads are all found`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let count = StoreLimits.undoPerCallMax + 10
+            for index in 0..<count {
+                try await Self.prune(try await fixture.register("device-\(index)").device, fixture)
+            }
+            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always)
+            #expect(Set(pruned.map(\.device.id)).count == count)
+        }
+    }
+}
