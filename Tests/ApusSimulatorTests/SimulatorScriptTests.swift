@@ -54,7 +54,10 @@ import Testing
             "apns: {answers: [{status: 400, share: 1, body: {a: 1}}]}",
             "story.yaml:1: apns.answers[0].body: must be a text"
         ),
-        ("apns: {answers: [{status: 400, share: 0.6}], drop: 0.6}", "story.yaml:1: apns: has probabilities of more"),
+        (
+            "apns: {answers: [{status: 400, share: 0.6}], drop: 0.6}",
+            "story.yaml:1: apns: has probabilities whose sum is above 1"
+        ),
         ("quota: {window_ms: 1000}", "story.yaml:1: quota.messages: is missing"),
         ("\ntls:\n  apns: old", "story.yaml:3: tls.apns: must be valid, expired, wrong_name"),
         ("tokens:\n  - provider: apns\n    token: ab\n    dies: 5", "story.yaml:4: tokens[0].dies: is unknown"),

@@ -4,9 +4,9 @@ internal import ApusMetrics
 internal import ApusRegistration
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// What somebody looks at first.
+    /// The overview of the whole installation.
     static let overview = Dashboard(
         name: "overview",
         title: "Overview",
@@ -27,7 +27,7 @@ extension Dashboard {
         "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are no failure.",
         .share,
         "1 - "
-            + W.quotient(W.dispatcher[\.deliveries].growth(W.failures), W.dispatcher[\.deliveries].growth()),
+            + Q.quotient(Q.dispatcher[\.deliveries].growth(Q.failures), Q.dispatcher[\.deliveries].growth()),
         bounds: .high(bad: 0.99, good: 0.999),
     )
 
@@ -43,14 +43,14 @@ extension Dashboard {
         "Accepted",
         "Notifications that the providers take per second.",
         .perSecond,
-        W.dispatcher[\.deliveries].rate(.is("outcome", "accepted")),
+        Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted")),
     )
 
     private static let latency = Panel.stat(
         "Latency p99",
         "Ninety-nine of a hundred accepted notifications were accepted within this time of their publication.",
         .seconds,
-        W.dispatcher[\.deliveryLatency].quantile("0.99"),
+        Q.dispatcher[\.deliveryLatency].quantile("0.99"),
         bounds: .low(good: 1, bad: 5),
     )
 
@@ -58,7 +58,7 @@ extension Dashboard {
         "Oldest waiting",
         "How long the oldest entry that nobody has read has been waiting, over all streams.",
         .seconds,
-        W.age(W.every[common: \.streams.oldestUnread]),
+        Q.age(Q.every[common: \.streams.oldestUnread]),
         bounds: .low(good: 60, bad: 300),
     )
 
@@ -66,7 +66,7 @@ extension Dashboard {
         "Ready",
         "Instances that say that they are ready.",
         .count,
-        W.every[common: \.ready].sum(),
+        Q.every[common: \.ready].sum(),
     )
 
     // MARK: Deliveries
@@ -75,36 +75,36 @@ extension Dashboard {
         "Accepted",
         "Notifications that the providers took.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.deliveries].rate(.is("outcome", "accepted"), by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted"), by: ["provider"]), "{{provider}}"),
     )
 
     private static let otherOutcomes = Panel.lines(
         "Other outcomes",
         "Recipients that ended otherwise.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
+        PanelQuery(Q.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
     )
 
     private static let reasons = Panel.lines(
         "Reasons",
         "Why recipients ended otherwise.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
+        PanelQuery(Q.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
     )
 
     private static let latencies = Panel.lines(
         "Latency",
         "From publication to acceptance by the provider.",
         .seconds,
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.5", by: ["provider"]), "{{provider}} p50"),
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider"]), "{{provider}} p99"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.5", by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider"]), "{{provider}} p99"),
     )
 
     private static let latencyMap = Panel.heatmap(
         "Latency distribution",
         "From publication to acceptance, all providers: each column is one interval, darker is more.",
         width: 8,
-        W.dispatcher[\.deliveryLatency].buckets(),
+        Q.dispatcher[\.deliveryLatency].buckets(),
     )
 
     private static let apps = Panel.lines(
@@ -112,7 +112,7 @@ extension Dashboard {
         "Recipients that reached a final outcome, by app and provider: whose traffic this is.",
         .perSecond,
         isStacked: true,
-        PanelQuery(W.dispatcher[\.appDeliveries].rate(by: ["app", "provider"]) + " > 0", "{{app}} {{provider}}"),
+        PanelQuery(Q.dispatcher[\.appDeliveries].rate(by: ["app", "provider"]) + " > 0", "{{app}} {{provider}}"),
     )
 
     // MARK: Backlog
@@ -122,7 +122,7 @@ extension Dashboard {
         "Entries that no consumer has read yet, by stream.",
         .count,
         width: 6,
-        PanelQuery(W.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
     )
 
     private static let age = Panel.lines(
@@ -130,7 +130,7 @@ extension Dashboard {
         "How long the oldest unread entry of each stream has been waiting.",
         .seconds,
         width: 6,
-        PanelQuery(W.age(W.every[common: \.streams.oldestUnread], by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.age(Q.every[common: \.streams.oldestUnread], by: ["stream"]), "{{stream}}"),
     )
 
     private static let pending = Panel.lines(
@@ -138,7 +138,7 @@ extension Dashboard {
         "Entries that were read and are not finished, by stream.",
         .count,
         width: 6,
-        PanelQuery(W.every[common: \.streams.pending].max(by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.every[common: \.streams.pending].max(by: ["stream"]), "{{stream}}"),
     )
 
     private static let deadLetters = Panel.lines(
@@ -146,7 +146,7 @@ extension Dashboard {
         "Entries that were put aside because they could not be handled; see `apus dead list`.",
         .perSecond,
         width: 6,
-        PanelQuery(W.every[common: \.streams.deadLetters].rate(by: ["stream", "reason"]), "{{stream}} {{reason}}"),
+        PanelQuery(Q.every[common: \.streams.deadLetters].rate(by: ["stream", "reason"]), "{{stream}} {{reason}}"),
     )
 
     // MARK: Providers
@@ -156,7 +156,7 @@ extension Dashboard {
         "From a request to its answer.",
         .seconds,
         width: 6,
-        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.99", by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.requestDuration].quantile("0.99", by: ["provider"]), "{{provider}}"),
     )
 
     private static let saturation = Panel.lines(
@@ -165,9 +165,9 @@ extension Dashboard {
         .share,
         width: 6,
         PanelQuery(
-            W.quotient(
-                W.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
-                "(\(W.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
+            Q.quotient(
+                Q.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
+                "(\(Q.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
             ),
             "{{provider}}",
         ),
@@ -179,10 +179,10 @@ extension Dashboard {
         .perSecond,
         width: 6,
         PanelQuery(
-            W.dispatcher[\.requests].rate(.isOne("code", of: ["429", "503"]), by: ["provider", "code"]),
+            Q.dispatcher[\.requests].rate(.isOne("code", of: ["429", "503"]), by: ["provider", "code"]),
             "{{provider}} {{code}}",
         ),
-        PanelQuery(W.dispatcher[\.goAways].rate(by: ["provider"]), "{{provider}} GOAWAY"),
+        PanelQuery(Q.dispatcher[\.goAways].rate(by: ["provider"]), "{{provider}} GOAWAY"),
     )
 
     private static let circuits = Panel.lines(
@@ -191,7 +191,7 @@ extension Dashboard {
         .count,
         width: 6,
         PanelQuery(
-            W.dispatcher[\.circuits].sum(.isNot("state", "closed"), by: ["provider", "state"]),
+            Q.dispatcher[\.circuits].sum(.isNot("state", "closed"), by: ["provider", "state"]),
             "{{provider}} {{state}}",
         ),
     )
@@ -200,7 +200,7 @@ extension Dashboard {
         "Credentials valid for",
         "Time until the first of the credentials in use expires. Tokens (jwt, oauth) are renewed by themselves; a certificate is not.",
         .seconds,
-        PanelQuery(W.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
+        PanelQuery(Q.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
         // As the alert for tokens; certificates have alerts weeks before.
         bounds: .high(bad: 120, good: 300),
     )
@@ -211,37 +211,37 @@ extension Dashboard {
         "Changes",
         "What became of devices.",
         .perSecond,
-        PanelQuery(W.registration[\.changes].rate(by: ["change"]), "{{change}}"),
+        PanelQuery(Q.registration[\.changes].rate(by: ["change"]), "{{change}}"),
     )
 
     private static let requests = Panel.lines(
         "Requests",
         "HTTP requests to registration, by status.",
         .perSecond,
-        PanelQuery(W.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
+        PanelQuery(Q.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
     )
 
     private static let removed = Panel.lines(
         "Removed and changed",
         "Devices that were removed or changed because of what a provider said about their tokens, by why.",
         .perSecond,
-        PanelQuery(W.feedback[\.removed].rate(by: ["cause"]), "removed {{cause}}"),
-        PanelQuery(W.feedback[\.marked].rate(by: ["change"]), "{{change}}"),
+        PanelQuery(Q.feedback[\.removed].rate(by: ["cause"]), "removed {{cause}}"),
+        PanelQuery(Q.feedback[\.marked].rate(by: ["change"]), "{{change}}"),
     )
 
     private static let ignored = Panel.lines(
         "Verdicts ignored",
         "What a provider said about a token and nothing was done about, by why.",
         .perSecond,
-        PanelQuery(W.feedback[\.ignored].rate(by: ["cause"]), "{{cause}}"),
+        PanelQuery(Q.feedback[\.ignored].rate(by: ["cause"]), "{{cause}}"),
     )
 
     private static let suspects = Panel.lines(
         "Suspect tokens",
         "Tokens that a provider called bad: those that wait to be deleted, and those that are kept until an operator decides.",
         .count,
-        PanelQuery(W.feedback[\.suspects].max(by: ["provider"]), "{{provider}} wait"),
-        PanelQuery(W.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
+        PanelQuery(Q.feedback[\.suspects].max(by: ["provider"]), "{{provider}} wait"),
+        PanelQuery(Q.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
     )
 
     private static let quarantine = Panel.lines(
@@ -249,8 +249,8 @@ extension Dashboard {
         "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second; "
             + "routes that were stopped because the provider calls our set-up wrong.",
         .count,
-        PanelQuery(W.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
-        PanelQuery(W.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
-        PanelQuery(W.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} set-up wrong"),
+        PanelQuery(Q.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
+        PanelQuery(Q.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
+        PanelQuery(Q.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} set-up wrong"),
     )
 }

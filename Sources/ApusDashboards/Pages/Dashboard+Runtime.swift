@@ -1,9 +1,9 @@
 internal import ApusMetrics
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// How the processes are doing: utilisation, saturation, errors.
+    /// The utilisation, saturation and errors of the processes.
     static let runtime = Dashboard(
         name: "runtime",
         title: "Runtime",
@@ -24,28 +24,28 @@ extension Dashboard {
         "Processor",
         "Processor time per second: 1 is one core.",
         .count,
-        PanelQuery(W.every[common: \.process.cpu].rate(by: ["job", "instance"]), "{{job}} {{instance}}"),
+        PanelQuery(Q.every[common: \.process.cpu].rate(by: ["job", "instance"]), "{{job}} {{instance}}"),
     )
 
     private static let memory = Panel.lines(
         "Resident memory",
         "What each process has in memory.",
         .bytes,
-        byInstance(W.every[common: \.process.residentMemory].shown()),
+        byInstance(Q.every[common: \.process.residentMemory].shown()),
     )
 
     private static let virtualMemory = Panel.lines(
         "Virtual memory",
         "What each process has reserved.",
         .bytes,
-        byInstance(W.every[common: \.process.virtualMemory].shown()),
+        byInstance(Q.every[common: \.process.virtualMemory].shown()),
     )
 
     private static let threads = Panel.lines(
         "Threads",
         "Of each process.",
         .count,
-        byInstance(W.every[common: \.process.threads].shown()),
+        byInstance(Q.every[common: \.process.threads].shown()),
     )
 
     private static let descriptors = Panel.lines(
@@ -53,9 +53,9 @@ extension Dashboard {
         "Open ones, as a share of those that may be.",
         .share,
         PanelQuery(
-            W.quotient(
-                W.every[common: \.process.openDescriptors].sum(by: ["job", "instance"]),
-                W.every[common: \.process.maxDescriptors].sum(by: ["job", "instance"]),
+            Q.quotient(
+                Q.every[common: \.process.openDescriptors].sum(by: ["job", "instance"]),
+                Q.every[common: \.process.maxDescriptors].sum(by: ["job", "instance"]),
             ),
             "{{job}} {{instance}}",
         ),
@@ -65,7 +65,7 @@ extension Dashboard {
         "Up",
         "Time since the process started.",
         .seconds,
-        PanelQuery("time() - \(W.every[common: \.process.startTime].shown())", "{{job}} {{instance}}"),
+        PanelQuery("time() - \(Q.every[common: \.process.startTime].shown())", "{{job}} {{instance}}"),
     )
 
     private static let busy = Panel.lines(
@@ -74,7 +74,7 @@ extension Dashboard {
         .share,
         width: 12,
         PanelQuery(
-            W.every[common: \.eventLoopBusy].rate(by: ["job", "instance", "loop"]),
+            Q.every[common: \.eventLoopBusy].rate(by: ["job", "instance", "loop"]),
             "{{job}} {{instance}} {{loop}}"
         ),
     )
@@ -84,7 +84,7 @@ extension Dashboard {
         "How late a timer of 100 ms fires.",
         .seconds,
         width: 12,
-        PanelQuery(W.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
+        PanelQuery(Q.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
     )
 
     private static let logs = Panel.lines(
@@ -92,7 +92,7 @@ extension Dashboard {
         "By level, from notice on.",
         .perSecond,
         PanelQuery(
-            W.every[common: \.logMessages]
+            Q.every[common: \.logMessages]
                 .rate(.isOne("level", of: ["notice", "warning", "error", "critical"]), by: ["job", "level"]),
             "{{job}} {{level}}",
         ),
@@ -102,14 +102,14 @@ extension Dashboard {
         "Log lines dropped",
         "Because the output could not keep up, or one place of the code said too much.",
         .perSecond,
-        PanelQuery(W.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
+        PanelQuery(Q.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
     )
 
     private static let spans = Panel.lines(
         "Spans",
         "Steps of recorded traces, by what became of them.",
         .perSecond,
-        PanelQuery(W.every[common: \.spans].rate(by: ["job", "outcome"]), "{{job}} {{outcome}}"),
+        PanelQuery(Q.every[common: \.spans].rate(by: ["job", "outcome"]), "{{job}} {{outcome}}"),
     )
 
     private static let reloads = Panel.lines(
@@ -118,11 +118,11 @@ extension Dashboard {
         .seconds,
         width: 12,
         PanelQuery(
-            "max by (job) (time() - \(W.every[common: \.configurationReloadSuccess].shown()))",
+            "max by (job) (time() - \(Q.every[common: \.configurationReloadSuccess].shown()))",
             "{{job}} last valid",
         ),
         PanelQuery(
-            "sum by (job) (1 - \(W.every[common: \.configurationReloadSuccessful].shown()))",
+            "sum by (job) (1 - \(Q.every[common: \.configurationReloadSuccessful].shown()))",
             "{{job}} failed",
         ),
     )
@@ -132,13 +132,13 @@ extension Dashboard {
         "Instances that say that they are ready, and those on their way to stop.",
         .count,
         width: 12,
-        PanelQuery(W.every[common: \.ready].sum(by: ["job"]), "{{job}} ready"),
-        PanelQuery(W.every[common: \.draining].sum(by: ["job"]), "{{job}} draining"),
+        PanelQuery(Q.every[common: \.ready].sum(by: ["job"]), "{{job}} ready"),
+        PanelQuery(Q.every[common: \.draining].sum(by: ["job"]), "{{job}} draining"),
     )
 
     private static let builds = Panel.table(
         "Builds",
         "What runs where.",
-        W.every.buildInformation.shown(),
+        Q.every.buildInformation.shown(),
     )
 }

@@ -2,17 +2,17 @@ internal import ApusMetrics
 internal import ApusService
 
 extension Alert {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// The processes and what they stand on.
+    /// Alerts about the processes, Redis and the configuration.
     static let processes: [Alert] =
         [
             Alert(
                 name: "ApusRedisDisconnected",
                 severity: .critical,
                 lasts: "1m",
-                expression: "max_over_time(\(W.every[common: \.redis.connected].series())[1m]) == 0",
-                probes: [W.every[common: \.redis.connected].series()],
+                expression: "max_over_time(\(Q.every[common: \.redis.connected].series())[1m]) == 0",
+                probes: [Q.every[common: \.redis.connected].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis.",
                 description: "Nothing is taken and nothing is sent until it does; what is in hand is kept.",
             ),
@@ -34,17 +34,17 @@ extension Alert {
                 severity: .warning,
                 lasts: "5m",
                 expression: """
-                    \(W.every[common: \.process.openDescriptors].series([]))
+                    \(Q.every[common: \.process.openDescriptors].series([]))
                     /
-                    \(W.every[common: \.process.maxDescriptors].series([]))
+                    \(Q.every[common: \.process.maxDescriptors].series([]))
                     > 0.8
                     and on (job, instance)
-                    \(W.every.buildInformation.series())
+                    \(Q.every.buildInformation.series())
                     """,
                 probes: [
-                    W.every[common: \.process.openDescriptors].series(),
-                    W.every[common: \.process.maxDescriptors].series(),
-                    W.every.buildInformation.series(),
+                    Q.every[common: \.process.openDescriptors].series(),
+                    Q.every[common: \.process.maxDescriptors].series(),
+                    Q.every.buildInformation.series(),
                 ],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} has almost no file descriptor left.",
                 description:
@@ -54,8 +54,8 @@ extension Alert {
                 name: "ApusConfigReloadFailed",
                 severity: .warning,
                 lasts: "0m",
-                expression: "max_over_time(\(W.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
-                probes: [W.every[common: \.configurationReloadSuccessful].series()],
+                expression: "max_over_time(\(Q.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
+                probes: [Q.every[common: \.configurationReloadSuccessful].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} cannot take over its configuration.",
                 description: "It goes on with the one before. Its log says what is wrong; so does --check.",
             ),
@@ -73,5 +73,5 @@ extension Alert {
 
     private static let jobs = ServiceName.allCases.map(\.programName)
 
-    private static let lag = W.every[common: \.eventLoopLag].series(suffix: "_bucket")
+    private static let lag = Q.every[common: \.eventLoopLag].series(suffix: "_bucket")
 }

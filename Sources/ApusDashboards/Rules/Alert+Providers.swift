@@ -3,9 +3,9 @@ internal import ApusFeedback
 internal import ApusMetrics
 
 extension Alert {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// The providers, and what they say.
+    /// Alerts about the providers and their answers.
     static let providers: [Alert] = Self.answers + Self.certificates
 
     private static let answers: [Alert] = [
@@ -42,16 +42,16 @@ extension Alert {
             severity: .warning,
             lasts: "10m",
             expression: """
-                sum by (job, provider) (\(W.dispatcher[\.streamsInFlight].series()))
+                sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
-                (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
+                (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 > 0.9
                 """,
             probes: [
                 """
-                sum by (job, provider) (\(W.dispatcher[\.streamsInFlight].series()))
+                sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
-                (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
+                (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 """
             ],
             summary: "The streams of {{ $labels.provider }} are used up.",
@@ -62,8 +62,8 @@ extension Alert {
             name: "ApusCircuitOpen",
             severity: .warning,
             lasts: "5m",
-            expression: "sum by (job, provider) (\(W.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
-            probes: ["sum by (job, provider) (\(W.dispatcher[\.circuits].series([.is("state", "open")])))"],
+            expression: "sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
+            probes: ["sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")])))"],
             summary: "Routes to {{ $labels.provider }} are switched off.",
             description: "Most answers were failures of the provider or did not come; trials go on by themselves.",
         ),
@@ -82,8 +82,8 @@ extension Alert {
             name: "ApusRouteQuarantined",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (job, provider) (\(W.feedback[\.quarantinedRoutes].series())) > 0",
-            probes: ["max by (job, provider) (\(W.feedback[\.quarantinedRoutes].series()))"],
+            expression: "max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
+            probes: ["max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series()))"],
             summary: "A route to {{ $labels.provider }} is stopped: too many of its tokens were called bad.",
             description:
                 "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
@@ -93,8 +93,8 @@ extension Alert {
             name: "ApusRouteFaulty",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (job, provider) (\(W.feedback[\.faultyRoutes].series())) > 0",
-            probes: ["max by (job, provider) (\(W.feedback[\.faultyRoutes].series()))"],
+            expression: "max by (job, provider) (\(Q.feedback[\.faultyRoutes].series())) > 0",
+            probes: ["max by (job, provider) (\(Q.feedback[\.faultyRoutes].series()))"],
             summary: "A route to {{ $labels.provider }} is stopped: the provider calls our set-up wrong.",
             description:
                 "Its topic, project or credential is wrong for everybody, so nobody is sent to; the recipients wait. Which "
@@ -115,7 +115,8 @@ extension Alert {
         ),
     ]
 
-    /// It must be renewed before it expires, else nothing can be sent; a person must do it, in the provider's portal.
+    /// A credential must be renewed before it expires, or nothing can be sent. A person must do this in the provider's
+    /// portal.
     private static let certificates: [Alert] = [(Severity.warning, 30), (.critical, 14)].map { severity, days in
         Alert(
             name: "ApusCertificateExpiring",
@@ -130,11 +131,11 @@ extension Alert {
         )
     }
 
-    private static let tokenExpiry = W.dispatcher[\.credentialExpiry].series([.isNot("kind", "certificate")])
-    private static let certificateExpiry = W.dispatcher[\.credentialExpiry].series([.is("kind", "certificate")])
+    private static let tokenExpiry = Q.dispatcher[\.credentialExpiry].series([.isNot("kind", "certificate")])
+    private static let certificateExpiry = Q.dispatcher[\.credentialExpiry].series([.is("kind", "certificate")])
 
-    private static let open = W.dispatcher[\.connections].series([.is("state", "open")])
-    private static let failed = W.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])
+    private static let open = Q.dispatcher[\.connections].series([.is("state", "open")])
+    private static let failed = Q.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])
 
-    private static func requests(_ matchers: [Matcher]) -> String { W.dispatcher[\.requests].series(matchers) }
+    private static func requests(_ matchers: [Matcher]) -> String { Q.dispatcher[\.requests].series(matchers) }
 }
