@@ -9,12 +9,12 @@ extension Dashboard {
     static let loadTest = Dashboard(
         name: "loadtest",
         title: "Load test",
-        description: "What the services make of a load: rates, latencies, and what each million costs.",
+        description: "The effect of a load on the services: rates, latencies, and the cost of a million notifications.",
         rows: [
             PanelRow("At a glance", taken, delivered, latency, worst, cost, redisCost),
             PanelRow("Rates and latencies", rates, latencies, latencyMap, wait, stages, lag, backlog),
-            PanelRow("What it costs", processor, memory, redis),
-            PanelRow("What holds it back", inHand, saturation, throttled),
+            PanelRow("Cost", processor, memory, redis),
+            PanelRow("Limits", inHand, saturation, throttled),
         ],
     )
 
@@ -23,14 +23,14 @@ extension Dashboard {
 
     private static let taken = Panel.stat(
         "Commands",
-        "Send commands taken per second.",
+        "Send commands read per second.",
         .perSecond,
         Q.dispatcher[\.commands].rate(.is("result", "accepted")),
     )
 
     private static let delivered = Panel.stat(
         "Accepted",
-        "Notifications that the providers take per second.",
+        "Notifications that the providers accept per second.",
         .perSecond,
         accepted,
     )
@@ -50,22 +50,22 @@ extension Dashboard {
     )
 
     private static let cost = Panel.stat(
-        "Dispatcher's cost",
+        "Dispatcher cost",
         "Seconds of processor time that the dispatchers take for a million accepted notifications.",
         .count,
         "1e6 * sum(\(processorTime) * on (job, instance) group_left () \(Q.dispatcher.buildInformation.shown([.is("service", "apus-dispatcher")]))) / \(accepted)",
     )
 
     private static let redisCost = Panel.stat(
-        "Redis commands each",
-        "Commands to Redis for each accepted notification, of all services.",
+        "Redis commands per notification",
+        "Redis commands of all services, divided by accepted notifications.",
         .count,
         Q.quotient(Q.every[common: \.redis.commands].rate(), accepted),
     )
 
     private static let rates = Panel.lines(
         "Rates",
-        "Commands taken and notifications accepted.",
+        "Commands read and notifications accepted.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.commands].rate(.is("result", "accepted")), "commands"),
         PanelQuery(accepted, "accepted"),
@@ -98,21 +98,21 @@ extension Dashboard {
 
     private static let stages = Panel.lines(
         "Stages",
-        "Where the time of direct sends and work units goes: p99 of each stage.",
+        "Time that direct sends and work units spend in each stage: p99.",
         .seconds,
         PanelQuery(Q.dispatcher[\.stageDuration].quantile("0.99", by: ["stage"]), "{{stage}}"),
     )
 
     private static let lag = Panel.lines(
         "Event loop lag",
-        "How late a timer of 100 ms fires: p99.",
+        "Delay of a timer of 100 ms: p99.",
         .seconds,
         PanelQuery(Q.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
     )
 
     private static let backlog = Panel.lines(
         "Unread",
-        "Entries that nobody has read yet: what grows here is more than the services can take.",
+        "Entries that no consumer has read yet. If their number grows, the load is more than the services can handle.",
         .count,
         PanelQuery(Q.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
     )
@@ -126,7 +126,7 @@ extension Dashboard {
 
     private static let memory = Panel.lines(
         "Resident memory",
-        "By service; flat whatever the audience.",
+        "By service. It does not depend on the size of the audience.",
         .bytes,
         PanelQuery(Q.byService(Q.every[common: \.process.residentMemory].shown()), "{{service}}"),
     )
@@ -139,15 +139,15 @@ extension Dashboard {
     )
 
     private static let inHand = Panel.lines(
-        "In hand",
-        "On the wire, or answered and not written down: the window.",
+        "In flight or unsaved",
+        "Notifications in flight, or answered and not yet stored: the window.",
         .count,
         PanelQuery(Q.dispatcher[\.inFlight].sum(by: ["provider"]), "{{provider}}"),
     )
 
     private static let saturation = Panel.lines(
         "Streams in use",
-        "Requests on the wire, as a share of those that the providers allow at once.",
+        "Requests in flight, as a share of those that the providers allow at once.",
         .share,
         PanelQuery(
             Q.quotient(
@@ -160,7 +160,7 @@ extension Dashboard {
 
     private static let throttled = Panel.lines(
         "Held back",
-        "Routes that send nothing though something waits, by cause: seconds per second, over all event loops.",
+        "Time in which routes send nothing although work waits, by cause: seconds per second, over all event loops.",
         .count,
         PanelQuery(Q.dispatcher[\.throttled].rate(by: ["cause"]), "{{cause}}"),
     )

@@ -10,7 +10,7 @@ extension Dashboard {
     static let overview = Dashboard(
         name: "overview",
         title: "Overview",
-        description: "Apus at a glance: what gets out, how fast, what waits, and how the providers answer.",
+        description: "Apus at a glance: deliveries, latencies, backlogs, and the answers of the providers.",
         rows: [
             PanelRow("At a glance", success, budget, accepted, latency, oldest, ready),
             PanelRow("Deliveries", acceptedByProvider, otherOutcomes, reasons, latencies, latencyMap, apps),
@@ -24,7 +24,7 @@ extension Dashboard {
 
     private static let success = Panel.stat(
         "Success",
-        "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are no failure.",
+        "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are not failures.",
         .share,
         "1 - "
             + Q.quotient(Q.dispatcher[\.deliveries].growth(Q.failures), Q.dispatcher[\.deliveries].growth()),
@@ -33,7 +33,7 @@ extension Dashboard {
 
     private static let budget = Panel.stat(
         "Error budget left",
-        "What is left of the failures that \(Objective.delivery.target) of 30 days allows. Below zero it is overdrawn.",
+        "Remaining share of the failures that an objective of \(Objective.delivery.target) over 30 days allows. Below zero, it is exceeded.",
         .share,
         Objective.delivery.budgetLeft,
         bounds: .high(bad: 0, good: 0.25),
@@ -41,7 +41,7 @@ extension Dashboard {
 
     private static let accepted = Panel.stat(
         "Accepted",
-        "Notifications that the providers take per second.",
+        "Notifications that the providers accept per second.",
         .perSecond,
         Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted")),
     )
@@ -56,7 +56,7 @@ extension Dashboard {
 
     private static let oldest = Panel.stat(
         "Oldest waiting",
-        "How long the oldest entry that nobody has read has been waiting, over all streams.",
+        "Time for which the oldest unread entry of all streams has been waiting.",
         .seconds,
         Q.age(Q.every[common: \.streams.oldestUnread]),
         bounds: .low(good: 60, bad: 300),
@@ -64,7 +64,7 @@ extension Dashboard {
 
     private static let ready = Panel.stat(
         "Ready",
-        "Instances that say that they are ready.",
+        "Instances that report that they are ready.",
         .count,
         Q.every[common: \.ready].sum(),
     )
@@ -73,21 +73,21 @@ extension Dashboard {
 
     private static let acceptedByProvider = Panel.lines(
         "Accepted",
-        "Notifications that the providers took.",
+        "Notifications that the providers accepted.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted"), by: ["provider"]), "{{provider}}"),
     )
 
     private static let otherOutcomes = Panel.lines(
         "Other outcomes",
-        "Recipients that ended otherwise.",
+        "Recipients with another final outcome than accepted.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
     )
 
     private static let reasons = Panel.lines(
         "Reasons",
-        "Why recipients ended otherwise.",
+        "Reasons of the outcomes other than accepted.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
     )
@@ -109,7 +109,7 @@ extension Dashboard {
 
     private static let apps = Panel.lines(
         "Apps",
-        "Recipients that reached a final outcome, by app and provider: whose traffic this is.",
+        "Recipients that reached a final outcome, by app and provider.",
         .perSecond,
         isStacked: true,
         PanelQuery(Q.dispatcher[\.appDeliveries].rate(by: ["app", "provider"]) + " > 0", "{{app}} {{provider}}"),
@@ -127,15 +127,15 @@ extension Dashboard {
 
     private static let age = Panel.lines(
         "Age of the oldest",
-        "How long the oldest unread entry of each stream has been waiting.",
+        "Time for which the oldest unread entry of each stream has been waiting.",
         .seconds,
         width: 6,
         PanelQuery(Q.age(Q.every[common: \.streams.oldestUnread], by: ["stream"]), "{{stream}}"),
     )
 
     private static let pending = Panel.lines(
-        "In hand",
-        "Entries that were read and are not finished, by stream.",
+        "Pending",
+        "Entries that were read and are not yet finished, by stream.",
         .count,
         width: 6,
         PanelQuery(Q.every[common: \.streams.pending].max(by: ["stream"]), "{{stream}}"),
@@ -143,7 +143,7 @@ extension Dashboard {
 
     private static let deadLetters = Panel.lines(
         "Dead letters",
-        "Entries that were put aside because they could not be handled; see `apus dead list`.",
+        "Entries that were set aside because they could not be handled; see `apus dead list`.",
         .perSecond,
         width: 6,
         PanelQuery(Q.every[common: \.streams.deadLetters].rate(by: ["stream", "reason"]), "{{stream}} {{reason}}"),
@@ -161,7 +161,7 @@ extension Dashboard {
 
     private static let saturation = Panel.lines(
         "Streams in use",
-        "Requests on the wire, as a share of those that the providers allow at once.",
+        "Requests in flight, as a share of those that the providers allow at once.",
         .share,
         width: 6,
         PanelQuery(
@@ -175,7 +175,7 @@ extension Dashboard {
 
     private static let refusals = Panel.lines(
         "Refusals",
-        "Answers 429 and 503, and connections that the provider ended.",
+        "Answers 429 and 503, and connections that the provider closed.",
         .perSecond,
         width: 6,
         PanelQuery(
@@ -187,7 +187,7 @@ extension Dashboard {
 
     private static let circuits = Panel.lines(
         "Circuits not closed",
-        "Routes to which nothing goes, or only a trial, because the provider is in trouble; one for each event loop.",
+        "Routes on which nothing or only trial requests are sent, because the provider fails; counted on each event loop.",
         .count,
         width: 6,
         PanelQuery(
@@ -198,7 +198,7 @@ extension Dashboard {
 
     private static let credentials = Panel.stats(
         "Credentials valid for",
-        "Time until the first of the credentials in use expires. Tokens (jwt, oauth) are renewed by themselves; a certificate is not.",
+        "Time until the first credential in use expires. Tokens (jwt, oauth) are renewed automatically; certificates are not.",
         .seconds,
         PanelQuery(Q.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
         // As the alert for tokens; certificates have alerts weeks before.
@@ -209,7 +209,7 @@ extension Dashboard {
 
     private static let changes = Panel.lines(
         "Changes",
-        "What became of devices.",
+        "Changes of devices.",
         .perSecond,
         PanelQuery(Q.registration[\.changes].rate(by: ["change"]), "{{change}}"),
     )
@@ -223,7 +223,7 @@ extension Dashboard {
 
     private static let removed = Panel.lines(
         "Removed and changed",
-        "Devices that were removed or changed because of what a provider said about their tokens, by why.",
+        "Devices that were removed or changed because of a provider's answer about their tokens, by cause.",
         .perSecond,
         PanelQuery(Q.feedback[\.removed].rate(by: ["cause"]), "removed {{cause}}"),
         PanelQuery(Q.feedback[\.marked].rate(by: ["change"]), "{{change}}"),
@@ -231,26 +231,26 @@ extension Dashboard {
 
     private static let ignored = Panel.lines(
         "Verdicts ignored",
-        "What a provider said about a token and nothing was done about, by why.",
+        "Answers of providers about tokens that had no effect, by cause.",
         .perSecond,
         PanelQuery(Q.feedback[\.ignored].rate(by: ["cause"]), "{{cause}}"),
     )
 
     private static let suspects = Panel.lines(
         "Suspect tokens",
-        "Tokens that a provider called bad: those that wait to be deleted, and those that are kept until an operator decides.",
+        "Tokens that a provider reported as bad: those that wait to be deleted, and those that are kept until an operator decides.",
         .count,
-        PanelQuery(Q.feedback[\.suspects].max(by: ["provider"]), "{{provider}} wait"),
+        PanelQuery(Q.feedback[\.suspects].max(by: ["provider"]), "{{provider}} waiting"),
         PanelQuery(Q.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
     )
 
     private static let quarantine = Panel.lines(
         "Quarantine",
-        "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second; "
-            + "routes that were stopped because the provider calls our set-up wrong.",
+        "Routes that are paused because too many of their tokens were reported as bad, and how often that happens per second; "
+            + "routes that are paused because the provider refuses their configuration.",
         .count,
         PanelQuery(Q.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
-        PanelQuery(Q.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
-        PanelQuery(Q.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} set-up wrong"),
+        PanelQuery(Q.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} paused per second"),
+        PanelQuery(Q.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} faulty"),
     )
 }

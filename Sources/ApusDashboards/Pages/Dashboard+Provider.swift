@@ -9,7 +9,7 @@ extension Dashboard {
     static let provider = Dashboard(
         name: "provider",
         title: "Provider",
-        description: "Connections, answers and the brakes of one provider or all.",
+        description: "Connections, answers and limits of one provider or of all.",
         variables: [Variable(label: "provider", family: Q.dispatcher[\.requests])],
         rows: [
             PanelRow("Answers", answers, roundTrips, roundTripMap, retries, reasons, payloadSize),
@@ -25,14 +25,14 @@ extension Dashboard {
                 inHand,
                 payload
             ),
-            PanelRow("Brakes", throttled, circuits, levels),
+            PanelRow("Limits", throttled, circuits, levels),
             PanelRow("Credentials", expiry, mints, reloads),
         ],
     )
 
     private static let answers = Panel.lines(
         "Answers",
-        "Requests by the status of their answer; error: there was none.",
+        "Requests by the status of their answer. The status error means that there was no answer.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.requests].rate(chosen, by: ["provider", "code"]) + " > 0",
@@ -57,7 +57,7 @@ extension Dashboard {
 
     private static let retries = Panel.lines(
         "Retries",
-        "Recipients that are tried again, by why.",
+        "Recipients that are retried, by reason.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.retries].rate(chosen, by: ["provider", "reason"]) + " > 0",
@@ -67,7 +67,7 @@ extension Dashboard {
 
     private static let reasons = Panel.lines(
         "Final reasons",
-        "Why recipients ended otherwise than accepted.",
+        "Reasons of the final outcomes other than accepted.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.reasons].rate(chosen, by: ["provider", "reason"]) + " > 0",
@@ -84,22 +84,22 @@ extension Dashboard {
 
     private static let payloadSize = Panel.lines(
         "Payload size",
-        "Bytes of a request's body, of the messages that were written out: the providers refuse what is beyond 4 KiB.",
+        "Bytes of the bodies of requests. The providers refuse more than 4 KiB.",
         .bytes,
         PanelQuery(Q.dispatcher[\.payloadBytes].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
         PanelQuery(Q.dispatcher[\.payloadBytes].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
     )
 
     private static let pings = Panel.lines(
-        "Distance",
-        "From an HTTP/2 PING to its answer, without the provider's own work on a request: p99.",
+        "PING round trip",
+        "Time from an HTTP/2 PING to its answer, which does not include the provider's work on a request: p99.",
         .seconds,
         PanelQuery(Q.dispatcher[\.pingDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let bytes = Panel.lines(
         "Bytes",
-        "HTTP/2 to and from the provider, before TLS.",
+        "HTTP/2 bytes to and from the provider, before encryption.",
         .bytesPerSecond,
         PanelQuery(
             Q.dispatcher[\.bytes].rate(chosen, by: ["provider", "direction"]),
@@ -119,7 +119,7 @@ extension Dashboard {
 
     private static let attempts = Panel.lines(
         "Attempts to connect",
-        "By how they ended.",
+        "Attempts by outcome.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.connectionAttempts].rate(chosen, by: ["provider", "outcome"]),
@@ -129,37 +129,37 @@ extension Dashboard {
 
     private static let connecting = Panel.lines(
         "Time to connect",
-        "Name look-up, TCP and TLS of the connections that were made: p99.",
+        "Time for name look-up, TCP and TLS of successful attempts: p99.",
         .seconds,
         PanelQuery(Q.dispatcher[\.connectDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} all"),
         PanelQuery(Q.dispatcher[\.handshakeDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} TLS"),
     )
 
     private static let goodbyes = Panel.lines(
-        "Goodbyes",
-        "Connections that the provider ended with GOAWAY, by its code.",
+        "GOAWAY",
+        "Connections that the provider closed with GOAWAY, by error code.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.goAways].rate(chosen, by: ["provider", "code"]), "{{provider}} {{code}}"),
     )
 
     private static let streamUse = Panel.lines(
         "Streams",
-        "Requests on the wire, and how many the provider allows at once.",
+        "Requests in flight, and the number that the provider allows at once.",
         .count,
         PanelQuery(Q.dispatcher[\.streamsInFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
         PanelQuery(Q.dispatcher[\.streamsLimit].sum(chosen, by: ["provider"]), "{{provider}} allowed"),
     )
 
     private static let inHand = Panel.lines(
-        "In hand",
-        "On the wire, or answered and not written down: what a crash at this moment would send again.",
+        "In flight or unsaved",
+        "Notifications in flight, or answered and not yet stored. After a crash at this moment they would be sent again.",
         .count,
         PanelQuery(Q.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let throttled = Panel.lines(
         "Held back",
-        "Routes that send nothing though something waits, by cause: seconds per second, over all event loops.",
+        "Time in which routes send nothing although work waits, by cause: seconds per second, over all event loops.",
         .count,
         PanelQuery(
             Q.dispatcher[\.throttled].rate(chosen, by: ["provider", "cause"]),
@@ -169,14 +169,14 @@ extension Dashboard {
 
     private static let circuits = Panel.lines(
         "Circuits",
-        "By state, one for each route and event loop.",
+        "Circuits by state; there is one for each route and event loop.",
         .count,
         PanelQuery(Q.dispatcher[\.circuits].sum(chosen, by: ["provider", "state"]), "{{provider}} {{state}}"),
     )
 
     private static let levels = Panel.lines(
         "Rate level",
-        "What refusals have left of the rate, on the average of routes: 100 % is all of it.",
+        "Share of the rate that remains after refusals, averaged over the routes. 100 % is the full rate.",
         .share,
         PanelQuery(
             Q.quotient(
@@ -189,14 +189,14 @@ extension Dashboard {
 
     private static let expiry = Panel.lines(
         "Valid for",
-        "Time until the first of the tokens in use expires; they are renewed before.",
+        "Time until the first token in use expires. Tokens are renewed before that.",
         .seconds,
         PanelQuery(Q.validity(chosen, by: ["provider", "kind"]), "{{provider}} {{kind}}"),
     )
 
     private static let mints = Panel.lines(
         "Tokens made",
-        "Tokens signed here and granted by providers, and those that were not to be had.",
+        "Tokens signed by Apus or granted by providers, and failed attempts.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.tokenMints].rate(chosen, by: ["provider", "outcome"]),
@@ -206,7 +206,7 @@ extension Dashboard {
 
     private static let reloads = Panel.lines(
         "New credentials",
-        "Keys and accounts that changed while the service ran, by what they came to.",
+        "Keys and accounts that changed while the service was running, by result.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.credentialReloads].rate(chosen, by: ["provider", "result"]),

@@ -8,7 +8,7 @@ extension Dashboard {
     static let registration = Dashboard(
         name: "registration",
         title: "Registration",
-        description: "The HTTP API, the register stream, and what became of devices.",
+        description: "The HTTP API, the register stream, and the changes of devices.",
         rows: [
             PanelRow("At a glance", errorRate, requestRate, slowest, inFlight, openConnections, unread),
             PanelRow("Requests", byRoute, byCode, duration, durationMap, load, cut),
@@ -42,8 +42,8 @@ extension Dashboard {
     )
 
     private static let inFlight = Panel.stat(
-        "In hand",
-        "Requests being answered.",
+        "In progress",
+        "Requests that are being answered.",
         .count,
         Q.registration[\.requestsInFlight].sum(),
     )
@@ -57,7 +57,7 @@ extension Dashboard {
 
     private static let unread = Panel.stat(
         "Unread commands",
-        "Registration commands of backends that wait to be read.",
+        "Registration commands of backends that no consumer has read yet.",
         .count,
         Q.registration[common: \.streams.backlog].max(),
         bounds: .low(good: 1_000, bad: 100_000),
@@ -93,15 +93,15 @@ extension Dashboard {
 
     private static let load = Panel.lines(
         "Connections and requests",
-        "Open connections, and requests being answered.",
+        "Open connections, and requests that are being answered.",
         .count,
         PanelQuery(Q.registration[\.connections].sum(by: ["instance"]), "{{instance}} connections"),
         PanelQuery(Q.registration[\.requestsInFlight].sum(by: ["instance"]), "{{instance}} requests"),
     )
 
     private static let cut = Panel.lines(
-        "Connections cut",
-        "Closed because a request took too long to arrive or was far too large.",
+        "Connections closed",
+        "Connections that were closed because a request took too long to arrive or was far too large.",
         .perSecond,
         PanelQuery(Q.registration[\.connectionsCut].rate(), "cut"),
     )
@@ -115,37 +115,37 @@ extension Dashboard {
 
     private static let changes = Panel.lines(
         "Changes",
-        "What became of devices.",
+        "Changes of devices.",
         .perSecond,
         PanelQuery(Q.registration[\.changes].rate(by: ["change"]), "{{change}}"),
     )
 
     private static let sources = Panel.lines(
         "Sources",
-        "What asked for the changes, by provider.",
+        "Sources of the changes, by provider.",
         .perSecond,
         PanelQuery(Q.registration[\.changes].rate(by: ["provider", "source"]), "{{provider}} {{source}}"),
     )
 
     private static let authentication = Panel.lines(
-        "Refused for credentials",
-        "By what was wrong with them.",
+        "Failed authentication",
+        "Requests without valid credentials, by cause.",
         .perSecond,
         width: 6,
         PanelQuery(Q.registration[\.authenticationFailures].rate(by: ["cause"]) + " > 0", "{{cause}}"),
     )
 
     private static let rejected = Panel.lines(
-        "Refused for what they ask",
-        "Requests and commands, by what was wrong.",
+        "Invalid requests",
+        "Requests and commands that were rejected, by cause.",
         .perSecond,
         width: 6,
         PanelQuery(Q.registration[\.rejected].rate(by: ["cause"]), "{{cause}}"),
     )
 
     private static let looked = Panel.lines(
-        "Looked over",
-        "Devices that the janitor looked at, and those that it removed since nobody had registered them for too long.",
+        "Janitor: checked",
+        "Devices that the janitor checked, and those that it removed because they had not been registered for too long.",
         .perSecond,
         width: 6,
         PanelQuery(Q.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
@@ -153,8 +153,8 @@ extension Dashboard {
     )
 
     private static let repaired = Panel.lines(
-        "Put right",
-        "What the janitor put right. Tokens and users are what crashes leave; records and hints should never be.",
+        "Janitor: repaired",
+        "Errors that the janitor repaired. Crashes can leave wrong tokens and users; wrong records and hints should not occur.",
         .perSecond,
         width: 6,
         PanelQuery(Q.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),

@@ -7,7 +7,7 @@ extension Dashboard {
     static let runtime = Dashboard(
         name: "runtime",
         title: "Runtime",
-        description: "Processes: processor, memory, descriptors, event loops, logs, configuration and builds.",
+        description: "Processes: processor, memory, file descriptors, event loops, logs, configuration and builds.",
         rows: [
             PanelRow("Processes", processor, memory, virtualMemory, threads, descriptors, starts),
             PanelRow("Event loops", busy, lag),
@@ -29,28 +29,28 @@ extension Dashboard {
 
     private static let memory = Panel.lines(
         "Resident memory",
-        "What each process has in memory.",
+        "Resident memory of each process.",
         .bytes,
         byInstance(Q.every[common: \.process.residentMemory].shown()),
     )
 
     private static let virtualMemory = Panel.lines(
         "Virtual memory",
-        "What each process has reserved.",
+        "Virtual memory of each process.",
         .bytes,
         byInstance(Q.every[common: \.process.virtualMemory].shown()),
     )
 
     private static let threads = Panel.lines(
         "Threads",
-        "Of each process.",
+        "Threads of each process.",
         .count,
         byInstance(Q.every[common: \.process.threads].shown()),
     )
 
     private static let descriptors = Panel.lines(
         "File descriptors",
-        "Open ones, as a share of those that may be.",
+        "Open file descriptors, as a share of the limit.",
         .share,
         PanelQuery(
             Q.quotient(
@@ -81,7 +81,7 @@ extension Dashboard {
 
     private static let lag = Panel.lines(
         "Lag p99",
-        "How late a timer of 100 ms fires.",
+        "Delay of a timer of 100 ms.",
         .seconds,
         width: 12,
         PanelQuery(Q.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
@@ -89,7 +89,7 @@ extension Dashboard {
 
     private static let logs = Panel.lines(
         "Log lines",
-        "By level, from notice on.",
+        "Log lines by level, from notice on.",
         .perSecond,
         PanelQuery(
             Q.every[common: \.logMessages]
@@ -100,14 +100,14 @@ extension Dashboard {
 
     private static let dropped = Panel.lines(
         "Log lines dropped",
-        "Because the output could not keep up, or one place of the code said too much.",
+        "Lines that were dropped because the output was too slow, or because one place in the code logged too much.",
         .perSecond,
         PanelQuery(Q.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
     )
 
     private static let spans = Panel.lines(
         "Spans",
-        "Steps of recorded traces, by what became of them.",
+        "Spans of recorded traces, by outcome.",
         .perSecond,
         PanelQuery(Q.every[common: \.spans].rate(by: ["job", "outcome"]), "{{job}} {{outcome}}"),
     )
@@ -129,7 +129,7 @@ extension Dashboard {
 
     private static let phases = Panel.lines(
         "Ready and draining",
-        "Instances that say that they are ready, and those on their way to stop.",
+        "Instances that report that they are ready, and those that are draining.",
         .count,
         width: 12,
         PanelQuery(Q.every[common: \.ready].sum(by: ["job"]), "{{job}} ready"),
@@ -138,7 +138,7 @@ extension Dashboard {
 
     private static let builds = Panel.table(
         "Builds",
-        "What runs where.",
+        "The builds that are running, by instance.",
         Q.every.buildInformation.shown(),
     )
 }

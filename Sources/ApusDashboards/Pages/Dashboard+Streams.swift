@@ -10,7 +10,7 @@ extension Dashboard {
     static let streams = Dashboard(
         name: "streams",
         title: "Streams",
-        description: "Commands, work, outcomes and registrations on their way through Redis, and Redis itself.",
+        description: "The streams of commands, work, outcomes and registrations in Redis, and Redis itself.",
         variables: [Variable(label: "stream", family: Q.every[common: \.streams.length])],
         rows: [
             PanelRow("Commands", commands, wait, fanOut, clocks),
@@ -27,7 +27,7 @@ extension Dashboard {
 
     private static let commands = Panel.lines(
         "Commands",
-        "Send commands taken from the mailboxes, by what became of them.",
+        "Send commands read from the mailboxes, by result.",
         .perSecond,
         width: 6,
         PanelQuery(Q.dispatcher[\.commands].rate(by: ["result"]), "{{result}}"),
@@ -52,8 +52,8 @@ extension Dashboard {
     )
 
     private static let clocks = Panel.lines(
-        "Clocks that disagree",
-        "Latencies that came out negative: a publisher's clock is ahead of the dispatcher's.",
+        "Clock differences",
+        "Negative latencies: the clock of a publisher is ahead of the dispatcher's.",
         .perSecond,
         width: 6,
         PanelQuery(Q.dispatcher[\.clockSkew].rate(), "negative"),
@@ -63,7 +63,7 @@ extension Dashboard {
 
     private static let length = Panel.lines(
         "Length",
-        "Entries in the streams, read or not; of due, whatever waits for its time.",
+        "Entries in the streams, read or unread. For due: all entries that wait for their time.",
         .count,
         PanelQuery(Q.every[common: \.streams.length].max(chosen, by: ["stream"]), "{{stream}}"),
     )
@@ -77,28 +77,28 @@ extension Dashboard {
 
     private static let unreadAge = Panel.lines(
         "Age of the oldest unread",
-        "How long it has been waiting.",
+        "Time for which the oldest unread entry has been waiting.",
         .seconds,
         PanelQuery(Q.age(Q.every[common: \.streams.oldestUnread], chosen, by: ["stream"]), "{{stream}}"),
     )
 
     private static let pending = Panel.lines(
-        "In hand",
-        "Entries that were read and are not finished.",
+        "Pending",
+        "Entries that were read and are not yet finished.",
         .count,
         PanelQuery(Q.every[common: \.streams.pending].max(chosen, by: ["stream"]), "{{stream}}"),
     )
 
     private static let pendingAge = Panel.lines(
-        "Age of the oldest in hand",
-        "Since it was written. A send to millions keeps its plan in hand for as long as it takes.",
+        "Age of the oldest pending",
+        "Time since the entry was written. The plan of a send stays pending until the send ends.",
         .seconds,
         PanelQuery(Q.age(Q.every[common: \.streams.oldestPending], chosen, by: ["stream"]), "{{stream}}"),
     )
 
     private static let deadLetters = Panel.lines(
         "Dead letters",
-        "Entries that were put aside, by why; see `apus dead list`.",
+        "Entries that were set aside, by reason; see `apus dead list`.",
         .perSecond,
         PanelQuery(
             Q.every[common: \.streams.deadLetters].rate(chosen, by: ["stream", "reason"]),
@@ -124,21 +124,21 @@ extension Dashboard {
 
     private static let claimed = Panel.lines(
         "Taken over",
-        "Entries taken over from consumers that went away.",
+        "Entries taken over from consumers that stopped.",
         .perSecond,
         PanelQuery(Q.every[common: \.streams.entriesClaimed].rate(chosen, by: ["stream"]), "{{stream}}"),
     )
 
     private static let malformed = Panel.lines(
-        "Not to be decoded",
-        "Entries that are no message of the schema.",
+        "Malformed",
+        "Entries that are not a message of the schema.",
         .perSecond,
         PanelQuery(Q.every[common: \.streams.entriesMalformed].rate(chosen, by: ["stream"]), "{{stream}}"),
     )
 
     private static let vanished = Panel.lines(
         "Lost by Redis",
-        "Entries that vanished before they were acknowledged, and streams or groups that had to be made again.",
+        "Entries that vanished before they were acknowledged, and streams or groups that had to be created again.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.entriesVanished].rate(), "dispatcher entries"),
         PanelQuery(Q.feedback[\.entriesVanished].rate(), "feedback entries"),
@@ -150,7 +150,7 @@ extension Dashboard {
 
     private static let replayed = Panel.lines(
         "After a failover",
-        "Calls written again because another server answered, and calls that there was no room to keep for that.",
+        "Calls that were written again because another server answered, and calls that could not be kept for lack of room.",
         .perSecond,
         PanelQuery(Q.dispatcher[\.callsReplayed].rate(), "written again"),
         PanelQuery(Q.dispatcher[\.replayCallsDropped].rate(), "not kept"),
@@ -168,7 +168,7 @@ extension Dashboard {
 
     private static let outcomes = Panel.lines(
         "Outcomes",
-        "Recipients that ended, as ledgers count them.",
+        "Recipients with a final outcome, as the ledgers count them.",
         .perSecond,
         width: 6,
         isStacked: true,
@@ -186,7 +186,7 @@ extension Dashboard {
 
     private static let receipts = Panel.lines(
         "Receipts",
-        "Receipts written for publishers, what became of them at the webhook, and sends ended because nothing was left of them.",
+        "Receipts written for publishers, their results at the webhook, and sends that were ended because their entries were lost.",
         .perSecond,
         width: 6,
         PanelQuery(Q.feedback[\.receipts].rate(by: ["kind"]), "{{kind}}"),
@@ -196,7 +196,7 @@ extension Dashboard {
 
     private static let clientEvents = Panel.lines(
         "Client events",
-        "What apps reported of notifications.",
+        "Events that apps reported about notifications.",
         .perSecond,
         width: 24,
         PanelQuery(Q.feedback[\.events].rate(by: ["kind", "effect"]) + " > 0", "{{kind}} {{effect}}"),
@@ -206,15 +206,15 @@ extension Dashboard {
 
     private static let redisCommands = Panel.lines(
         "Commands",
-        "By command.",
+        "Redis commands by command.",
         .perSecond,
         width: 6,
         PanelQuery(Q.every[common: \.redis.commands].rate(by: ["command"]) + " > 0", "{{command}}"),
     )
 
     private static let redisErrors = Panel.lines(
-        "Commands not answered well",
-        "Answered with an error, not in time, or not at all.",
+        "Failed commands",
+        "Commands with an error, a late answer or no answer.",
         .perSecond,
         width: 6,
         PanelQuery(Q.every[common: \.redis.commands].rate(.isNot("outcome", "ok"), by: ["outcome"]), "{{outcome}}"),
@@ -222,7 +222,7 @@ extension Dashboard {
 
     private static let redisDuration = Panel.lines(
         "Duration p99",
-        "From sending a command to its answer, blocking reads excluded.",
+        "Time from sending a command to its answer, without blocking reads.",
         .seconds,
         width: 6,
         PanelQuery(Q.every[common: \.redis.commandDuration].quantile("0.99", by: ["command"]) + " > 0", "{{command}}"),
@@ -230,7 +230,7 @@ extension Dashboard {
 
     private static let redisConnected = Panel.lines(
         "Connected",
-        "Instances that reach Redis, and connections made again after a loss.",
+        "Instances that are connected to Redis, and connections made again after a loss.",
         .count,
         width: 6,
         PanelQuery(Q.every[common: \.redis.connected].sum(by: ["job"]), "{{job}}"),

@@ -14,7 +14,7 @@ extension Alert {
                 expression: "max_over_time(\(Q.every[common: \.redis.connected].series())[1m]) == 0",
                 probes: [Q.every[common: \.redis.connected].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis.",
-                description: "Nothing is taken and nothing is sent until it does; what is in hand is kept.",
+                description: "It reads and sends nothing until it does. The results of requests in flight are kept.",
             ),
             Alert(
                 name: "ApusEventLoopBlocked",
@@ -24,7 +24,7 @@ extension Alert {
                     histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m]))) > 0.1
                     """,
                 probes: ["histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m])))"],
-                summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} come late.",
+                summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} are delayed.",
                 description:
                     "One timer of a hundred fires more than 100 ms late: the machine is overloaded, or something "
                     + "blocks a loop.",
@@ -48,7 +48,7 @@ extension Alert {
                 ],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} has almost no file descriptor left.",
                 description:
-                    "More than 80 % of those that it may have are open. Beyond the limit it takes no connection.",
+                    "More than 80 % of the limit are open. At the limit it cannot accept connections.",
             ),
             Alert(
                 name: "ApusConfigReloadFailed",
@@ -56,8 +56,8 @@ extension Alert {
                 lasts: "0m",
                 expression: "max_over_time(\(Q.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
                 probes: [Q.every[common: \.configurationReloadSuccessful].series()],
-                summary: "{{ $labels.instance }} of {{ $labels.job }} cannot take over its configuration.",
-                description: "It goes on with the one before. Its log says what is wrong; so does --check.",
+                summary: "{{ $labels.instance }} of {{ $labels.job }} cannot apply its configuration.",
+                description: "It continues with the previous one. Its log and --check show what is wrong.",
             ),
             Alert(
                 name: "ApusTargetMissing",

@@ -55,7 +55,7 @@ extension Alert {
                 """
             ],
             summary: "The streams of {{ $labels.provider }} are used up.",
-            description: "More than 90 % of the requests that the provider allows at once are on the wire: answers are "
+            description: "More than 90 % of the requests that the provider allows at once are in flight: answers are "
                 + "slow, or there are too few connections.",
         ),
         Alert(
@@ -64,8 +64,8 @@ extension Alert {
             lasts: "5m",
             expression: "sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
             probes: ["sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")])))"],
-            summary: "Routes to {{ $labels.provider }} are switched off.",
-            description: "Most answers were failures of the provider or did not come; trials go on by themselves.",
+            summary: "Circuits of routes to {{ $labels.provider }} are open.",
+            description: "Most requests failed at the provider or had no answer. Trial requests continue automatically.",
         ),
         Alert(
             name: "ApusCredentialNotRenewed",
@@ -84,7 +84,7 @@ extension Alert {
             lasts: "0m",
             expression: "max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
             probes: ["max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series()))"],
-            summary: "A route to {{ $labels.provider }} is stopped: too many of its tokens were called bad.",
+            summary: "A route to {{ $labels.provider }} is paused: too many of its tokens were reported as bad.",
             description:
                 "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
                 + "until an operator decides: apus quarantine list.",
@@ -95,10 +95,10 @@ extension Alert {
             lasts: "0m",
             expression: "max by (job, provider) (\(Q.feedback[\.faultyRoutes].series())) > 0",
             probes: ["max by (job, provider) (\(Q.feedback[\.faultyRoutes].series()))"],
-            summary: "A route to {{ $labels.provider }} is stopped: the provider calls our set-up wrong.",
+            summary: "A route to {{ $labels.provider }} is paused: the provider refuses its configuration.",
             description:
-                "Its topic, project or credential is wrong for everybody, so nobody is sent to; the recipients wait. Which "
-                + "route, and the provider's word: apus lag.",
+                "Its topic, project or credential is wrong for all recipients, so nothing is sent and the recipients wait. The "
+                + "route and the provider's reason: apus lag.",
         ),
         Alert(
             name: "ApusUnregisteredSurge",
@@ -110,7 +110,7 @@ extension Alert {
                 \(RuleGroup.unregisteredRatio)1h > 0.05
                 """,
             probes: ["\(RuleGroup.unregisteredRatio)1h", "\(RuleGroup.unregisteredRatio)1d"],
-            summary: "{{ $labels.provider }} calls four times as many tokens dead as it did over the day.",
+            summary: "{{ $labels.provider }} reports four times as many dead tokens as its mean over the day.",
             description: "Tokens of another environment or app look like this, and so does a provider that cleans up.",
         ),
     ]
@@ -126,7 +126,7 @@ extension Alert {
             probes: [],
             summary: "A certificate for {{ $labels.provider }} expires within \(days) days.",
             description:
-                "It is not renewed by itself. When its time is over, nothing is sent with it any more. Which one: apus "
+                "It is not renewed automatically. After it has expired, nothing is sent with it. To find it: apus "
                 + "credentials check.",
         )
     }

@@ -33,9 +33,9 @@ extension Alert {
                 ) > 900
                 """,
             probes: [Q.every[common: \.streams.oldestPending].series([quick])],
-            summary: "An entry of {{ $labels.stream }} is in hand for more than fifteen minutes.",
-            description: "It was read and is neither finished nor given up. What takes so long is not the size of an "
-                + "audience: plans and work units are not looked at here.",
+            summary: "An entry of {{ $labels.stream }} has been pending for more than fifteen minutes.",
+            description: "It was read and is neither finished nor released. The size of an audience is not the cause, "
+                + "because plans and work units are not included here.",
         ),
         Alert(
             name: "ApusDeadLetters",
@@ -48,7 +48,7 @@ extension Alert {
                 "sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m]))"
             ],
             summary: "Entries of {{ $labels.stream }} became dead letters: {{ $labels.reason }}.",
-            description: "They could not be handled and were put aside with their bytes: apus dead list.",
+            description: "They could not be handled and were set aside with their bytes: apus dead list.",
         ),
     ]
 
