@@ -1,16 +1,17 @@
 internal import ApusCore
 
-/// What `Dashboards/` has that is made from the code: written by `apus dashboards generate`, committed, and compared by a test.
+/// The generated files in `Dashboards/`. `apus dashboards generate` writes them; they are committed, and a test
+/// compares them with the code.
 package enum GeneratedFiles {
-    /// A file by its path below `Dashboards/`.
+    /// A generated file.
     package struct File: Sendable, Hashable {
-        /// The path.
+        /// The path relative to `Dashboards/`.
         package let path: String
-        /// All of it.
+        /// The content of the file.
         package let text: String
     }
 
-    /// All of them.
+    /// All generated files.
     package static var all: [File] {
         Dashboard.all.map { File(path: "grafana/\($0.uid).json", text: $0.json.indentedText + "\n") } + [
             File(path: "prometheus/rules.yml", text: RuleFiles.recordings),

@@ -47,7 +47,10 @@ struct Config: ParsableCommand {
 
         @OptionGroup var file: FileOptions
         @OptionGroup var output: OutputOptions
-        @Option(help: "Only the settings of this service: registration, dispatcher or feedback.", transform: Self.service)
+        @Option(
+            help: "Only the settings of this service: registration, dispatcher or feedback.",
+            transform: Self.service
+        )
         var service: ServiceName?
         @Flag(help: "Only given values, not the defaults.")
         var given = false

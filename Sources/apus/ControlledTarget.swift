@@ -42,7 +42,9 @@ struct ControlledTarget: ParsableArguments {
         try await RedisAccess.withInstallation(redis.url) { installation in
             switch target {
             case .send(let send):
-                let report = try await SendControlReport(installation.streams, app: self.app, send: send).perform(command)
+                let report = try await SendControlReport(installation.streams, app: self.app, send: send).perform(
+                    command
+                )
                 output.write(report.json, else: [report.line])
             case .route(let route):
                 let rows = try await RouteControlReport(installation.streams).perform(routeCommand, on: route)

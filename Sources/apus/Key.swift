@@ -41,7 +41,9 @@ struct Key: AsyncParsableCommand {
         var role: APIKeyRole
 
         static func role(_ text: String) throws -> APIKeyRole {
-            guard let role = APIKeyRole(rawValue: text) else { throw ValidationError("--role is register, publish or admin") }
+            guard let role = APIKeyRole(rawValue: text) else {
+                throw ValidationError("--role is register, publish or admin")
+            }
             return role
         }
 

@@ -86,7 +86,9 @@ struct Quarantine: AsyncParsableCommand {
         var yes = false
 
         func validate() throws {
-            guard self.yes else { throw ValidationError("this deletes the devices of quarantined tokens for good: confirm with --yes") }
+            guard self.yes else {
+                throw ValidationError("this deletes the devices of quarantined tokens for good: confirm with --yes")
+            }
         }
 
         func run() async throws { try await self.choice.settle(.confirm, self.redis, self.output) }

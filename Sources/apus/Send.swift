@@ -30,7 +30,9 @@ struct Send: AsyncParsableCommand {
     var addresses: [String] = []
     @Option(help: "To a condition over topics: \"'a' in topics && !('b' in topics)\".")
     var condition: String?
-    @Option(help: "To the matches of an expression: \"'a' in topics && locale in ['en', 'fr']\". See apus audience --help.")
+    @Option(
+        help: "To the matches of an expression: \"'a' in topics && locale in ['en', 'fr']\". See apus audience --help."
+    )
     var audience: String?
     @Option(help: "To one of the provider's own topics: it holds the audience.")
     var fcmTopic: String?
@@ -137,7 +139,9 @@ struct Send: AsyncParsableCommand {
                 "published, but not acknowledged in time as requested; it is safe to repeat this with the same --id or --key"
             )
         }
-        if publication.isDuplicate { Console.message("this key was used for that send within a day; nothing was sent again") }
+        if publication.isDuplicate {
+            Console.message("this key was used for that send within a day; nothing was sent again")
+        }
         guard self.wait else {
             self.output.write(
                 [

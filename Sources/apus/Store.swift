@@ -54,7 +54,8 @@ struct Store: AsyncParsableCommand {
     struct Export: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Write all of an app's devices to standard output, one JSON object a line (NDJSON).",
-            discussion: "The output contains tokens: keep it as safe as the store. It can be imported, here and by HTTP.",
+            discussion:
+                "The output contains tokens: keep it as safe as the store. It can be imported, here and by HTTP.",
         )
 
         @OptionGroup var redis: RedisOptions

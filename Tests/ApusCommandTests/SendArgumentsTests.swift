@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test func `D72 No target, and any two kinds of target, are refused`() {
-        #expect(self.misuse(self.order { _ in }).contains("whom is it for?"))
+        #expect(self.misuse(self.order { _ in }).contains("exactly one kind"))
         let kinds: [(inout SendArguments) -> Void] = [
             { $0.devices = ["d"] }, { $0.users = ["u"] }, { $0.addresses = ["fcm:t"] }, { $0.topic = "news" },
             { $0.condition = "'a' in topics" }, { $0.audience = "locale == 'en'" }, { $0.everyone = true },
@@ -133,7 +133,7 @@ import Testing
             $0.title = ""
             $0.everyone = true
         }
-        #expect(self.misuse(empty).contains("nothing to send"))
+        #expect(self.misuse(empty).contains("notification is empty"))
     }
 
     @Test(arguments: ["apns", "apns:", "post:ab", ":ab"])

@@ -111,7 +111,9 @@ struct FunctionLibraryTests {
 
     @Test("a source with a head of its own, and a library that is too large, are refused")
     func refused() throws {
-        #expect(throws: RedisError(.configuration, "a source of the function library has a header line (#!) of its own")) {
+        #expect(
+            throws: RedisError(.configuration, "a source of the function library has a header line (#!) of its own")
+        ) {
             try Self.library("#!lua name=other\n")
         }
         let frame = try Self.library("").text.count

@@ -40,7 +40,7 @@ import Testing
         ("seed: 7\napns:\n  silense: 0.1\n", "story.yaml:3: apns.silense: is unknown"),
         ("fcm:\n  silence: 1.5", "story.yaml:2: fcm.silence: must be 0 to 1"),
         ("apns: {silence: 0.6, drop: 0.6}", "story.yaml:1: apns: has probabilities whose sum is above 1"),
-        ("fcm:\n  reasons:\n    BadDeviceToken: 1", "story.yaml:3: fcm.reasons.BadDeviceToken: is no reason of fcm"),
+        ("fcm:\n  reasons:\n    BadDeviceToken: 1", "story.yaml:3: fcm.reasons.BadDeviceToken: is not a reason of fcm"),
         ("phases:\n  - from_ms: 5\n    until_ms: 5", "story.yaml:3: phases[0].until_ms: must be after from_ms"),
         ("phases:\n  - {from_ms: 0, apns: {delay_ms: soon}}", "story.yaml:2: phases[0].apns.delay_ms: must be a whole"),
         ("scripts:\n  - {route: apns, fault: nothing}", "story.yaml:2: scripts[0].fault: must be one of"),
@@ -54,7 +54,10 @@ import Testing
             "apns: {answers: [{status: 400, share: 1, body: {a: 1}}]}",
             "story.yaml:1: apns.answers[0].body: must be a text"
         ),
-        ("apns: {answers: [{status: 400, share: 0.6}], drop: 0.6}", "story.yaml:1: apns: has probabilities of more"),
+        (
+            "apns: {answers: [{status: 400, share: 0.6}], drop: 0.6}",
+            "story.yaml:1: apns: has probabilities whose sum is above 1"
+        ),
         ("quota: {window_ms: 1000}", "story.yaml:1: quota.messages: is missing"),
         ("\ntls:\n  apns: old", "story.yaml:3: tls.apns: must be valid, expired, wrong_name"),
         ("tokens:\n  - provider: apns\n    token: ab\n    dies: 5", "story.yaml:4: tokens[0].dies: is unknown"),

@@ -152,7 +152,8 @@ extension Diagnosis {
                 .listpack,
                 place,
                 "this user lacks the permission for CONFIG: hash-max-listpack-value is unknown",
-                cure: "Make sure that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
+                cure:
+                    "Make sure that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
             )
         }
         guard bytes >= Self.listpackBytesMin else {
@@ -176,7 +177,8 @@ extension Diagnosis {
             .clock,
             place,
             text,
-            cure: "Synchronise both machines with a time server: expiries, schedules and provider tokens depend on the clock"
+            cure:
+                "Synchronise both machines with a time server: expiries, schedules and provider tokens depend on the clock"
         )
     }
 

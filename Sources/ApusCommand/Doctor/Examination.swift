@@ -151,7 +151,9 @@ package struct Examination: Sendable {
         } catch {
             guard error.code == .noPermission else { throw error }
             let cure = "Log in as a user who may use TIME, INFO and CONFIG GET: --redis redis://USER:PASSWORD@HOST"
-            return [.init(.warn, .connection, "\(endpoint)", "it answers, but refuses this user's commands", cure: cure)]
+            return [
+                .init(.warn, .connection, "\(endpoint)", "it answers, but refuses this user's commands", cure: cure)
+            ]
         }
         let time = "\(NumberText.decimal(Double(facts.roundTripMicroseconds) / 1_000, 2)) ms"
         return [.init(.ok, .connection, "\(endpoint)", "answers in \(time)")]
@@ -210,7 +212,8 @@ package struct Examination: Sendable {
                 cure: "Allow connections from this machine to the provider; --offline checks files only"
             )
         case .taken, .usable:
-            let words = "\(finding.credential), \(finding.verdict == .taken ? "the provider accepts it" : "can be read")"
+            let words =
+                "\(finding.credential), \(finding.verdict == .taken ? "the provider accepts it" : "can be read")"
             guard let left, left > Self.tokenMillisecondsMax, left < Self.certificateWarnMilliseconds else {
                 return .init(.ok, .credential, route, words)
             }

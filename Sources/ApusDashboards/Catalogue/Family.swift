@@ -1,6 +1,6 @@
 internal import ApusMetrics
 
-/// What a label must be.
+/// A condition on the value of a label.
 struct Matcher {
     private enum Kind: String {
         case equal = "="
@@ -13,26 +13,26 @@ struct Matcher {
     private let kind: Kind
     private let pattern: String
 
-    /// That value.
+    /// The label has exactly this value.
     static func `is`(_ label: String, _ value: String) -> Matcher {
         Matcher(label: label, kind: .equal, pattern: value)
     }
-    /// Any other value.
+    /// The label has any value except this one.
     static func isNot(_ label: String, _ value: String) -> Matcher {
         Matcher(label: label, kind: .unequal, pattern: value)
     }
-    /// One of these.
+    /// The label has one of these values.
     static func isOne(_ label: String, of values: [String]) -> Matcher {
         Matcher(label: label, kind: .match, pattern: values.joined(separator: "|"))
     }
-    /// None of these.
+    /// The label has none of these values.
     static func isNone(_ label: String, of values: [String]) -> Matcher {
         Matcher(label: label, kind: .mismatch, pattern: values.joined(separator: "|"))
     }
-    /// What a variable of the dashboard stands for.
+    /// The label has one of the values selected in a variable of the dashboard.
     static func variable(_ label: String) -> Matcher { Matcher(label: label, kind: .match, pattern: "$" + label) }
 
-    /// The values that it names.
+    /// The label values that the condition names. `Family` checks them when it builds a query.
     var values: [String] {
         self.pattern.hasPrefix("$") ? [] : self.pattern.split(separator: "|").map(String.init)
     }
@@ -40,7 +40,7 @@ struct Matcher {
     var text: String { "\(self.label)\(self.kind.rawValue)\"\(self.pattern)\"" }
 }
 
-/// A family as queries name it. A label or a value that it does not have traps: a dashboard is code.
+/// A metric family to use in queries. An unknown label or label value is a programming error and traps.
 struct Family {
     private let definition: MetricDefinition
 
@@ -48,7 +48,7 @@ struct Family {
 
     var name: String { self.definition.name }
 
-    /// Its series, for rules: of every job and instance.
+    /// The selector for rules: the series of every job and instance.
     ///
     /// - Parameter suffix: `_bucket`, `_sum` or `_count` of a histogram.
     func series(_ matchers: [Matcher] = [], suffix: String = "") -> String {
@@ -57,7 +57,7 @@ struct Family {
         return self.definition.name + suffix + (text.isEmpty ? "" : "{\(text)}")
     }
 
-    /// Its series, for dashboards: of the chosen jobs and instances.
+    /// The selector for dashboards: the series of the jobs and instances that are selected in the dashboard.
     func shown(_ matchers: [Matcher] = [], suffix: String = "") -> String {
         self.check(matchers)
         let text = ([.variable("job"), .variable("instance")] + matchers).map(\.text).joined(separator: ", ")
@@ -83,22 +83,22 @@ struct Family {
 
     // MARK: Queries of dashboards
 
-    /// How fast it grows.
+    /// The increase per second.
     func rate(_ matchers: Matcher..., by labels: [String] = []) -> String {
         "sum\(Self.grouping(labels))(rate(\(self.shown(matchers))[$__rate_interval]))"
     }
 
-    /// How much it has grown over the range shown.
+    /// The increase over the time range that the dashboard shows.
     func growth(_ matchers: Matcher..., by labels: [String] = []) -> String {
         "sum\(Self.grouping(labels))(increase(\(self.shown(matchers))[$__range]))"
     }
 
-    /// The sum of a gauge.
+    /// The sum of a gauge over its series.
     func sum(_ matchers: Matcher..., by labels: [String] = []) -> String {
         "sum\(Self.grouping(labels))(\(self.shown(matchers)))"
     }
 
-    /// The largest: of a gauge that tells the same on every instance.
+    /// The maximum of a gauge. Used for gauges that have the same value on every instance.
     func max(_ matchers: Matcher..., by labels: [String] = []) -> String {
         "max\(Self.grouping(labels))(\(self.shown(matchers)))"
     }
@@ -109,7 +109,7 @@ struct Family {
         return "histogram_quantile(\(quantile), sum\(Self.grouping(["le"] + labels))(\(buckets)))"
     }
 
-    /// The buckets of a histogram, for a heat map.
+    /// The increase of each bucket of a histogram, for a heat map.
     func buckets(_ matchers: Matcher...) -> String {
         "sum by (le) (rate(\(self.shown(matchers, suffix: "_bucket"))[$__rate_interval]))"
     }

@@ -2,23 +2,24 @@ package import ApusCore
 package import ApusMetrics
 package import ApusService
 
-/// Every family of every service: what `apus metrics list` shows.
+/// All metric families of all services, as `apus metrics list` shows them.
 package struct MetricList: Sendable {
-    /// A family, and who exports it.
+    /// A metric family and the services that export it.
     package struct Entry: Sendable, Hashable {
-        /// The declaration, with the values that are known when the program is built.
+        /// The declaration, with the label values that are known at build time.
         package let definition: MetricDefinition
-        /// The services.
+        /// The services that export the family.
         package let services: [ServiceName]
 
-        /// Samples of one service's exposition; of labels from the configuration only what is there without one counts.
+        /// The number of samples in the exposition of one service. Label values that come from the configuration are
+        /// not counted, except those that exist without any configuration.
         package var seriesCount: Int { self.definition.seriesCount }
     }
 
-    /// By name.
+    /// The families, sorted by name.
     package let entries: [Entry]
 
-    /// Of all services.
+    /// The catalogue of all services.
     package init() {
         var entries: [String: Entry] = [:]
         for service in ServiceName.allCases {
@@ -33,12 +34,12 @@ package struct MetricList: Sendable {
         self.entries = entries.values.sorted { $0.definition.name < $1.definition.name }
     }
 
-    /// The samples of one service at its start.
+    /// The number of samples that one service exports at its start.
     package static func seriesCount(of service: ServiceName) -> Int {
         Catalogues.definitions(of: service).reduce(0) { $0 + $1.seriesCount }
     }
 
-    /// For people: name, type, labels, services, meaning.
+    /// The catalogue as readable text: name, type, labels, services and help text of each family.
     package var rows: [[String]] {
         self.entries.map { entry in
             [
@@ -49,7 +50,7 @@ package struct MetricList: Sendable {
         }
     }
 
-    /// For programs.
+    /// The catalogue as JSON.
     package var json: JSONObject {
         ["metrics": .array(self.entries.map { .object($0.json) })]
     }
@@ -73,7 +74,7 @@ extension MetricList.Entry {
 }
 
 extension MetricDefinition {
-    /// Two services' declarations of the same family differ in the streams that they read.
+    /// Joins the declarations of a family by two services. They differ only in the streams that the services read.
     fileprivate func united(with other: MetricDefinition) -> MetricDefinition {
         var values = self.labelValues
         for (name, more) in other.labelValues {

@@ -4,14 +4,14 @@ internal import ApusMetrics
 internal import ApusRegistration
 internal import ApusService
 
-/// The families of one service as its code declares them. Queries are made from it, so that a metric that is renamed or dropped
-/// takes its panels and alerts along, or does not compile.
+/// The metric families of one service, as its code declares them. Queries are built from it, so a renamed or removed
+/// metric changes the panels and alerts as well, or the build fails.
 struct ServiceCatalogue<Own: MetricSet>: Sendable {
     private let common: CommonMetrics
     private let own: Own
     private let catalogue: MetricCatalogue
 
-    /// - Parameter reading: the streams whose families it has.
+    /// - Parameter reading: The streams that the service reads.
     init(_ service: ServiceName, reading: [StreamLabel]) {
         var catalogue = MetricCatalogue()
         let build = BuildInformation(service: service.programName, version: "", revision: "", swiftVersion: "")
@@ -20,12 +20,12 @@ struct ServiceCatalogue<Own: MetricSet>: Sendable {
         self.catalogue = catalogue
     }
 
-    /// A family of the service.
+    /// Returns a family of the service.
     subscript(_ path: KeyPath<Own, some MetricHandle>) -> Family {
         Family(self.catalogue.definition(of: self.own[keyPath: path]))
     }
 
-    /// A family that every service has.
+    /// Returns a family that every service has.
     subscript(common path: KeyPath<CommonMetrics, some MetricHandle>) -> Family {
         Family(self.catalogue.definition(of: self.common[keyPath: path]))
     }
@@ -33,7 +33,7 @@ struct ServiceCatalogue<Own: MetricSet>: Sendable {
     var definitions: [MetricDefinition] { self.catalogue.definitions }
 }
 
-/// No families of its own.
+/// For a service without families of its own.
 struct NoMetrics: MetricSet {}
 
 /// The catalogues of all services.
@@ -44,7 +44,7 @@ enum Catalogues {
     )
     static let dispatcher = ServiceCatalogue<DispatcherMetrics>(.dispatcher, reading: ServiceName.dispatcher.streams)
     static let feedback = ServiceCatalogue<FeedbackMetrics>(.feedback, reading: ServiceName.feedback.streams)
-    /// What all services have, with the streams of all of them.
+    /// The families that all services have, with the streams of all services.
     static let every = ServiceCatalogue<NoMetrics>(.dispatcher, reading: ServiceName.allCases.flatMap(\.streams))
 
     static func definitions(of service: ServiceName) -> [MetricDefinition] {

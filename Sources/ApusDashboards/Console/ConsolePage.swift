@@ -1,9 +1,9 @@
 internal import ApusCore
 
-/// `consoles/apus.html`: a page that Prometheus serves by itself. Tables first, then the dashboards, drawn from the very JSON that
-/// Grafana imports, by a script without any library. It is also how dashboards are looked at where there is no Grafana.
+/// The page `consoles/apus.html`, which Prometheus serves. It shows tables first and then the dashboards. A script
+/// without libraries draws them from the same JSON that Grafana imports, so the dashboards can be used without Grafana.
 enum ConsolePage {
-    /// The whole page.
+    /// The complete page.
     static var html: String {
         let tables = ConsoleTable.all.map(\.template).joined()
         let dashboards = JSONValue.array(Dashboard.all.map(\.json)).text
@@ -14,7 +14,7 @@ enum ConsolePage {
             .filled("SCRIPT", with: String(decoding: PackageResources.console_js, as: UTF8.self))
     }
 
-    /// JSON in which nothing is left that the template language, or HTML, could take for its own.
+    /// Encodes JSON without characters that have a meaning in the template language or in HTML.
     private static func inert(_ json: String) -> String {
         json.reduce(into: "") { text, character in
             switch character {
@@ -27,7 +27,7 @@ enum ConsolePage {
 }
 
 extension String {
-    /// Puts a text in the place of `<!--NAME-->`.
+    /// Replaces `<!--NAME-->` with a text.
     fileprivate func filled(_ name: String, with text: String) -> String {
         let mark = "<!--\(name)-->"
         precondition(self.contains(mark), "the page has no \(mark)")

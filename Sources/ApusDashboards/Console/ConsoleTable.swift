@@ -1,9 +1,9 @@
 internal import ApusDispatcher
 internal import ApusMetrics
 
-/// A table of the console page: filled in by Prometheus itself when the page is asked for, so it needs no JavaScript.
+/// A table of the console page. Prometheus fills it in when it serves the page, so it needs no JavaScript.
 struct ConsoleTable {
-    /// How the value of a row is written.
+    /// The format of the value of a row.
     enum Value: String {
         case number = "humanize"
         case duration = "humanizeDuration"
@@ -11,12 +11,12 @@ struct ConsoleTable {
 
     let title: String
     let query: String
-    /// Labels that are columns; rows are sorted by the first.
+    /// The labels that are shown as columns. Rows are sorted by the first one.
     let labels: [String]
-    /// The title of the last column, and how it is written; nil for the labels say all.
+    /// The title and the format of the last column, which shows the value. Nil if the value is not shown.
     let value: (title: String, form: Value)?
 
-    private typealias W = Words
+    private typealias Q = Queries
 
     static let all: [ConsoleTable] = [
         ConsoleTable(
@@ -27,20 +27,20 @@ struct ConsoleTable {
         ),
         ConsoleTable(
             title: "Instances",
-            query: "\(W.every[common: \.ready].series()) * on (job, instance) group_left (version) "
-                + W.every.buildInformation.series(),
+            query: "\(Q.every[common: \.ready].series()) * on (job, instance) group_left (version) "
+                + Q.every.buildInformation.series(),
             labels: ["job", "instance", "version"],
             value: ("ready", .number),
         ),
         ConsoleTable(
             title: "Outcomes, last hour",
-            query: "round(sum by (provider, outcome) (increase(\(W.dispatcher[\.deliveries].series())[1h]))) > 0",
+            query: "round(sum by (provider, outcome) (increase(\(Q.dispatcher[\.deliveries].series())[1h]))) > 0",
             labels: ["provider", "outcome"],
             value: ("recipients", .number),
         ),
         ConsoleTable(
             title: "Waiting",
-            query: "max by (stream) (\(W.every[common: \.streams.backlog].series()))",
+            query: "max by (stream) (\(Q.every[common: \.streams.backlog].series()))",
             labels: ["stream"],
             value: ("unread", .number),
         ),
@@ -53,27 +53,27 @@ struct ConsoleTable {
         ConsoleTable(
             title: "Dead letters, last day",
             query:
-                "round(sum by (stream, reason) (increase(\(W.every[common: \.streams.deadLetters].series())[1d]))) > 0",
+                "round(sum by (stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[1d]))) > 0",
             labels: ["stream", "reason"],
             value: ("entries", .number),
         ),
         ConsoleTable(
             title: "Connections",
-            query: "sum by (provider, state) (\(W.dispatcher[\.connections].series())) > 0",
+            query: "sum by (provider, state) (\(Q.dispatcher[\.connections].series())) > 0",
             labels: ["provider", "state"],
             value: ("connections", .number),
         ),
         ConsoleTable(
             title: "Credentials",
-            query: "min by (provider, kind) (\(W.dispatcher[\.credentialExpiry].series()) - time())",
+            query: "min by (provider, kind) (\(Q.dispatcher[\.credentialExpiry].series()) - time())",
             labels: ["provider", "kind"],
             value: ("valid for", .duration),
         ),
     ]
 
-    private static let oldest = W.every[common: \.streams.oldestUnread].series()
+    private static let oldest = Q.every[common: \.streams.oldestUnread].series()
 
-    /// In the language of Prometheus' console templates, which is Go's `html/template`.
+    /// The table in the language of Prometheus' console templates, which is Go's `html/template`.
     ///
     /// Source: https://prometheus.io/docs/visualization/consoles/
     var template: String {

@@ -2,7 +2,7 @@ internal import ApusCore
 internal import ApusMetrics
 
 extension Dashboard {
-    /// Grafana's classic model, schema version 39: what Grafana 10.4 and later import as it is.
+    /// Encodes dashboards in Grafana's classic model, schema version 39, which Grafana 10.4 and later can import.
     ///
     /// Source: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
     var json: JSONValue {
@@ -24,7 +24,7 @@ extension Dashboard {
         ]
     }
 
-    /// The data source that is chosen above the dashboard.
+    /// The data source that is selected in the dashboard.
     static let source: JSONValue = ["type": "prometheus", "uid": "${datasource}"]
 
     private static var restarts: JSONValue {
@@ -60,7 +60,8 @@ extension Dashboard {
         ]
     }
 
-    /// Rows one under the other; in a row panels from left to right, and on when there is no room.
+    /// Places the rows below each other, and the panels of a row from left to right. A panel that does not fit starts a
+    /// new line.
     private var panels: [JSONValue] {
         var panels: [JSONValue] = []
         var y = 0
@@ -95,7 +96,7 @@ extension Dashboard {
 }
 
 extension ServiceCatalogue {
-    /// `apus_build_info`, which every process has.
+    /// The family `apus_build_info`, which every process exports. The variables of the dashboards read it.
     var buildInformation: Family {
         guard let definition = self.definitions.first(where: { $0.kind == .info }) else {
             preconditionFailure("a service without build information")

@@ -1,4 +1,4 @@
-/// The unit of a panel, by Grafana's name.
+/// The unit of a panel. The raw value is Grafana's name of the unit.
 enum PanelUnit: String {
     case perSecond = "ops"
     case seconds = "s"
@@ -8,10 +8,10 @@ enum PanelUnit: String {
     case bytesPerSecond = "Bps"
 }
 
-/// One line, or one group of lines, of a panel.
+/// A query of a panel, which yields one or more series.
 struct PanelQuery {
     let expression: String
-    /// `{{label}}` stands for a label's value.
+    /// The name of each series. `{{label}}` is replaced with the value of the label.
     let legend: String
 
     init(_ expression: String, _ legend: String = "") {
@@ -20,17 +20,17 @@ struct PanelQuery {
     }
 }
 
-/// A panel of a dashboard: a question that somebody asks, and the queries that answer it.
+/// A panel of a dashboard.
 struct Panel {
-    /// How it is drawn.
+    /// The way a panel shows its series.
     enum Kind {
-        /// One number for each series; red, orange, green by the bounds given, or the other way round.
+        /// Shows one number for each series, coloured red, orange or green by the given limits.
         case stat(PanelBounds?)
-        /// Lines over time.
+        /// Shows lines over time.
         case lines(isStacked: Bool)
-        /// Buckets of a histogram over time.
+        /// Shows the buckets of a histogram over time.
         case heatmap
-        /// The labels of the series of this moment, one row each.
+        /// Shows a table with one row for each current series and one column for each label.
         case table
     }
 
@@ -38,7 +38,7 @@ struct Panel {
     let title: String
     let description: String
     let unit: PanelUnit
-    /// In columns of 24.
+    /// The width, in grid columns. A dashboard has 24.
     let width: Int
     let queries: [PanelQuery]
 
@@ -59,7 +59,7 @@ struct Panel {
         .stats(title, description, unit, PanelQuery(expression), width: 4, bounds: bounds)
     }
 
-    /// Numbers side by side, over the whole width unless another is given.
+    /// A panel of single numbers side by side. It takes the whole width unless another width is given.
     static func stats(
         _ title: String,
         _ description: String,
@@ -119,15 +119,15 @@ struct Panel {
     }
 }
 
-/// Where a number stops being good, and where it starts being bad.
+/// The limits at which a number stops being good and starts being bad.
 enum PanelBounds {
-    /// Good from `good` on, bad below `bad`.
+    /// Values of at least `good` are good, and values below `bad` are bad.
     case high(bad: Double, good: Double)
-    /// Good below `good`, bad from `bad` on.
+    /// Values below `good` are good, and values of at least `bad` are bad.
     case low(good: Double, bad: Double)
 }
 
-/// Panels under one title.
+/// A row of a dashboard: panels with a common title.
 struct PanelRow {
     let title: String
     let panels: [Panel]
@@ -140,14 +140,14 @@ struct PanelRow {
 
 /// A dashboard.
 struct Dashboard {
-    /// A choice beside data source, job and instance.
+    /// A variable in addition to data source, job and instance.
     struct Variable {
         let label: String
-        /// Where its values are looked up.
+        /// The family whose label values can be selected.
         let family: Family
     }
 
-    /// `overview`: the file is `apus-overview.json`.
+    /// The identifier. For `overview` the file is `apus-overview.json`.
     let name: String
     let title: String
     let description: String
@@ -156,6 +156,6 @@ struct Dashboard {
 
     var uid: String { "apus-\(self.name)" }
 
-    /// All of them, in the order of a look from afar to a look from near.
+    /// All dashboards, from the most general to the most specific.
     static let all: [Dashboard] = [.overview, .provider, .streams, .registration, .runtime, .loadTest]
 }

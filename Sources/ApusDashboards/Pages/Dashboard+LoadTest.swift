@@ -2,34 +2,35 @@ internal import ApusDispatcher
 internal import ApusMetrics
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// What a load test does to the services. Its own target and latencies are in its report: `apus-lab loadtest --json`.
+    /// Shows the effect of a load test on the services. The target rate and the latencies of the test are in its
+    /// report: `apus-lab loadtest --json`.
     static let loadTest = Dashboard(
         name: "loadtest",
         title: "Load test",
-        description: "What the services make of a load: rates, latencies, and what each million costs.",
+        description: "The effect of a load on the services: rates, latencies, and the cost of a million notifications.",
         rows: [
             PanelRow("At a glance", taken, delivered, latency, worst, cost, redisCost),
             PanelRow("Rates and latencies", rates, latencies, latencyMap, wait, stages, lag, backlog),
-            PanelRow("What it costs", processor, memory, redis),
-            PanelRow("What holds it back", inHand, saturation, throttled),
+            PanelRow("Cost", processor, memory, redis),
+            PanelRow("Limits", inHand, saturation, throttled),
         ],
     )
 
-    private static let accepted = W.dispatcher[\.deliveries].rate(.is("outcome", "accepted"))
-    private static let processorTime = "rate(\(W.every[common: \.process.cpu].shown())[$__rate_interval])"
+    private static let accepted = Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted"))
+    private static let processorTime = "rate(\(Q.every[common: \.process.cpu].shown())[$__rate_interval])"
 
     private static let taken = Panel.stat(
         "Commands",
-        "Send commands taken per second.",
+        "Send commands read per second.",
         .perSecond,
-        W.dispatcher[\.commands].rate(.is("result", "accepted")),
+        Q.dispatcher[\.commands].rate(.is("result", "accepted")),
     )
 
     private static let delivered = Panel.stat(
         "Accepted",
-        "Notifications that the providers take per second.",
+        "Notifications that the providers accept per second.",
         .perSecond,
         accepted,
     )
@@ -38,35 +39,35 @@ extension Dashboard {
         "Latency p50",
         "Half of the notifications were accepted within this time of their publication.",
         .seconds,
-        W.dispatcher[\.deliveryLatency].quantile("0.5"),
+        Q.dispatcher[\.deliveryLatency].quantile("0.5"),
     )
 
     private static let worst = Panel.stat(
         "Latency p99.9",
         "All but one of a thousand were accepted within this time of their publication.",
         .seconds,
-        W.dispatcher[\.deliveryLatency].quantile("0.999"),
+        Q.dispatcher[\.deliveryLatency].quantile("0.999"),
     )
 
     private static let cost = Panel.stat(
-        "Dispatcher's cost",
+        "Dispatcher cost",
         "Seconds of processor time that the dispatchers take for a million accepted notifications.",
         .count,
-        "1e6 * sum(\(processorTime) * on (job, instance) group_left () \(W.dispatcher.buildInformation.shown([.is("service", "apus-dispatcher")]))) / \(accepted)",
+        "1e6 * sum(\(processorTime) * on (job, instance) group_left () \(Q.dispatcher.buildInformation.shown([.is("service", "apus-dispatcher")]))) / \(accepted)",
     )
 
     private static let redisCost = Panel.stat(
-        "Redis commands each",
-        "Commands to Redis for each accepted notification, of all services.",
+        "Redis commands per notification",
+        "Redis commands of all services, divided by accepted notifications.",
         .count,
-        W.quotient(W.every[common: \.redis.commands].rate(), accepted),
+        Q.quotient(Q.every[common: \.redis.commands].rate(), accepted),
     )
 
     private static let rates = Panel.lines(
         "Rates",
-        "Commands taken and notifications accepted.",
+        "Commands read and notifications accepted.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.commands].rate(.is("result", "accepted")), "commands"),
+        PanelQuery(Q.dispatcher[\.commands].rate(.is("result", "accepted")), "commands"),
         PanelQuery(accepted, "accepted"),
     )
 
@@ -74,84 +75,84 @@ extension Dashboard {
         "Latency",
         "From publication to acceptance by the provider.",
         .seconds,
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.5"), "p50"),
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.9"), "p90"),
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.99"), "p99"),
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.999"), "p99.9"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.5"), "p50"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.9"), "p90"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.99"), "p99"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.999"), "p99.9"),
     )
 
     private static let latencyMap = Panel.heatmap(
         "Latency distribution",
         "From publication to acceptance: each column is one interval, darker is more.",
         width: 8,
-        W.dispatcher[\.deliveryLatency].buckets(),
+        Q.dispatcher[\.deliveryLatency].buckets(),
     )
 
     private static let wait = Panel.lines(
         "Queue wait",
         "From publication to reading from the mailbox.",
         .seconds,
-        PanelQuery(W.dispatcher[\.queueWait].quantile("0.5"), "p50"),
-        PanelQuery(W.dispatcher[\.queueWait].quantile("0.99"), "p99"),
+        PanelQuery(Q.dispatcher[\.queueWait].quantile("0.5"), "p50"),
+        PanelQuery(Q.dispatcher[\.queueWait].quantile("0.99"), "p99"),
     )
 
     private static let stages = Panel.lines(
         "Stages",
-        "Where the time of direct sends and work units goes: p99 of each stage.",
+        "Time that direct sends and work units spend in each stage: p99.",
         .seconds,
-        PanelQuery(W.dispatcher[\.stageDuration].quantile("0.99", by: ["stage"]), "{{stage}}"),
+        PanelQuery(Q.dispatcher[\.stageDuration].quantile("0.99", by: ["stage"]), "{{stage}}"),
     )
 
     private static let lag = Panel.lines(
         "Event loop lag",
-        "How late a timer of 100 ms fires: p99.",
+        "Delay of a timer of 100 ms: p99.",
         .seconds,
-        PanelQuery(W.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
+        PanelQuery(Q.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
     )
 
     private static let backlog = Panel.lines(
         "Unread",
-        "Entries that nobody has read yet: what grows here is more than the services can take.",
+        "Entries that no consumer has read yet. If their number grows, the load is more than the services can handle.",
         .count,
-        PanelQuery(W.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
     )
 
     private static let processor = Panel.lines(
         "Processor",
         "Processor time per second, by service: 1 is one core.",
         .count,
-        PanelQuery(W.byService(processorTime), "{{service}}"),
+        PanelQuery(Q.byService(processorTime), "{{service}}"),
     )
 
     private static let memory = Panel.lines(
         "Resident memory",
-        "By service; flat whatever the audience.",
+        "By service. It does not depend on the size of the audience.",
         .bytes,
-        PanelQuery(W.byService(W.every[common: \.process.residentMemory].shown()), "{{service}}"),
+        PanelQuery(Q.byService(Q.every[common: \.process.residentMemory].shown()), "{{service}}"),
     )
 
     private static let redis = Panel.lines(
         "Redis commands",
         "By command.",
         .perSecond,
-        PanelQuery(W.every[common: \.redis.commands].rate(by: ["command"]) + " > 0", "{{command}}"),
+        PanelQuery(Q.every[common: \.redis.commands].rate(by: ["command"]) + " > 0", "{{command}}"),
     )
 
     private static let inHand = Panel.lines(
-        "In hand",
-        "On the wire, or answered and not written down: the window.",
+        "In flight or unsaved",
+        "Notifications in flight, or answered and not yet stored: the window.",
         .count,
-        PanelQuery(W.dispatcher[\.inFlight].sum(by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.inFlight].sum(by: ["provider"]), "{{provider}}"),
     )
 
     private static let saturation = Panel.lines(
         "Streams in use",
-        "Requests on the wire, as a share of those that the providers allow at once.",
+        "Requests in flight, as a share of those that the providers allow at once.",
         .share,
         PanelQuery(
-            W.quotient(
-                W.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
-                "(\(W.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
+            Q.quotient(
+                Q.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
+                "(\(Q.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
             ),
             "{{provider}}",
         ),
@@ -159,8 +160,8 @@ extension Dashboard {
 
     private static let throttled = Panel.lines(
         "Held back",
-        "Routes that send nothing though something waits, by cause: seconds per second, over all event loops.",
+        "Time in which routes send nothing although work waits, by cause: seconds per second, over all event loops.",
         .count,
-        PanelQuery(W.dispatcher[\.throttled].rate(by: ["cause"]), "{{cause}}"),
+        PanelQuery(Q.dispatcher[\.throttled].rate(by: ["cause"]), "{{cause}}"),
     )
 }

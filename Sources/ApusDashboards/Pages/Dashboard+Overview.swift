@@ -4,13 +4,13 @@ internal import ApusMetrics
 internal import ApusRegistration
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// What somebody looks at first.
+    /// The overview of the whole installation.
     static let overview = Dashboard(
         name: "overview",
         title: "Overview",
-        description: "Apus at a glance: what gets out, how fast, what waits, and how the providers answer.",
+        description: "Apus at a glance: deliveries, latencies, backlogs, and the answers of the providers.",
         rows: [
             PanelRow("At a glance", success, budget, accepted, latency, oldest, ready),
             PanelRow("Deliveries", acceptedByProvider, otherOutcomes, reasons, latencies, latencyMap, apps),
@@ -24,16 +24,16 @@ extension Dashboard {
 
     private static let success = Panel.stat(
         "Success",
-        "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are no failure.",
+        "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are not failures.",
         .share,
         "1 - "
-            + W.quotient(W.dispatcher[\.deliveries].growth(W.failures), W.dispatcher[\.deliveries].growth()),
+            + Q.quotient(Q.dispatcher[\.deliveries].growth(Q.failures), Q.dispatcher[\.deliveries].growth()),
         bounds: .high(bad: 0.99, good: 0.999),
     )
 
     private static let budget = Panel.stat(
         "Error budget left",
-        "What is left of the failures that \(Objective.delivery.target) of 30 days allows. Below zero it is overdrawn.",
+        "Remaining share of the failures that an objective of \(Objective.delivery.target) over 30 days allows. Below zero, it is exceeded.",
         .share,
         Objective.delivery.budgetLeft,
         bounds: .high(bad: 0, good: 0.25),
@@ -41,78 +41,78 @@ extension Dashboard {
 
     private static let accepted = Panel.stat(
         "Accepted",
-        "Notifications that the providers take per second.",
+        "Notifications that the providers accept per second.",
         .perSecond,
-        W.dispatcher[\.deliveries].rate(.is("outcome", "accepted")),
+        Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted")),
     )
 
     private static let latency = Panel.stat(
         "Latency p99",
         "Ninety-nine of a hundred accepted notifications were accepted within this time of their publication.",
         .seconds,
-        W.dispatcher[\.deliveryLatency].quantile("0.99"),
+        Q.dispatcher[\.deliveryLatency].quantile("0.99"),
         bounds: .low(good: 1, bad: 5),
     )
 
     private static let oldest = Panel.stat(
         "Oldest waiting",
-        "How long the oldest entry that nobody has read has been waiting, over all streams.",
+        "Time for which the oldest unread entry of all streams has been waiting.",
         .seconds,
-        W.age(W.every[common: \.streams.oldestUnread]),
+        Q.age(Q.every[common: \.streams.oldestUnread]),
         bounds: .low(good: 60, bad: 300),
     )
 
     private static let ready = Panel.stat(
         "Ready",
-        "Instances that say that they are ready.",
+        "Instances that report that they are ready.",
         .count,
-        W.every[common: \.ready].sum(),
+        Q.every[common: \.ready].sum(),
     )
 
     // MARK: Deliveries
 
     private static let acceptedByProvider = Panel.lines(
         "Accepted",
-        "Notifications that the providers took.",
+        "Notifications that the providers accepted.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.deliveries].rate(.is("outcome", "accepted"), by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.deliveries].rate(.is("outcome", "accepted"), by: ["provider"]), "{{provider}}"),
     )
 
     private static let otherOutcomes = Panel.lines(
         "Other outcomes",
-        "Recipients that ended otherwise.",
+        "Recipients with another final outcome than accepted.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
+        PanelQuery(Q.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
     )
 
     private static let reasons = Panel.lines(
         "Reasons",
-        "Why recipients ended otherwise.",
+        "Reasons of the outcomes other than accepted.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
+        PanelQuery(Q.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
     )
 
     private static let latencies = Panel.lines(
         "Latency",
         "From publication to acceptance by the provider.",
         .seconds,
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.5", by: ["provider"]), "{{provider}} p50"),
-        PanelQuery(W.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider"]), "{{provider}} p99"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.5", by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider"]), "{{provider}} p99"),
     )
 
     private static let latencyMap = Panel.heatmap(
         "Latency distribution",
         "From publication to acceptance, all providers: each column is one interval, darker is more.",
         width: 8,
-        W.dispatcher[\.deliveryLatency].buckets(),
+        Q.dispatcher[\.deliveryLatency].buckets(),
     )
 
     private static let apps = Panel.lines(
         "Apps",
-        "Recipients that reached a final outcome, by app and provider: whose traffic this is.",
+        "Recipients that reached a final outcome, by app and provider.",
         .perSecond,
         isStacked: true,
-        PanelQuery(W.dispatcher[\.appDeliveries].rate(by: ["app", "provider"]) + " > 0", "{{app}} {{provider}}"),
+        PanelQuery(Q.dispatcher[\.appDeliveries].rate(by: ["app", "provider"]) + " > 0", "{{app}} {{provider}}"),
     )
 
     // MARK: Backlog
@@ -122,31 +122,31 @@ extension Dashboard {
         "Entries that no consumer has read yet, by stream.",
         .count,
         width: 6,
-        PanelQuery(W.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.every[common: \.streams.backlog].max(by: ["stream"]), "{{stream}}"),
     )
 
     private static let age = Panel.lines(
         "Age of the oldest",
-        "How long the oldest unread entry of each stream has been waiting.",
+        "Time for which the oldest unread entry of each stream has been waiting.",
         .seconds,
         width: 6,
-        PanelQuery(W.age(W.every[common: \.streams.oldestUnread], by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.age(Q.every[common: \.streams.oldestUnread], by: ["stream"]), "{{stream}}"),
     )
 
     private static let pending = Panel.lines(
-        "In hand",
-        "Entries that were read and are not finished, by stream.",
+        "Pending",
+        "Entries that were read and are not yet finished, by stream.",
         .count,
         width: 6,
-        PanelQuery(W.every[common: \.streams.pending].max(by: ["stream"]), "{{stream}}"),
+        PanelQuery(Q.every[common: \.streams.pending].max(by: ["stream"]), "{{stream}}"),
     )
 
     private static let deadLetters = Panel.lines(
         "Dead letters",
-        "Entries that were put aside because they could not be handled; see `apus dead list`.",
+        "Entries that were set aside because they could not be handled; see `apus dead list`.",
         .perSecond,
         width: 6,
-        PanelQuery(W.every[common: \.streams.deadLetters].rate(by: ["stream", "reason"]), "{{stream}} {{reason}}"),
+        PanelQuery(Q.every[common: \.streams.deadLetters].rate(by: ["stream", "reason"]), "{{stream}} {{reason}}"),
     )
 
     // MARK: Providers
@@ -156,18 +156,18 @@ extension Dashboard {
         "From a request to its answer.",
         .seconds,
         width: 6,
-        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.99", by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.requestDuration].quantile("0.99", by: ["provider"]), "{{provider}}"),
     )
 
     private static let saturation = Panel.lines(
         "Streams in use",
-        "Requests on the wire, as a share of those that the providers allow at once.",
+        "Requests in flight, as a share of those that the providers allow at once.",
         .share,
         width: 6,
         PanelQuery(
-            W.quotient(
-                W.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
-                "(\(W.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
+            Q.quotient(
+                Q.dispatcher[\.streamsInFlight].sum(by: ["provider"]),
+                "(\(Q.dispatcher[\.streamsLimit].sum(by: ["provider"])) > 0)",
             ),
             "{{provider}}",
         ),
@@ -175,32 +175,32 @@ extension Dashboard {
 
     private static let refusals = Panel.lines(
         "Refusals",
-        "Answers 429 and 503, and connections that the provider ended.",
+        "Answers 429 and 503, and connections that the provider closed.",
         .perSecond,
         width: 6,
         PanelQuery(
-            W.dispatcher[\.requests].rate(.isOne("code", of: ["429", "503"]), by: ["provider", "code"]),
+            Q.dispatcher[\.requests].rate(.isOne("code", of: ["429", "503"]), by: ["provider", "code"]),
             "{{provider}} {{code}}",
         ),
-        PanelQuery(W.dispatcher[\.goAways].rate(by: ["provider"]), "{{provider}} GOAWAY"),
+        PanelQuery(Q.dispatcher[\.goAways].rate(by: ["provider"]), "{{provider}} GOAWAY"),
     )
 
     private static let circuits = Panel.lines(
         "Circuits not closed",
-        "Routes to which nothing goes, or only a trial, because the provider is in trouble; one for each event loop.",
+        "Routes on which nothing or only trial requests are sent, because the provider fails; counted on each event loop.",
         .count,
         width: 6,
         PanelQuery(
-            W.dispatcher[\.circuits].sum(.isNot("state", "closed"), by: ["provider", "state"]),
+            Q.dispatcher[\.circuits].sum(.isNot("state", "closed"), by: ["provider", "state"]),
             "{{provider}} {{state}}",
         ),
     )
 
     private static let credentials = Panel.stats(
         "Credentials valid for",
-        "Time until the first of the credentials in use expires. Tokens (jwt, oauth) are renewed by themselves; a certificate is not.",
+        "Time until the first credential in use expires. Tokens (jwt, oauth) are renewed automatically; certificates are not.",
         .seconds,
-        PanelQuery(W.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
+        PanelQuery(Q.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
         // As the alert for tokens; certificates have alerts weeks before.
         bounds: .high(bad: 120, good: 300),
     )
@@ -209,48 +209,48 @@ extension Dashboard {
 
     private static let changes = Panel.lines(
         "Changes",
-        "What became of devices.",
+        "Changes of devices.",
         .perSecond,
-        PanelQuery(W.registration[\.changes].rate(by: ["change"]), "{{change}}"),
+        PanelQuery(Q.registration[\.changes].rate(by: ["change"]), "{{change}}"),
     )
 
     private static let requests = Panel.lines(
         "Requests",
         "HTTP requests to registration, by status.",
         .perSecond,
-        PanelQuery(W.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
+        PanelQuery(Q.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
     )
 
     private static let removed = Panel.lines(
         "Removed and changed",
-        "Devices that were removed or changed because of what a provider said about their tokens, by why.",
+        "Devices that were removed or changed because of a provider's answer about their tokens, by cause.",
         .perSecond,
-        PanelQuery(W.feedback[\.removed].rate(by: ["cause"]), "removed {{cause}}"),
-        PanelQuery(W.feedback[\.marked].rate(by: ["change"]), "{{change}}"),
+        PanelQuery(Q.feedback[\.removed].rate(by: ["cause"]), "removed {{cause}}"),
+        PanelQuery(Q.feedback[\.marked].rate(by: ["change"]), "{{change}}"),
     )
 
     private static let ignored = Panel.lines(
         "Verdicts ignored",
-        "What a provider said about a token and nothing was done about, by why.",
+        "Answers of providers about tokens that had no effect, by cause.",
         .perSecond,
-        PanelQuery(W.feedback[\.ignored].rate(by: ["cause"]), "{{cause}}"),
+        PanelQuery(Q.feedback[\.ignored].rate(by: ["cause"]), "{{cause}}"),
     )
 
     private static let suspects = Panel.lines(
         "Suspect tokens",
-        "Tokens that a provider called bad: those that wait to be deleted, and those that are kept until an operator decides.",
+        "Tokens that a provider reported as bad: those that wait to be deleted, and those that are kept until an operator decides.",
         .count,
-        PanelQuery(W.feedback[\.suspects].max(by: ["provider"]), "{{provider}} wait"),
-        PanelQuery(W.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
+        PanelQuery(Q.feedback[\.suspects].max(by: ["provider"]), "{{provider}} waiting"),
+        PanelQuery(Q.feedback[\.quarantinedSuspects].max(by: ["provider"]), "{{provider}} kept"),
     )
 
     private static let quarantine = Panel.lines(
         "Quarantine",
-        "Routes that were stopped because too many of their tokens were called bad, and how often that happens per second; "
-            + "routes that were stopped because the provider calls our set-up wrong.",
+        "Routes that are paused because too many of their tokens were reported as bad, and how often that happens per second; "
+            + "routes that are paused because the provider refuses their configuration.",
         .count,
-        PanelQuery(W.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
-        PanelQuery(W.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} stopped per second"),
-        PanelQuery(W.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} set-up wrong"),
+        PanelQuery(Q.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
+        PanelQuery(Q.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} paused per second"),
+        PanelQuery(Q.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} faulty"),
     )
 }

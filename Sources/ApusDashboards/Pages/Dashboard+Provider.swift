@@ -2,15 +2,15 @@ internal import ApusDispatcher
 internal import ApusMetrics
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
     private static let chosen = Matcher.variable("provider")
 
-    /// How one provider is doing, and how Apus treats it.
+    /// The state of one provider and of the deliveries to it.
     static let provider = Dashboard(
         name: "provider",
         title: "Provider",
-        description: "Connections, answers and the brakes of one provider or all.",
-        variables: [Variable(label: "provider", family: W.dispatcher[\.requests])],
+        description: "Connections, answers and limits of one provider or of all.",
+        variables: [Variable(label: "provider", family: Q.dispatcher[\.requests])],
         rows: [
             PanelRow("Answers", answers, roundTrips, roundTripMap, retries, reasons, payloadSize),
             PanelRow(
@@ -25,17 +25,17 @@ extension Dashboard {
                 inHand,
                 payload
             ),
-            PanelRow("Brakes", throttled, circuits, levels),
+            PanelRow("Limits", throttled, circuits, levels),
             PanelRow("Credentials", expiry, mints, reloads),
         ],
     )
 
     private static let answers = Panel.lines(
         "Answers",
-        "Requests by the status of their answer; error: there was none.",
+        "Requests by the status of their answer. The status error means that there was no answer.",
         .perSecond,
         PanelQuery(
-            W.dispatcher[\.requests].rate(chosen, by: ["provider", "code"]) + " > 0",
+            Q.dispatcher[\.requests].rate(chosen, by: ["provider", "code"]) + " > 0",
             "{{provider}} {{code}}",
         ),
     )
@@ -44,33 +44,33 @@ extension Dashboard {
         "Round trip",
         "From a request to its answer.",
         .seconds,
-        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
-        PanelQuery(W.dispatcher[\.requestDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
+        PanelQuery(Q.dispatcher[\.requestDuration].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(Q.dispatcher[\.requestDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
     )
 
     private static let roundTripMap = Panel.heatmap(
         "Round trip distribution",
         "From a request to its answer: each column is one interval, darker is more.",
         width: 8,
-        W.dispatcher[\.requestDuration].buckets(chosen),
+        Q.dispatcher[\.requestDuration].buckets(chosen),
     )
 
     private static let retries = Panel.lines(
         "Retries",
-        "Recipients that are tried again, by why.",
+        "Recipients that are retried, by reason.",
         .perSecond,
         PanelQuery(
-            W.dispatcher[\.retries].rate(chosen, by: ["provider", "reason"]) + " > 0",
+            Q.dispatcher[\.retries].rate(chosen, by: ["provider", "reason"]) + " > 0",
             "{{provider}} {{reason}}",
         ),
     )
 
     private static let reasons = Panel.lines(
         "Final reasons",
-        "Why recipients ended otherwise than accepted.",
+        "Reasons of the final outcomes other than accepted.",
         .perSecond,
         PanelQuery(
-            W.dispatcher[\.reasons].rate(chosen, by: ["provider", "reason"]) + " > 0",
+            Q.dispatcher[\.reasons].rate(chosen, by: ["provider", "reason"]) + " > 0",
             "{{provider}} {{reason}}",
         ),
     )
@@ -79,30 +79,30 @@ extension Dashboard {
         "Payload",
         "Bytes of the bodies of requests.",
         .bytesPerSecond,
-        PanelQuery(W.dispatcher[\.payloadTotal].rate(chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.payloadTotal].rate(chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let payloadSize = Panel.lines(
         "Payload size",
-        "Bytes of a request's body, of the messages that were written out: the providers refuse what is beyond 4 KiB.",
+        "Bytes of the bodies of requests. The providers refuse more than 4 KiB.",
         .bytes,
-        PanelQuery(W.dispatcher[\.payloadBytes].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
-        PanelQuery(W.dispatcher[\.payloadBytes].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
+        PanelQuery(Q.dispatcher[\.payloadBytes].quantile("0.5", chosen, by: ["provider"]), "{{provider}} p50"),
+        PanelQuery(Q.dispatcher[\.payloadBytes].quantile("0.99", chosen, by: ["provider"]), "{{provider}} p99"),
     )
 
     private static let pings = Panel.lines(
-        "Distance",
-        "From an HTTP/2 PING to its answer, without the provider's own work on a request: p99.",
+        "PING round trip",
+        "Time from an HTTP/2 PING to its answer, which does not include the provider's work on a request: p99.",
         .seconds,
-        PanelQuery(W.dispatcher[\.pingDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.pingDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let bytes = Panel.lines(
         "Bytes",
-        "HTTP/2 to and from the provider, before TLS.",
+        "HTTP/2 bytes to and from the provider, before encryption.",
         .bytesPerSecond,
         PanelQuery(
-            W.dispatcher[\.bytes].rate(chosen, by: ["provider", "direction"]),
+            Q.dispatcher[\.bytes].rate(chosen, by: ["provider", "direction"]),
             "{{provider}} {{direction}}",
         ),
     )
@@ -112,76 +112,76 @@ extension Dashboard {
         "By state.",
         .count,
         PanelQuery(
-            W.dispatcher[\.connections].sum(chosen, by: ["provider", "state"]),
+            Q.dispatcher[\.connections].sum(chosen, by: ["provider", "state"]),
             "{{provider}} {{state}}",
         ),
     )
 
     private static let attempts = Panel.lines(
         "Attempts to connect",
-        "By how they ended.",
+        "Attempts by outcome.",
         .perSecond,
         PanelQuery(
-            W.dispatcher[\.connectionAttempts].rate(chosen, by: ["provider", "outcome"]),
+            Q.dispatcher[\.connectionAttempts].rate(chosen, by: ["provider", "outcome"]),
             "{{provider}} {{outcome}}",
         ),
     )
 
     private static let connecting = Panel.lines(
         "Time to connect",
-        "Name look-up, TCP and TLS of the connections that were made: p99.",
+        "Time for name look-up, TCP and TLS of successful attempts: p99.",
         .seconds,
-        PanelQuery(W.dispatcher[\.connectDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} all"),
-        PanelQuery(W.dispatcher[\.handshakeDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} TLS"),
+        PanelQuery(Q.dispatcher[\.connectDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} all"),
+        PanelQuery(Q.dispatcher[\.handshakeDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} TLS"),
     )
 
     private static let goodbyes = Panel.lines(
-        "Goodbyes",
-        "Connections that the provider ended with GOAWAY, by its code.",
+        "GOAWAY",
+        "Connections that the provider closed with GOAWAY, by error code.",
         .perSecond,
-        PanelQuery(W.dispatcher[\.goAways].rate(chosen, by: ["provider", "code"]), "{{provider}} {{code}}"),
+        PanelQuery(Q.dispatcher[\.goAways].rate(chosen, by: ["provider", "code"]), "{{provider}} {{code}}"),
     )
 
     private static let streamUse = Panel.lines(
         "Streams",
-        "Requests on the wire, and how many the provider allows at once.",
+        "Requests in flight, and the number that the provider allows at once.",
         .count,
-        PanelQuery(W.dispatcher[\.streamsInFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
-        PanelQuery(W.dispatcher[\.streamsLimit].sum(chosen, by: ["provider"]), "{{provider}} allowed"),
+        PanelQuery(Q.dispatcher[\.streamsInFlight].sum(chosen, by: ["provider"]), "{{provider}} in use"),
+        PanelQuery(Q.dispatcher[\.streamsLimit].sum(chosen, by: ["provider"]), "{{provider}} allowed"),
     )
 
     private static let inHand = Panel.lines(
-        "In hand",
-        "On the wire, or answered and not written down: what a crash at this moment would send again.",
+        "In flight or unsaved",
+        "Notifications in flight, or answered and not yet stored. After a crash at this moment they would be sent again.",
         .count,
-        PanelQuery(W.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.dispatcher[\.inFlight].sum(chosen, by: ["provider"]), "{{provider}}"),
     )
 
     private static let throttled = Panel.lines(
         "Held back",
-        "Routes that send nothing though something waits, by cause: seconds per second, over all event loops.",
+        "Time in which routes send nothing although work waits, by cause: seconds per second, over all event loops.",
         .count,
         PanelQuery(
-            W.dispatcher[\.throttled].rate(chosen, by: ["provider", "cause"]),
+            Q.dispatcher[\.throttled].rate(chosen, by: ["provider", "cause"]),
             "{{provider}} {{cause}}",
         ),
     )
 
     private static let circuits = Panel.lines(
         "Circuits",
-        "By state, one for each route and event loop.",
+        "Circuits by state; there is one for each route and event loop.",
         .count,
-        PanelQuery(W.dispatcher[\.circuits].sum(chosen, by: ["provider", "state"]), "{{provider}} {{state}}"),
+        PanelQuery(Q.dispatcher[\.circuits].sum(chosen, by: ["provider", "state"]), "{{provider}} {{state}}"),
     )
 
     private static let levels = Panel.lines(
         "Rate level",
-        "What refusals have left of the rate, on the average of routes: 100 % is all of it.",
+        "Share of the rate that remains after refusals, averaged over the routes. 100 % is the full rate.",
         .share,
         PanelQuery(
-            W.quotient(
-                W.dispatcher[\.rateLevels].sum(chosen, by: ["provider"]),
-                "(\(W.dispatcher[\.circuits].sum(chosen, by: ["provider"])) > 0)",
+            Q.quotient(
+                Q.dispatcher[\.rateLevels].sum(chosen, by: ["provider"]),
+                "(\(Q.dispatcher[\.circuits].sum(chosen, by: ["provider"])) > 0)",
             ),
             "{{provider}}",
         ),
@@ -189,27 +189,27 @@ extension Dashboard {
 
     private static let expiry = Panel.lines(
         "Valid for",
-        "Time until the first of the tokens in use expires; they are renewed before.",
+        "Time until the first token in use expires. Tokens are renewed before that.",
         .seconds,
-        PanelQuery(W.validity(chosen, by: ["provider", "kind"]), "{{provider}} {{kind}}"),
+        PanelQuery(Q.validity(chosen, by: ["provider", "kind"]), "{{provider}} {{kind}}"),
     )
 
     private static let mints = Panel.lines(
         "Tokens made",
-        "Tokens signed here and granted by providers, and those that were not to be had.",
+        "Tokens signed by Apus or granted by providers, and failed attempts.",
         .perSecond,
         PanelQuery(
-            W.dispatcher[\.tokenMints].rate(chosen, by: ["provider", "outcome"]),
+            Q.dispatcher[\.tokenMints].rate(chosen, by: ["provider", "outcome"]),
             "{{provider}} {{outcome}}",
         ),
     )
 
     private static let reloads = Panel.lines(
         "New credentials",
-        "Keys and accounts that changed while the service ran, by what they came to.",
+        "Keys and accounts that changed while the service was running, by result.",
         .perSecond,
         PanelQuery(
-            W.dispatcher[\.credentialReloads].rate(chosen, by: ["provider", "result"]),
+            Q.dispatcher[\.credentialReloads].rate(chosen, by: ["provider", "result"]),
             "{{provider}} {{result}}",
         ),
     )

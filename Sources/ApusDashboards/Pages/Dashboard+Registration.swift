@@ -2,13 +2,13 @@ internal import ApusMetrics
 internal import ApusRegistration
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// How devices get in.
+    /// The registration of devices.
     static let registration = Dashboard(
         name: "registration",
         title: "Registration",
-        description: "The HTTP API, the register stream, and what became of devices.",
+        description: "The HTTP API, the register stream, and the changes of devices.",
         rows: [
             PanelRow("At a glance", errorRate, requestRate, slowest, inFlight, openConnections, unread),
             PanelRow("Requests", byRoute, byCode, duration, durationMap, load, cut),
@@ -22,7 +22,7 @@ extension Dashboard {
         "Success",
         "Share of requests that were not answered with 500 or 503, over the range shown.",
         .share,
-        "1 - " + W.quotient(W.registration[\.requests].growth(serverErrors), W.registration[\.requests].growth()),
+        "1 - " + Q.quotient(Q.registration[\.requests].growth(serverErrors), Q.registration[\.requests].growth()),
         bounds: .high(bad: 0.99, good: 0.999),
     )
 
@@ -30,36 +30,36 @@ extension Dashboard {
         "Requests",
         "Requests answered per second.",
         .perSecond,
-        W.registration[\.requests].rate(),
+        Q.registration[\.requests].rate(),
     )
 
     private static let slowest = Panel.stat(
         "Duration p99",
         "Ninety-nine of a hundred requests were answered within this time.",
         .seconds,
-        W.registration[\.requestDuration].quantile("0.99"),
+        Q.registration[\.requestDuration].quantile("0.99"),
         bounds: .low(good: 0.1, bad: 1),
     )
 
     private static let inFlight = Panel.stat(
-        "In hand",
-        "Requests being answered.",
+        "In progress",
+        "Requests that are being answered.",
         .count,
-        W.registration[\.requestsInFlight].sum(),
+        Q.registration[\.requestsInFlight].sum(),
     )
 
     private static let openConnections = Panel.stat(
         "Connections",
         "Open HTTP connections.",
         .count,
-        W.registration[\.connections].sum(),
+        Q.registration[\.connections].sum(),
     )
 
     private static let unread = Panel.stat(
         "Unread commands",
-        "Registration commands of backends that wait to be read.",
+        "Registration commands of backends that no consumer has read yet.",
         .count,
-        W.registration[common: \.streams.backlog].max(),
+        Q.registration[common: \.streams.backlog].max(),
         bounds: .low(good: 1_000, bad: 100_000),
     )
 
@@ -67,97 +67,97 @@ extension Dashboard {
         "By route",
         "Requests answered, by route and method.",
         .perSecond,
-        PanelQuery(W.registration[\.requests].rate(by: ["route", "method"]) + " > 0", "{{method}} {{route}}"),
+        PanelQuery(Q.registration[\.requests].rate(by: ["route", "method"]) + " > 0", "{{method}} {{route}}"),
     )
 
     private static let byCode = Panel.lines(
         "By status",
         "Requests answered, by status.",
         .perSecond,
-        PanelQuery(W.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
+        PanelQuery(Q.registration[\.requests].rate(by: ["code"]) + " > 0", "{{code}}"),
     )
 
     private static let duration = Panel.lines(
         "Duration",
         "From the head of a request to its answer, by route: p99.",
         .seconds,
-        PanelQuery(W.registration[\.requestDuration].quantile("0.99", by: ["route"]) + " > 0", "{{route}}"),
+        PanelQuery(Q.registration[\.requestDuration].quantile("0.99", by: ["route"]) + " > 0", "{{route}}"),
     )
 
     private static let durationMap = Panel.heatmap(
         "Duration distribution",
         "All routes: each column is one interval, darker is more.",
         width: 8,
-        W.registration[\.requestDuration].buckets(),
+        Q.registration[\.requestDuration].buckets(),
     )
 
     private static let load = Panel.lines(
         "Connections and requests",
-        "Open connections, and requests being answered.",
+        "Open connections, and requests that are being answered.",
         .count,
-        PanelQuery(W.registration[\.connections].sum(by: ["instance"]), "{{instance}} connections"),
-        PanelQuery(W.registration[\.requestsInFlight].sum(by: ["instance"]), "{{instance}} requests"),
+        PanelQuery(Q.registration[\.connections].sum(by: ["instance"]), "{{instance}} connections"),
+        PanelQuery(Q.registration[\.requestsInFlight].sum(by: ["instance"]), "{{instance}} requests"),
     )
 
     private static let cut = Panel.lines(
-        "Connections cut",
-        "Closed because a request took too long to arrive or was far too large.",
+        "Connections closed",
+        "Connections that were closed because a request took too long to arrive or was far too large.",
         .perSecond,
-        PanelQuery(W.registration[\.connectionsCut].rate(), "cut"),
+        PanelQuery(Q.registration[\.connectionsCut].rate(), "cut"),
     )
 
     private static let devices = Panel.lines(
         "Devices",
         "Devices in the store, of all apps.",
         .count,
-        PanelQuery(W.registration[\.devices].max(by: ["provider"]), "{{provider}}"),
+        PanelQuery(Q.registration[\.devices].max(by: ["provider"]), "{{provider}}"),
     )
 
     private static let changes = Panel.lines(
         "Changes",
-        "What became of devices.",
+        "Changes of devices.",
         .perSecond,
-        PanelQuery(W.registration[\.changes].rate(by: ["change"]), "{{change}}"),
+        PanelQuery(Q.registration[\.changes].rate(by: ["change"]), "{{change}}"),
     )
 
     private static let sources = Panel.lines(
         "Sources",
-        "What asked for the changes, by provider.",
+        "Sources of the changes, by provider.",
         .perSecond,
-        PanelQuery(W.registration[\.changes].rate(by: ["provider", "source"]), "{{provider}} {{source}}"),
+        PanelQuery(Q.registration[\.changes].rate(by: ["provider", "source"]), "{{provider}} {{source}}"),
     )
 
     private static let authentication = Panel.lines(
-        "Refused for credentials",
-        "By what was wrong with them.",
+        "Failed authentication",
+        "Requests without valid credentials, by cause.",
         .perSecond,
         width: 6,
-        PanelQuery(W.registration[\.authenticationFailures].rate(by: ["cause"]) + " > 0", "{{cause}}"),
+        PanelQuery(Q.registration[\.authenticationFailures].rate(by: ["cause"]) + " > 0", "{{cause}}"),
     )
 
     private static let rejected = Panel.lines(
-        "Refused for what they ask",
-        "Requests and commands, by what was wrong.",
+        "Invalid requests",
+        "Requests and commands that were rejected, by cause.",
         .perSecond,
         width: 6,
-        PanelQuery(W.registration[\.rejected].rate(by: ["cause"]), "{{cause}}"),
+        PanelQuery(Q.registration[\.rejected].rate(by: ["cause"]), "{{cause}}"),
     )
 
     private static let looked = Panel.lines(
-        "Looked over",
-        "Devices that the janitor looked at, and those that it removed since nobody had registered them for too long.",
+        "Janitor: checked",
+        "Devices that the janitor checked, and those that it removed because they had not been registered for too long.",
         .perSecond,
         width: 6,
-        PanelQuery(W.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
-        PanelQuery(W.registration[\.changes].rate(.is("change", "expired"), by: ["instance"]), "{{instance}} removed"),
+        PanelQuery(Q.registration[\.upkeepDevices].rate(by: ["instance"]), "{{instance}}"),
+        PanelQuery(Q.registration[\.changes].rate(.is("change", "expired"), by: ["instance"]), "{{instance}} removed"),
     )
 
     private static let repaired = Panel.lines(
-        "Put right",
-        "What the janitor put right. Tokens and users are what crashes leave; records and hints should never be. Topics that nobody is in go.",
+        "Janitor: repaired",
+        "Errors that the janitor repaired, and topics without devices that it forgot. Crashes can leave wrong tokens and users; wrong records and hints should not occur.",
         .perSecond,
         width: 6,
-        PanelQuery(W.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),
-        PanelQuery(W.registration[\.topicsForgotten].rate(), "empty topics forgotten"),
+        PanelQuery(Q.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),
+        PanelQuery(Q.registration[\.topicsForgotten].rate(), "empty topics forgotten"),
     )
 }

@@ -1,13 +1,13 @@
 internal import ApusMetrics
 
 extension Dashboard {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// How the processes are doing: utilisation, saturation, errors.
+    /// The utilisation, saturation and errors of the processes.
     static let runtime = Dashboard(
         name: "runtime",
         title: "Runtime",
-        description: "Processes: processor, memory, descriptors, event loops, logs, configuration and builds.",
+        description: "Processes: processor, memory, file descriptors, event loops, logs, configuration and builds.",
         rows: [
             PanelRow("Processes", processor, memory, virtualMemory, threads, descriptors, starts),
             PanelRow("Event loops", busy, lag),
@@ -24,38 +24,38 @@ extension Dashboard {
         "Processor",
         "Processor time per second: 1 is one core.",
         .count,
-        PanelQuery(W.every[common: \.process.cpu].rate(by: ["job", "instance"]), "{{job}} {{instance}}"),
+        PanelQuery(Q.every[common: \.process.cpu].rate(by: ["job", "instance"]), "{{job}} {{instance}}"),
     )
 
     private static let memory = Panel.lines(
         "Resident memory",
-        "What each process has in memory.",
+        "Resident memory of each process.",
         .bytes,
-        byInstance(W.every[common: \.process.residentMemory].shown()),
+        byInstance(Q.every[common: \.process.residentMemory].shown()),
     )
 
     private static let virtualMemory = Panel.lines(
         "Virtual memory",
-        "What each process has reserved.",
+        "Virtual memory of each process.",
         .bytes,
-        byInstance(W.every[common: \.process.virtualMemory].shown()),
+        byInstance(Q.every[common: \.process.virtualMemory].shown()),
     )
 
     private static let threads = Panel.lines(
         "Threads",
-        "Of each process.",
+        "Threads of each process.",
         .count,
-        byInstance(W.every[common: \.process.threads].shown()),
+        byInstance(Q.every[common: \.process.threads].shown()),
     )
 
     private static let descriptors = Panel.lines(
         "File descriptors",
-        "Open ones, as a share of those that may be.",
+        "Open file descriptors, as a share of the limit.",
         .share,
         PanelQuery(
-            W.quotient(
-                W.every[common: \.process.openDescriptors].sum(by: ["job", "instance"]),
-                W.every[common: \.process.maxDescriptors].sum(by: ["job", "instance"]),
+            Q.quotient(
+                Q.every[common: \.process.openDescriptors].sum(by: ["job", "instance"]),
+                Q.every[common: \.process.maxDescriptors].sum(by: ["job", "instance"]),
             ),
             "{{job}} {{instance}}",
         ),
@@ -65,7 +65,7 @@ extension Dashboard {
         "Up",
         "Time since the process started.",
         .seconds,
-        PanelQuery("time() - \(W.every[common: \.process.startTime].shown())", "{{job}} {{instance}}"),
+        PanelQuery("time() - \(Q.every[common: \.process.startTime].shown())", "{{job}} {{instance}}"),
     )
 
     private static let busy = Panel.lines(
@@ -74,25 +74,25 @@ extension Dashboard {
         .share,
         width: 12,
         PanelQuery(
-            W.every[common: \.eventLoopBusy].rate(by: ["job", "instance", "loop"]),
+            Q.every[common: \.eventLoopBusy].rate(by: ["job", "instance", "loop"]),
             "{{job}} {{instance}} {{loop}}"
         ),
     )
 
     private static let lag = Panel.lines(
         "Lag p99",
-        "How late a timer of 100 ms fires.",
+        "Delay of a timer of 100 ms.",
         .seconds,
         width: 12,
-        PanelQuery(W.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
+        PanelQuery(Q.every[common: \.eventLoopLag].quantile("0.99", by: ["job"]), "{{job}}"),
     )
 
     private static let logs = Panel.lines(
         "Log lines",
-        "By level, from notice on.",
+        "Log lines by level, from notice on.",
         .perSecond,
         PanelQuery(
-            W.every[common: \.logMessages]
+            Q.every[common: \.logMessages]
                 .rate(.isOne("level", of: ["notice", "warning", "error", "critical"]), by: ["job", "level"]),
             "{{job}} {{level}}",
         ),
@@ -100,16 +100,16 @@ extension Dashboard {
 
     private static let dropped = Panel.lines(
         "Log lines dropped",
-        "Because the output could not keep up, or one place of the code said too much.",
+        "Lines that were dropped because the output was too slow, or because one place in the code logged too much.",
         .perSecond,
-        PanelQuery(W.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
+        PanelQuery(Q.every[common: \.logMessagesDropped].rate(by: ["job"]), "{{job}}"),
     )
 
     private static let spans = Panel.lines(
         "Spans",
-        "Steps of recorded traces, by what became of them.",
+        "Spans of recorded traces, by outcome.",
         .perSecond,
-        PanelQuery(W.every[common: \.spans].rate(by: ["job", "outcome"]), "{{job}} {{outcome}}"),
+        PanelQuery(Q.every[common: \.spans].rate(by: ["job", "outcome"]), "{{job}} {{outcome}}"),
     )
 
     private static let reloads = Panel.lines(
@@ -118,27 +118,27 @@ extension Dashboard {
         .seconds,
         width: 12,
         PanelQuery(
-            "max by (job) (time() - \(W.every[common: \.configurationReloadSuccess].shown()))",
+            "max by (job) (time() - \(Q.every[common: \.configurationReloadSuccess].shown()))",
             "{{job}} last valid",
         ),
         PanelQuery(
-            "sum by (job) (1 - \(W.every[common: \.configurationReloadSuccessful].shown()))",
+            "sum by (job) (1 - \(Q.every[common: \.configurationReloadSuccessful].shown()))",
             "{{job}} failed",
         ),
     )
 
     private static let phases = Panel.lines(
         "Ready and draining",
-        "Instances that say that they are ready, and those on their way to stop.",
+        "Instances that report that they are ready, and those that are draining.",
         .count,
         width: 12,
-        PanelQuery(W.every[common: \.ready].sum(by: ["job"]), "{{job}} ready"),
-        PanelQuery(W.every[common: \.draining].sum(by: ["job"]), "{{job}} draining"),
+        PanelQuery(Q.every[common: \.ready].sum(by: ["job"]), "{{job}} ready"),
+        PanelQuery(Q.every[common: \.draining].sum(by: ["job"]), "{{job}} draining"),
     )
 
     private static let builds = Panel.table(
         "Builds",
-        "What runs where.",
-        W.every.buildInformation.shown(),
+        "The builds that are running, by instance.",
+        Q.every.buildInformation.shown(),
     )
 }

@@ -2,19 +2,19 @@ internal import ApusMetrics
 internal import ApusService
 
 extension Alert {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// The processes and what they stand on.
+    /// Alerts about the processes, Redis and the configuration.
     static let processes: [Alert] =
         [
             Alert(
                 name: "ApusRedisDisconnected",
                 severity: .critical,
                 lasts: "1m",
-                expression: "max_over_time(\(W.every[common: \.redis.connected].series())[1m]) == 0",
-                probes: [W.every[common: \.redis.connected].series()],
+                expression: "max_over_time(\(Q.every[common: \.redis.connected].series())[1m]) == 0",
+                probes: [Q.every[common: \.redis.connected].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis.",
-                description: "Nothing is taken and nothing is sent until it does; what is in hand is kept.",
+                description: "It reads and sends nothing until it does. The results of requests in flight are kept.",
             ),
             Alert(
                 name: "ApusEventLoopBlocked",
@@ -24,7 +24,7 @@ extension Alert {
                     histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m]))) > 0.1
                     """,
                 probes: ["histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m])))"],
-                summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} come late.",
+                summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} are delayed.",
                 description:
                     "One timer of a hundred fires more than 100 ms late: the machine is overloaded, or something "
                     + "blocks a loop.",
@@ -34,30 +34,30 @@ extension Alert {
                 severity: .warning,
                 lasts: "5m",
                 expression: """
-                    \(W.every[common: \.process.openDescriptors].series([]))
+                    \(Q.every[common: \.process.openDescriptors].series([]))
                     /
-                    \(W.every[common: \.process.maxDescriptors].series([]))
+                    \(Q.every[common: \.process.maxDescriptors].series([]))
                     > 0.8
                     and on (job, instance)
-                    \(W.every.buildInformation.series())
+                    \(Q.every.buildInformation.series())
                     """,
                 probes: [
-                    W.every[common: \.process.openDescriptors].series(),
-                    W.every[common: \.process.maxDescriptors].series(),
-                    W.every.buildInformation.series(),
+                    Q.every[common: \.process.openDescriptors].series(),
+                    Q.every[common: \.process.maxDescriptors].series(),
+                    Q.every.buildInformation.series(),
                 ],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} has almost no file descriptor left.",
                 description:
-                    "More than 80 % of those that it may have are open. Beyond the limit it takes no connection.",
+                    "More than 80 % of the limit are open. At the limit it cannot accept connections.",
             ),
             Alert(
                 name: "ApusConfigReloadFailed",
                 severity: .warning,
                 lasts: "0m",
-                expression: "max_over_time(\(W.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
-                probes: [W.every[common: \.configurationReloadSuccessful].series()],
-                summary: "{{ $labels.instance }} of {{ $labels.job }} cannot take over its configuration.",
-                description: "It goes on with the one before. Its log says what is wrong; so does --check.",
+                expression: "max_over_time(\(Q.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
+                probes: [Q.every[common: \.configurationReloadSuccessful].series()],
+                summary: "{{ $labels.instance }} of {{ $labels.job }} cannot apply its configuration.",
+                description: "It continues with the previous one. Its log and --check show what is wrong.",
             ),
             Alert(
                 name: "ApusTargetMissing",
@@ -73,5 +73,5 @@ extension Alert {
 
     private static let jobs = ServiceName.allCases.map(\.programName)
 
-    private static let lag = W.every[common: \.eventLoopLag].series(suffix: "_bucket")
+    private static let lag = Q.every[common: \.eventLoopLag].series(suffix: "_bucket")
 }

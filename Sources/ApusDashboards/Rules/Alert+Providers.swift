@@ -3,9 +3,9 @@ internal import ApusFeedback
 internal import ApusMetrics
 
 extension Alert {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// The providers, and what they say.
+    /// Alerts about the providers and their answers.
     static let providers: [Alert] = Self.answers + Self.certificates
 
     private static let answers: [Alert] = [
@@ -42,30 +42,30 @@ extension Alert {
             severity: .warning,
             lasts: "10m",
             expression: """
-                sum by (job, provider) (\(W.dispatcher[\.streamsInFlight].series()))
+                sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
-                (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
+                (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 > 0.9
                 """,
             probes: [
                 """
-                sum by (job, provider) (\(W.dispatcher[\.streamsInFlight].series()))
+                sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
-                (sum by (job, provider) (\(W.dispatcher[\.streamsLimit].series())) > 0)
+                (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 """
             ],
             summary: "The streams of {{ $labels.provider }} are used up.",
-            description: "More than 90 % of the requests that the provider allows at once are on the wire: answers are "
+            description: "More than 90 % of the requests that the provider allows at once are in flight: answers are "
                 + "slow, or there are too few connections.",
         ),
         Alert(
             name: "ApusCircuitOpen",
             severity: .warning,
             lasts: "5m",
-            expression: "sum by (job, provider) (\(W.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
-            probes: ["sum by (job, provider) (\(W.dispatcher[\.circuits].series([.is("state", "open")])))"],
-            summary: "Routes to {{ $labels.provider }} are switched off.",
-            description: "Most answers were failures of the provider or did not come; trials go on by themselves.",
+            expression: "sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
+            probes: ["sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")])))"],
+            summary: "Circuits of routes to {{ $labels.provider }} are open.",
+            description: "Most requests failed at the provider or had no answer. Trial requests continue automatically.",
         ),
         Alert(
             name: "ApusCredentialNotRenewed",
@@ -82,9 +82,9 @@ extension Alert {
             name: "ApusRouteQuarantined",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (job, provider) (\(W.feedback[\.quarantinedRoutes].series())) > 0",
-            probes: ["max by (job, provider) (\(W.feedback[\.quarantinedRoutes].series()))"],
-            summary: "A route to {{ $labels.provider }} is stopped: too many of its tokens were called bad.",
+            expression: "max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
+            probes: ["max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series()))"],
+            summary: "A route to {{ $labels.provider }} is paused: too many of its tokens were reported as bad.",
             description:
                 "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
                 + "until an operator decides: apus quarantine list.",
@@ -93,12 +93,12 @@ extension Alert {
             name: "ApusRouteFaulty",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (job, provider) (\(W.feedback[\.faultyRoutes].series())) > 0",
-            probes: ["max by (job, provider) (\(W.feedback[\.faultyRoutes].series()))"],
-            summary: "A route to {{ $labels.provider }} is stopped: the provider calls our set-up wrong.",
+            expression: "max by (job, provider) (\(Q.feedback[\.faultyRoutes].series())) > 0",
+            probes: ["max by (job, provider) (\(Q.feedback[\.faultyRoutes].series()))"],
+            summary: "A route to {{ $labels.provider }} is paused: the provider refuses its configuration.",
             description:
-                "Its topic, project or credential is wrong for everybody, so nobody is sent to; the recipients wait. Which "
-                + "route, and the provider's word: apus lag.",
+                "Its topic, project or credential is wrong for all recipients, so nothing is sent and the recipients wait. The "
+                + "route and the provider's reason: apus lag.",
         ),
         Alert(
             name: "ApusUnregisteredSurge",
@@ -110,12 +110,13 @@ extension Alert {
                 \(RuleGroup.unregisteredRatio)1h > 0.05
                 """,
             probes: ["\(RuleGroup.unregisteredRatio)1h", "\(RuleGroup.unregisteredRatio)1d"],
-            summary: "{{ $labels.provider }} calls four times as many tokens dead as it did over the day.",
+            summary: "{{ $labels.provider }} reports four times as many dead tokens as its mean over the day.",
             description: "Tokens of another environment or app look like this, and so does a provider that cleans up.",
         ),
     ]
 
-    /// It must be renewed before it expires, else nothing can be sent; a person must do it, in the provider's portal.
+    /// A credential must be renewed before it expires, or nothing can be sent. A person must do this in the provider's
+    /// portal.
     private static let certificates: [Alert] = [(Severity.warning, 30), (.critical, 14)].map { severity, days in
         Alert(
             name: "ApusCertificateExpiring",
@@ -125,16 +126,16 @@ extension Alert {
             probes: [],
             summary: "A certificate for {{ $labels.provider }} expires within \(days) days.",
             description:
-                "It is not renewed by itself. When its time is over, nothing is sent with it any more. Which one: apus "
+                "It is not renewed automatically. After it has expired, nothing is sent with it. To find it: apus "
                 + "credentials check.",
         )
     }
 
-    private static let tokenExpiry = W.dispatcher[\.credentialExpiry].series([.isNot("kind", "certificate")])
-    private static let certificateExpiry = W.dispatcher[\.credentialExpiry].series([.is("kind", "certificate")])
+    private static let tokenExpiry = Q.dispatcher[\.credentialExpiry].series([.isNot("kind", "certificate")])
+    private static let certificateExpiry = Q.dispatcher[\.credentialExpiry].series([.is("kind", "certificate")])
 
-    private static let open = W.dispatcher[\.connections].series([.is("state", "open")])
-    private static let failed = W.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])
+    private static let open = Q.dispatcher[\.connections].series([.is("state", "open")])
+    private static let failed = Q.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])
 
-    private static func requests(_ matchers: [Matcher]) -> String { W.dispatcher[\.requests].series(matchers) }
+    private static func requests(_ matchers: [Matcher]) -> String { Q.dispatcher[\.requests].series(matchers) }
 }

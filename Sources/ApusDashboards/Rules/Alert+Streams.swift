@@ -1,22 +1,22 @@
 internal import ApusMetrics
 
 extension Alert {
-    private typealias W = Words
+    private typealias Q = Queries
 
-    /// What waits, and what cannot be handled.
+    /// Alerts about backlogs, and about entries that cannot be handled.
     static let streams: [Alert] = [
         Alert(
             name: "ApusStreamStalled",
             severity: .critical,
             lasts: "5m",
             expression: """
-                max by (job, stream) (\(W.every[common: \.streams.backlog].series([notDue]))) > 0
+                max by (job, stream) (\(Q.every[common: \.streams.backlog].series([notDue]))) > 0
                 and
-                sum by (job, stream) (rate(\(W.every[common: \.streams.entriesRead].series([notDue]))[5m])) == 0
+                sum by (job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m])) == 0
                 """,
             probes: [
-                "max by (job, stream) (\(W.every[common: \.streams.backlog].series([notDue])))",
-                "sum by (job, stream) (rate(\(W.every[common: \.streams.entriesRead].series([notDue]))[5m]))",
+                "max by (job, stream) (\(Q.every[common: \.streams.backlog].series([notDue])))",
+                "sum by (job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m]))",
             ],
             summary: "Nobody reads the stream {{ $labels.stream }}.",
             description: "Entries wait in {{ $labels.stream }}, and {{ $labels.job }} has read none for five minutes.",
@@ -39,36 +39,37 @@ extension Alert {
             lasts: "5m",
             expression: """
                 max by (job, stream) (
-                  time() - (\(W.every[common: \.streams.oldestPending].series([quick])) > 0)
+                  time() - (\(Q.every[common: \.streams.oldestPending].series([quick])) > 0)
                 ) > 900
                 """,
-            probes: [W.every[common: \.streams.oldestPending].series([quick])],
-            summary: "An entry of {{ $labels.stream }} is in hand for more than fifteen minutes.",
-            description: "It was read and is neither finished nor given up. What takes so long is not the size of an "
-                + "audience: plans and work units are not looked at here.",
+            probes: [Q.every[common: \.streams.oldestPending].series([quick])],
+            summary: "An entry of {{ $labels.stream }} has been pending for more than fifteen minutes.",
+            description: "It was read and is neither finished nor released. The size of an audience is not the cause, "
+                + "because plans and work units are not included here.",
         ),
         Alert(
             name: "ApusDeadLetters",
             severity: .warning,
             lasts: "0m",
             expression: """
-                sum by (job, stream, reason) (increase(\(W.every[common: \.streams.deadLetters].series())[15m])) > 0
+                sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m])) > 0
                 """,
             probes: [
-                "sum by (job, stream, reason) (increase(\(W.every[common: \.streams.deadLetters].series())[15m]))"
+                "sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m]))"
             ],
             summary: "Entries of {{ $labels.stream }} became dead letters: {{ $labels.reason }}.",
-            description: "They could not be handled and were put aside with their bytes: apus dead list.",
+            description: "They could not be handled and were set aside with their bytes: apus dead list.",
         ),
     ]
 
-    /// Of due, unread is what should have been moved: it has no reader that counts.
+    /// For the stream of due entries, unread entries are those that should have been moved.
     private static let notDue = Matcher.isNot("stream", "due")
-    /// Streams whose entries are finished in moments; a plan is in hand for as long as its send takes.
+    /// The streams whose entries are finished within moments. Plans are not included, because a plan stays pending for
+    /// as long as its send takes.
     private static let quick = Matcher.isNone("stream", of: ["plan", "work", "due"])
 
     private static func backlogOld(seconds: Int, severity: Severity, words: String) -> Alert {
-        let oldest = W.every[common: \.streams.oldestUnread].series()
+        let oldest = Q.every[common: \.streams.oldestUnread].series()
         return Alert(
             name: "ApusBacklogOld",
             severity: severity,

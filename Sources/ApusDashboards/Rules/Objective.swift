@@ -2,19 +2,20 @@ internal import ApusDispatcher
 internal import ApusMetrics
 internal import ApusRegistration
 
-/// What is promised to the users, as a share of events that may go wrong in 30 days.
+/// A service level objective: the share of events that may fail within 30 days.
 struct Objective {
-    /// One pair of windows of a burn-rate alert: the long one says that it matters, the short one that it still goes on.
+    /// A pair of windows of a burn-rate alert. The long window shows that the failures are significant, the short one
+    /// that they have not stopped.
     ///
     /// Source: The Site Reliability Workbook, chapter 5, "Multiwindow, Multi-Burn-Rate Alerts".
     struct Burn {
-        /// How many times faster than it may the budget is used up.
+        /// The factor by which the budget is used up faster than allowed.
         let factor: Double
         let long: String
         let short: String
         let lasts: String
         let severity: Severity
-        /// The time at which all of it would be gone.
+        /// The time after which the whole budget would be used up.
         let goneIn: String
     }
 
@@ -25,44 +26,45 @@ struct Objective {
         Burn(factor: 1, long: "3d", short: "6h", lasts: "3h", severity: .warning, goneIn: "thirty days"),
     ]
 
-    /// Windows that error ratios are recorded for.
+    /// The windows for which error ratios are recorded.
     static let windows = ["5m", "30m", "1h", "2h", "6h", "1d", "3d"]
 
-    /// Events in the long window below which nobody is woken: one failure among a hundred is no outage.
+    /// The minimum number of events in the long window for an alert. With fewer events a single failure would be
+    /// enough.
     static let eventsMin = 100
 
-    /// The alert: `ApusDeliveryErrorBudgetBurn`.
+    /// The name of the alert, for example `ApusDeliveryErrorBudgetBurn`.
     let alert: String
-    /// The recorded ratio without its window: `job_provider:apus_delivery_errors:ratio_rate`.
+    /// The name of the recorded ratio without its window, for example `job_provider:apus_delivery_errors:ratio_rate`.
     let record: String
-    /// What may go wrong, as a share.
+    /// The share of events that may fail.
     let budget: Double
-    /// `99.9 %`.
+    /// The objective as text, for example `99.9 %`.
     let target: String
-    /// What goes wrong, after "a share of".
+    /// A description of the failures, used in alert texts.
     let subject: String
-    /// Events that went wrong, and all events, over a window.
+    /// The queries for the number of failed events and of all events in a window.
     let bad: @Sendable (String) -> String
     let all: @Sendable (String) -> String
 
-    /// The recorded ratio over a window.
+    /// The name of the recorded ratio for a window.
     func ratio(_ window: String) -> String { self.record + window }
 
     // MARK: Objectives
 
-    private typealias W = Words
+    private typealias Q = Queries
 
     static let all: [Objective] = [.delivery, .latency, .registration]
 
-    /// 99.9 % of recipients do not end because of us.
+    /// 99.9 % of recipients do not fail because of the gateway.
     static let delivery = Objective(
         alert: "ApusDeliveryErrorBudgetBurn",
         record: "job_provider:apus_delivery_errors:ratio_rate",
         budget: 0.001,
         target: "99.9 %",
         subject: "recipients that end as failed or expired",
-        bad: { "sum without (instance, outcome) (rate(\(W.dispatcher[\.deliveries].series([W.failures]))[\($0)]))" },
-        all: { "sum without (instance, outcome) (rate(\(W.dispatcher[\.deliveries].series())[\($0)]))" },
+        bad: { "sum without (instance, outcome) (rate(\(Q.dispatcher[\.deliveries].series([Q.failures]))[\($0)]))" },
+        all: { "sum without (instance, outcome) (rate(\(Q.dispatcher[\.deliveries].series())[\($0)]))" },
     )
 
     /// 99 % of accepted notifications are accepted within a second of their publication.
@@ -73,18 +75,18 @@ struct Objective {
         target: "99 %",
         subject: "accepted notifications that took more than a second from publication to acceptance",
         bad: { window in
-            let latency = W.dispatcher[\.deliveryLatency]
+            let latency = Q.dispatcher[\.deliveryLatency]
             let all = latency.series(suffix: "_count")
             let quick = latency.series([.is("le", "1.0")], suffix: "_bucket")
             return "(sum without (instance, provider) (rate(\(all)[\(window)]))"
                 + " - sum without (instance, provider, le) (rate(\(quick)[\(window)])))"
         },
         all: {
-            "sum without (instance, provider) (rate(\(W.dispatcher[\.deliveryLatency].series(suffix: "_count"))[\($0)]))"
+            "sum without (instance, provider) (rate(\(Q.dispatcher[\.deliveryLatency].series(suffix: "_count"))[\($0)]))"
         },
     )
 
-    /// 99.9 % of requests to registration are not answered with 500 or 503.
+    /// 99.9 % of requests to the registration service are not answered with 500 or 503.
     static let registration = Objective(
         alert: "ApusRegistrationErrorBudgetBurn",
         record: "job:apus_registration_errors:ratio_rate",
@@ -92,16 +94,16 @@ struct Objective {
         target: "99.9 %",
         subject: "requests to registration that are answered with 500 or 503",
         bad: { window in
-            let failures = W.registration[\.requests].series([.isOne("code", of: ["500", "503"])])
+            let failures = Q.registration[\.requests].series([.isOne("code", of: ["500", "503"])])
             return "sum without (instance, route, method, code) (rate(\(failures)[\(window)]))"
         },
-        all: { "sum without (instance, route, method, code) (rate(\(W.registration[\.requests].series())[\($0)]))" },
+        all: { "sum without (instance, route, method, code) (rate(\(Q.registration[\.requests].series())[\($0)]))" },
     )
 
-    /// What is left of the budget of 30 days, for the overview.
+    /// The remaining share of the budget of 30 days, for the overview.
     var budgetLeft: String {
-        let deliveries = W.dispatcher[\.deliveries]
-        let bad = "sum(increase(\(deliveries.shown([W.failures]))[30d]))"
+        let deliveries = Q.dispatcher[\.deliveries]
+        let bad = "sum(increase(\(deliveries.shown([Q.failures]))[30d]))"
         let all = "sum(increase(\(deliveries.shown())[30d]))"
         return "1 - \(bad) / \(all) / \(self.budget)"
     }

@@ -1,17 +1,17 @@
 internal import ApusDispatcher
 internal import ApusMetrics
 
-/// How soon somebody must look.
+/// The urgency of an alert.
 enum Severity: String {
-    /// Wake somebody.
+    /// Somebody must act at once.
     case critical
-    /// During the day.
+    /// Somebody must act during working hours.
     case warning
-    /// Good to know beside another alert.
+    /// Additional information for other alerts.
     case info
 }
 
-/// A query whose result is kept under a name: `level:metric:operations`.
+/// A recording rule: a query whose result is stored under a name of the form `level:metric:operations`.
 ///
 /// Source: https://prometheus.io/docs/practices/rules/
 struct RecordingRule {
@@ -19,32 +19,33 @@ struct RecordingRule {
     let expression: String
 }
 
-/// A condition that somebody is told about.
+/// An alerting rule.
 struct Alert {
     let name: String
     let severity: Severity
-    /// How long it must last before anybody is told.
+    /// The time for which the condition must hold before the alert fires.
     let lasts: String
     let expression: String
-    /// Parts of the expression that have an answer whenever Apus runs: an alert on what nobody exports never fires.
+    /// Parts of the expression that have a result whenever Apus runs. A test uses them to find alerts on metrics that
+    /// are not exported, which could never fire.
     let probes: [String]
-    /// Labels beside the severity.
+    /// The labels in addition to the severity.
     var labels: [(name: String, value: String)] = []
-    /// One line; `{{ $labels.x }}` stands for a label.
+    /// A summary of one line. `{{ $labels.x }}` is replaced with the value of a label.
     let summary: String
     let description: String
 
-    /// Its page, by its path beside the rules.
+    /// The runbook, as a path relative to the rules.
     var runbook: String { "runbooks/\(self.name).md" }
 }
 
-/// Rules that are evaluated one after the other.
+/// A group of rules, which are evaluated in order.
 struct RuleGroup {
     let name: String
     var recordings: [RecordingRule] = []
     var alerts: [Alert] = []
 
-    /// What is recorded.
+    /// The recording rules.
     static let recorded: [RuleGroup] =
         Objective.all.map { objective in
             RuleGroup(
@@ -58,7 +59,7 @@ struct RuleGroup {
             )
         } + [.unregistered]
 
-    /// What is told.
+    /// The alerting rules.
     static let alerted: [RuleGroup] = [
         RuleGroup(name: "apus-objectives", alerts: Objective.all.flatMap(\.alerts)),
         RuleGroup(name: "apus-streams", alerts: Alert.streams),
@@ -69,11 +70,11 @@ struct RuleGroup {
     /// All alerts.
     static let alerts = Self.alerted.flatMap(\.alerts)
 
-    /// Dead tokens as a share of what ended: its mean over a day says what is usual.
+    /// The share of dead tokens among all final outcomes. Its mean over a day is the usual value.
     private static let unregistered = RuleGroup(
         name: "apus-unregistered",
         recordings: ["1h", "1d"].map { window in
-            let deliveries = Words.dispatcher[\.deliveries]
+            let deliveries = Queries.dispatcher[\.deliveries]
             let dead = deliveries.series([.is("outcome", "unregistered")])
             return RecordingRule(
                 name: Self.unregisteredRatio + window,
@@ -90,13 +91,13 @@ struct RuleGroup {
 }
 
 extension Objective {
-    /// `apus-delivery-errors`.
+    /// The name of the rule group, for example `apus-delivery-errors`.
     fileprivate var group: String {
         let metric = self.record.split(separator: ":")[1]
         return String(metric.map { $0 == "_" ? "-" : $0 })
     }
 
-    /// One for each pair of windows.
+    /// The alerts, one for each pair of windows.
     fileprivate var alerts: [Alert] {
         Self.burns.map { burn in
             let threshold = "(\(burn.factor.digits) * \(self.budget.digits))"
@@ -123,12 +124,12 @@ extension Objective {
 }
 
 extension Double {
-    /// Without a fraction where there is none.
+    /// Formats a number, without a fraction if it is an integer.
     fileprivate var digits: String { self == self.rounded() ? String(Int(self)) : self.description }
 }
 
 extension String {
-    /// A duration of PromQL in seconds.
+    /// Converts a duration of PromQL to seconds.
     fileprivate var seconds: Int {
         let unit = ["m": 60, "h": 3_600, "d": 86_400][String(self.suffix(1))] ?? 1
         return (Int(self.dropLast()) ?? 0) * unit

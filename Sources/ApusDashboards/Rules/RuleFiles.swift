@@ -1,8 +1,8 @@
-/// Rules as Prometheus reads them.
+/// Encodes rules as YAML files for Prometheus.
 ///
 /// Source: https://prometheus.io/docs/prometheus/latest/configuration/recording_rules/
 enum RuleFiles {
-    /// `rules.yml`.
+    /// The file `rules.yml`, with the recording rules.
     static var recordings: String {
         self.head("What is recorded: error ratios of the objectives, over the windows that their alerts look at.")
             + RuleGroup.recorded.map { group in
@@ -11,7 +11,7 @@ enum RuleFiles {
             .joined()
     }
 
-    /// `alerts.yml`.
+    /// The file `alerts.yml`, with the alerting rules.
     static var alerts: String {
         self.head("What somebody is told about; needs rules.yml. Each alert has its page in runbooks/.")
             + RuleGroup.alerted.map { group in

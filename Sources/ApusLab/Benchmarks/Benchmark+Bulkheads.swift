@@ -24,9 +24,9 @@ extension Benchmark {
         ]
     }
 
-    /// Acceptances of Apple per second, from the first to the last.
+    /// Returns the acceptances by Apple per second, from the first to the last.
     ///
-    /// Answers take a while, so that the window and not this machine's processors is what limits a route.
+    /// Answers are delayed, so that the window, not this machine's processors, limits a route.
     private static func appleRate(_ devices: Int, targets: [Provider], refusing: Bool) async throws -> Double {
         var configuration = LocalClusterConfiguration()
         configuration.simulator.isFast = true

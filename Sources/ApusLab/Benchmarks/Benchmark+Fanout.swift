@@ -7,7 +7,7 @@ internal import FoundationEssentials
 internal import Glibc
 
 extension Benchmark {
-    /// Notifications of one run at least, in whole sends: the system counts processor time in hundredths of a second.
+    /// The minimum number of notifications of one run, in whole sends: the system counts processor time in hundredths of a second.
     private static let notificationsMin = 1_000_000
     private static let topic = "news"
 
@@ -23,11 +23,11 @@ extension Benchmark {
         configuration.simulator.keepsLongTokens = false
         return try await LocalCluster.with(configuration) { cluster in
             let devices = run.devices ?? 100_000
-            // Apple's alone, as the limit programs have it.
+            // All devices are Apple's, as in the limit programs.
             _ = try await cluster.register(devices, providers: [.apns], topics: { _ in [Self.topic] })
             let feedback = try await cluster.startFeedback()
             let dispatcher = try await cluster.startDispatcher()
-            // Connections, renderings, memory.
+            // The first send opens connections and fills caches.
             try await cluster.send(.topic(Self.topic), id: "warm")
             _ = try await cluster.completion(of: "warm", timeout: .seconds(600))
 
@@ -62,7 +62,7 @@ extension Benchmark {
         }
     }
 
-    /// Processor seconds so far, and the time.
+    /// The processor seconds so far, and the time.
     private struct Reading {
         private let dispatcherSeconds: Double
         private let redisSeconds: Double
@@ -82,14 +82,15 @@ extension Benchmark {
     }
 }
 
-/// Bare C clients that send the same requests and do nothing else, in a folder with a script `run` that builds them, starts each
-/// against a sink of its own, and prints a line with `cpu_per_1M=`: what a dispatcher is compared with, in the same run.
+/// Runs bare C clients that send the same requests and do nothing else, as a comparison for a dispatcher in the same
+/// run. A folder holds a script `run` that builds them, starts each against a sink of its own, and prints a line with
+/// `cpu_per_1M=`.
 package struct LimitPrograms {
-    /// The variable that names the folder.
+    /// The environment variable that names the folder.
     static let variable = "APUS_LIMIT_BENCH"
-    /// Requests of each program.
+    /// The number of requests of each program.
     private static let requests = 500_000
-    /// How a line of a program begins, and what its figure is called.
+    /// The beginning of a program's line, and the name of its figure.
     private static let programs = [
         (prefix: "C nghttp2 ", figure: "limit_nghttp2_cpu_seconds_per_million"),
         (prefix: "C hand-framed ", figure: "limit_framed_cpu_seconds_per_million"),
@@ -98,15 +99,15 @@ package struct LimitPrograms {
 
     private let folder: String
 
-    /// Nil: the environment names none.
+    /// Returns the programs that the environment names; nil when it names none.
     static func named() -> LimitPrograms? {
         guard let name = unsafe getenv(Self.variable) else { return nil }
         return LimitPrograms(folder: unsafe String(cString: name))
     }
 
-    /// Runs all; of each program the best, for it stands for what is possible.
+    /// Runs all programs and returns the best figure of each, which stands for what is possible.
     ///
-    /// - Throws: when one does not run or prints no figure.
+    /// - Throws: when a program does not run or prints no figure.
     func measure(say: @Sendable (String) -> Void) throws -> [String: Double] {
         say("the programs of \(self.folder)")
         let output = try self.output()
@@ -117,7 +118,7 @@ package struct LimitPrograms {
         return figures
     }
 
-    /// The best figure of each program in what `run` printed.
+    /// Returns the best figure of each program in the output of `run`.
     package static func figures(_ output: String) -> [String: Double] {
         var figures: [String: Double] = [:]
         for line in output.split(separator: "\n") {
@@ -132,7 +133,7 @@ package struct LimitPrograms {
     }
 
     private func output() throws -> String {
-        // In quotes for the shell, whatever the name holds.
+        // The path is quoted for the shell, whatever it contains.
         let program = "'" + "\(self.folder)/run".replacing("'", with: "'\\''") + "'"
         guard let pipe = unsafe popen("\(program) \(Self.requests) 2>&1", "r") else {
             throw LocalClusterError("\(self.folder)/run cannot be started: errno \(errno)")

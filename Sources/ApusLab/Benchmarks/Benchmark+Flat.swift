@@ -6,9 +6,9 @@ internal import ApusTestKit
 
 extension Benchmark {
     private static let topic = "flat"
-    /// Sends that are measured one at a time, and the first ones of those that wait together.
+    /// The number of sends that are measured one at a time, and of the first ones among those that wait together.
     private static let measuredSends = 10
-    /// Sends that wait together.
+    /// The number of sends that wait together.
     private static let queuedSends = 100
 
     static let flat = Benchmark(
@@ -48,7 +48,7 @@ extension Benchmark {
                 cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) >= measured
             }
             let queued = try Self.rate(of: measured, in: cluster)
-            // The rest is only counted, by the services: the simulator's ledger would fill the memory.
+            // The other sends are only counted by the services: the simulator's ledger would fill the memory.
             for number in 0..<Self.queuedSends {
                 try await complete("queued-\(number)")
                 cluster.simulator.reset()
@@ -63,7 +63,7 @@ extension Benchmark {
         }
     }
 
-    /// Acceptances per second, from the first one until so many were.
+    /// Returns the acceptances per second, from the first one to the given number.
     private static func rate(of count: Int, in cluster: LocalCluster) throws -> Double {
         let timeline = cluster.simulator.ledger.snapshot.timeline
         guard let seconds = timeline.seconds(untilAccepted: count) else {
@@ -74,7 +74,8 @@ extension Benchmark {
 }
 
 extension AcceptanceTimeline {
-    /// From the first interval with an acceptance to the end of the one in which so many had been accepted; nil for never.
+    /// Returns the seconds from the first interval with an acceptance to the end of the one that reached the count; nil
+    /// when it was never reached.
     package func seconds(untilAccepted count: Int) -> Double? {
         guard let first = self.buckets.firstIndex(where: { $0.count(nil) > 0 }) else { return nil }
         var sum = 0

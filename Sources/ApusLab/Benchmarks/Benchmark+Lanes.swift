@@ -6,10 +6,10 @@ internal import ApusStreams
 internal import ApusTestKit
 
 extension Benchmark {
-    /// Express sends per second: enough for a 99th percentile, too few to be a load.
+    /// The express sends per second: enough for a 99th percentile, too few to be a load.
     private static let expressRate = 200.0
     private static let seconds = 10
-    /// Threads of the simulator: as Apple's and Google's many servers, what takes one connection's requests keeps no other waiting.
+    /// The event loops of the simulator: like many servers, one connection's requests must not delay another's.
     private static let providerLoops = 8
 
     static let lanes = Benchmark(
@@ -36,7 +36,7 @@ extension Benchmark {
                 try await eventually("the bulk send is on its way") {
                     cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) > devices / 50
                 }
-                // Only what is published while the bulk send goes on counts.
+                // Only sends that are published during the bulk send count.
                 let loaded = try await Self.express(cluster, publisher, "busy", seconds: Self.seconds) {
                     cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) > devices * 9 / 10
                 }
@@ -65,9 +65,9 @@ extension Benchmark {
         }
     }
 
-    /// Single sends at a constant rate.
+    /// Publishes single sends at a constant rate.
     ///
-    /// - Parameter isOver: true when it is enough before all are sent; asked every second.
+    /// - Parameter isOver: returns true to stop before all are sent; called every second.
     private static func express(
         _ cluster: LocalCluster,
         _ publisher: Publisher,
@@ -89,7 +89,7 @@ extension Benchmark {
         return publications
     }
 
-    /// How long each took from when it was due until a provider accepted it, and how many never were.
+    /// Returns the latencies from the scheduled time to the acceptance, and the number of sends that were never accepted.
     private static func latencies(
         of publications: [OpenLoopPublisher.Publication],
         in cluster: LocalCluster,

@@ -6,7 +6,7 @@ internal import ApusTestKit
 
 extension Benchmark {
     private static let perSecond = 2_000
-    /// Seconds that are looked at, from one second after the first acceptance on.
+    /// The measured seconds, beginning one second after the first acceptance.
     private static let seconds = 10
 
     static let rate = Benchmark(
@@ -33,7 +33,7 @@ extension Benchmark {
             let perBucket = timeline.buckets.map { Double($0.count(.apns)) }.drop { $0 == 0 }
             let bucketsPerSecond = Int(1_000_000_000 / AcceptanceTimeline.bucketNanoseconds)
             let looked = Array(perBucket.dropFirst(bucketsPerSecond).prefix(Self.seconds * bucketsPerSecond))
-            // Any second, not only those that begin with the clock's.
+            // Any span of a second counts, not only those that begin with the clock's.
             let seconds = (0...(looked.count - bucketsPerSecond)).map {
                 looked[$0..<($0 + bucketsPerSecond)].reduce(0, +)
             }

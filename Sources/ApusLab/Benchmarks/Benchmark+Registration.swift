@@ -4,7 +4,7 @@ internal import ApusTestKit
 internal import NIOPosix
 
 extension Benchmark {
-    /// The 99th percentile up to which a rate is sustained, in milliseconds.
+    /// The maximum 99th percentile of a sustained rate, in milliseconds.
     private static let sustainedRegistrationMilliseconds = 100.0
 
     static let registration = Benchmark(

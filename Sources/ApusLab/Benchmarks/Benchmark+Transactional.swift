@@ -2,7 +2,7 @@ internal import ApusCore
 
 extension Benchmark {
     private static let ratePerSecond = 1_000.0
-    /// The 99th percentile up to which a rate is sustained, in milliseconds: beyond, sends wait in the mailbox.
+    /// The maximum 99th percentile of a sustained rate, in milliseconds: beyond it, sends wait in the mailbox.
     private static let sustainedMilliseconds = 100.0
 
     static let transactional = Benchmark(
@@ -30,7 +30,7 @@ extension Benchmark {
             "sustained_per_second": search.search.knee ?? 0,
             "dispatcher_cpu_seconds_per_million": result.secondsPerMillion(LoadProcess.dispatcher) ?? 0,
             "redis_cpu_seconds_per_million": result.secondsPerMillion(LoadProcess.redis) ?? 0,
-            // What bounds the rate, as zeros and ones: a simulator or a driver that can take no more is not the dispatcher.
+            // The limits of the rate are reported as zeros and ones: a saturated simulator or driver is not the dispatcher.
             "sustained_is_bound_by_sink": search.bounds.contains("sink_saturated") ? 1 : 0,
             "sustained_is_bound_by_driver": search.bounds.contains("driver_late") ? 1 : 0,
         ]

@@ -3,17 +3,17 @@ package import ApusCore
 
 /// Measures one promised figure in a cluster of real processes.
 package struct Benchmark: Sendable {
-    /// The name that `--bench` takes.
+    /// The name for `--bench`.
     package let name: String
-    /// One sentence about what is measured.
+    /// A sentence about the measured figure.
     package let abstract: String
-    /// The figure that decides whether it passes.
+    /// The figure that decides whether the benchmark passes.
     let figure: String
-    /// The most that the figure may be; the least with `isMinimum`.
+    /// The maximum of the figure; the minimum with `isMinimum`.
     let bar: Double
     /// True when the figure must not be below the bar, instead of above.
     let isMinimum: Bool
-    /// True when the worst run decides instead of the median: for what may never happen.
+    /// True when the worst run decides instead of the median, for figures that must always be kept.
     let usesWorstRun: Bool
     private let perform: @Sendable (BenchmarkRun) async throws -> [String: Double]
 
@@ -35,20 +35,20 @@ package struct Benchmark: Sendable {
         self.perform = perform
     }
 
-    /// All of them.
+    /// All benchmarks.
     package static let all: [Benchmark] = [
         .fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills, .registration,
     ]
 
-    /// The benchmark of that name.
+    /// Returns the benchmark of a name.
     package static func named(_ name: String) -> Benchmark? { Self.all.first { $0.name == name } }
 
-    /// Runs it a number of times, each in a cluster of its own, and takes the medians.
+    /// Runs the benchmark a number of times, each in a cluster of its own, and computes the medians.
     ///
     /// - Parameters:
-    ///   - runs: an odd number has one in the middle.
-    ///   - devices: of the audience; nil when as many as it is meant for.
-    ///   - say: told what happens.
+    ///   - runs: the number of runs; an odd number has a middle one.
+    ///   - devices: the devices of the audience; nil for the benchmark's default.
+    ///   - say: receives progress messages.
     package func run(
         _ runs: Int,
         devices: Int? = nil,
@@ -75,16 +75,16 @@ struct BenchmarkRun: Sendable {
 
 /// The result of a benchmark: each figure's median over the runs, with the least and the most.
 package struct BenchmarkReport: Hashable, Sendable {
-    /// The least, the middle and the most of a figure.
+    /// The minimum, median and maximum of a figure.
     package struct Spread: Hashable, Sendable {
-        /// The least.
+        /// The minimum.
         package var least: Double
-        /// The one in the middle; of an even number the mean of two.
+        /// The median; for an even number the mean of the two middle ones.
         package var median: Double
-        /// The most.
+        /// The maximum.
         package var most: Double
 
-        /// Of those numbers; at least one.
+        /// Computes the spread of numbers, of which there must be at least one.
         package init(_ numbers: [Double]) {
             precondition(!numbers.isEmpty, "there is a figure")
             let sorted = numbers.sorted()
@@ -97,7 +97,7 @@ package struct BenchmarkReport: Hashable, Sendable {
 
     /// The benchmark's name.
     package var name: String
-    /// The figure that decides whether it passes.
+    /// The figure that decides whether the benchmark passes.
     package var figure: String
     /// The limit that the figure must keep.
     package var bar: Double
@@ -105,7 +105,7 @@ package struct BenchmarkReport: Hashable, Sendable {
     package var isMinimum: Bool
     /// True when the worst run decides instead of the median.
     package var usesWorstRun: Bool
-    /// Runs.
+    /// The number of runs.
     package var runs: Int
     /// All figures.
     package var figures: [String: Spread]
@@ -121,14 +121,14 @@ package struct BenchmarkReport: Hashable, Sendable {
         for name in Set(runs.flatMap(\.keys)) { self.figures[name] = Spread(runs.compactMap { $0[name] }) }
     }
 
-    /// True when the median, or the worst run, keeps to the bar, and nobody was lost on the way.
+    /// True when the median, or the worst run, keeps the bar, and no recipient was lost.
     package var passed: Bool {
         guard let spread = self.figures[self.figure], self.figures["lost"]?.most ?? 0 == 0 else { return false }
         if self.isMinimum { return (self.usesWorstRun ? spread.least : spread.median) >= self.bar }
         return (self.usesWorstRun ? spread.most : spread.median) <= self.bar
     }
 
-    /// As JSON, with where it was measured.
+    /// Returns the report as JSON, with the machine and the revision.
     package func json(revision: String) -> JSONObject {
         var figures = JSONObject()
         for (name, spread) in self.figures.sorted(by: { $0.key < $1.key }) {
@@ -144,7 +144,7 @@ package struct BenchmarkReport: Hashable, Sendable {
         ]
     }
 
-    /// For the screen.
+    /// The report as lines.
     package var lines: [String] {
         let width = (self.figures.keys.map(\.count).max() ?? 0) + 2
         func text(_ value: Double) -> String { NumberText.json(value, 2).text }

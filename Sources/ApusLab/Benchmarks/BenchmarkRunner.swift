@@ -1,7 +1,7 @@
 package import ApusConsole
 package import ApusCore
 
-/// `apus-lab loadtest --bench`: runs one benchmark after the other, with progress on standard error.
+/// Runs one benchmark after the other for `apus-lab loadtest --bench`, with progress on standard error.
 package struct BenchmarkRunner: Sendable {
     /// The name that means all benchmarks.
     package static let all = "all"
@@ -11,13 +11,13 @@ package struct BenchmarkRunner: Sendable {
     private let devices: Int?
     private let revision: String
 
-    /// Creates the benchmark of that name, or `all`.
+    /// Creates a runner of the benchmark with the given name, or of `all`.
     ///
     /// - Parameters:
-    ///   - runs: of each; the median counts.
-    ///   - devices: of the audience; nil when as many as each is meant for.
-    ///   - revision: of the code, for the report.
-    /// - Throws: which names there are.
+    ///   - runs: the number of runs of each; the median counts.
+    ///   - devices: the devices of the audience; nil for the default of each.
+    ///   - revision: the revision of the code, for the report.
+    /// - Throws: `CommandFailure` with the known names.
     package init(_ name: String, runs: Int, devices: Int?, revision: String) throws(CommandFailure) {
         if name == Self.all {
             self.benchmarks = Benchmark.all
@@ -36,23 +36,23 @@ package struct BenchmarkRunner: Sendable {
     package struct Findings: Sendable {
         /// The reports, in the order of the benchmarks.
         package var reports: [BenchmarkReport] = []
-        /// The errors of benchmarks that broke, by name. The others are measured all the same.
+        /// The errors of failed benchmarks, by name. The others are measured all the same.
         package var failures: [(name: String, reason: String)] = []
-        /// True when it was asked for all.
+        /// True when all benchmarks were requested.
         package var isOfAll: Bool
-        /// The code that was measured.
+        /// The revision of the measured code.
         package var revision: String
 
-        /// No results yet.
+        /// Creates empty results.
         package init(isOfAll: Bool, revision: String) {
             self.isOfAll = isOfAll
             self.revision = revision
         }
 
-        /// Names of what did not pass.
+        /// The names of the benchmarks that did not pass.
         package var failed: [String] { self.reports.filter { !$0.passed }.map(\.name) + self.failures.map(\.name) }
 
-        /// As JSON: the report, or all of them below one machine and revision.
+        /// The results as JSON: the report, or all of them below one machine and revision.
         package var json: JSONObject {
             if !self.isOfAll, let report = self.reports.first { return report.json(revision: self.revision) }
             var benchmarks: [JSONValue] = self.reports.map { report in
@@ -70,7 +70,7 @@ package struct BenchmarkRunner: Sendable {
             ]
         }
 
-        /// For the screen.
+        /// The results as lines.
         package var lines: [String] {
             let reports = self.reports.flatMap { report in
                 (self.isOfAll ? ["", "== \(report.name)"] : []) + report.lines
@@ -79,7 +79,7 @@ package struct BenchmarkRunner: Sendable {
         }
     }
 
-    /// Runs them; cancellation ends it.
+    /// Runs the benchmarks; cancellation ends it.
     package func run() async throws -> Findings {
         var findings = Findings(isOfAll: self.benchmarks.count > 1, revision: self.revision)
         for benchmark in self.benchmarks {

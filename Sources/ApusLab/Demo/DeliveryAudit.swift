@@ -1,29 +1,29 @@
 internal import ApusCore
 internal import ApusSimulator
 
-/// Compares whom sends were for with what the providers saw, as sets of (send, token).
+/// Compares the audience of sends with what the providers received, as sets of (send, token).
 ///
-/// A token that is alive must have been accepted for each of its sends, once; a dead one must have been tried, once.
+/// A living token must have been accepted exactly once for each of its sends; a dead one must have been tried exactly once.
 package struct DeliveryAudit: Sendable {
     /// The result of the comparison.
     package struct Finding: Hashable, Sendable {
-        /// Pairs that no provider got, or that were never accepted although the token is alive.
+        /// The number of pairs that no provider received, or that were never accepted although the token is alive.
         package var lost = 0
-        /// Requests beyond the one that settled a pair.
+        /// The number of requests beyond the one that settled a pair.
         package var repeated = 0
-        /// Pairs that nobody asked for.
+        /// The number of requests without an audience.
         package var unexpected = 0
-        /// Requests that the provider refused for another reason than a dead token, or never answered.
+        /// The number of requests that the provider refused for another reason than a dead token, or never answered.
         package var refused = 0
 
-        /// Nothing found.
+        /// Creates an empty finding.
         package init() {}
     }
 
     private struct Audience {
-        /// Positions of those it is for.
+        /// The positions of the audience's members.
         var members: Set<Int32>
-        /// Requests that settled a member's pair, by position.
+        /// The number of requests that settled a member's pair, by position.
         var settled: [Int32: Int32] = [:]
         var unexpected = 0
         var refused = 0
@@ -34,7 +34,7 @@ package struct DeliveryAudit: Sendable {
     private var audiences: [String: Audience] = [:]
     private var strangers = 0
 
-    /// Creates an audit of sends to those devices.
+    /// Creates an audit of sends to a population.
     package init(_ population: DemoPopulation) {
         self.devices = population.devices
         var positions: [TokenDigest: Int32] = [:]
@@ -43,12 +43,12 @@ package struct DeliveryAudit: Sendable {
         self.positions = positions
     }
 
-    /// Notes whom a send is for.
+    /// Adds the audience of a send.
     package mutating func expect(_ send: String, to members: some Sequence<Int>) {
         self.audiences[send] = Audience(members: Set(members.map(Int32.init)))
     }
 
-    /// Notes a request.
+    /// Adds a request.
     package mutating func note(_ request: LedgerLine) {
         guard let send = request.send, self.audiences[send] != nil else {
             self.strangers += 1

@@ -3,14 +3,14 @@ internal import ApusPublisher
 internal import ApusTestKit
 internal import NIOPosix
 
-/// The whole of Apus on one machine: devices register, sends go out, dead tokens are pruned, and a report adds it up.
+/// Runs all of Apus on one machine: devices register, sends are published, dead tokens are pruned, and a report compares the counts.
 package struct Demo: Sendable {
     private let options: DemoOptions
 
     /// Creates a demo.
     package init(_ options: DemoOptions) { self.options = options }
 
-    /// Runs it, hands out the report, and with `isKept` waits until it is cancelled. Nothing is left afterwards.
+    /// Runs the demo, passes the report on, and with `isKept` waits until it is cancelled. Nothing is left afterwards.
     package func run(_ report: @Sendable (DemoReport) throws -> Void) async throws {
         Self.step("Starting Redis, a simulated Apple and Google, and the three services")
         let environment = try await DemoEnvironment.start(self.options)
@@ -42,7 +42,7 @@ package struct Demo: Sendable {
 
     private func keep(_ environment: DemoEnvironment) async throws {
         Console.message("")
-        Console.message("All of it goes on running. To look at:")
+        Console.message("Everything keeps running. Try:")
         for service in LocalCluster.services {
             guard let port = environment.services[service.name]?.adminPort else { continue }
             let name = service.name + String(repeating: " ", count: 14 - service.name.count)
@@ -55,7 +55,7 @@ package struct Demo: Sendable {
         Console.message("  simulator     http://127.0.0.1:\(environment.controlPort)/summary   /sends   /ledger")
         Console.message("  the command   export \(RedisAccess.variable)=\(environment.cluster.redis.url)")
         Console.message("                apus lag; apus send --app demo --topic sport --title Goal --wait")
-        Console.message("Ctrl-C ends it.")
+        Console.message("Ctrl-C stops it.")
         while true {
             try environment.checkIsRunning()
             try await Task.sleep(for: .milliseconds(500))

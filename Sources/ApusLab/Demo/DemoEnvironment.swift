@@ -7,9 +7,9 @@ internal import NIOPosix
 
 /// The cluster of a demo: an installation of the default sizes and one of each service.
 struct DemoEnvironment: Sendable {
-    /// The options that it was started with.
+    /// The options of the demo.
     let options: DemoOptions
-    /// All of it.
+    /// The cluster.
     let cluster: LocalCluster
     /// The API key of registration.
     let key: String
@@ -18,7 +18,7 @@ struct DemoEnvironment: Sendable {
     /// The services, by name.
     let services: [String: ServiceProcess]
 
-    /// Starts everything and waits until it is ready; on failure nothing is left.
+    /// Starts everything and waits until it is ready; after a failure nothing is left.
     static func start(_ options: DemoOptions) async throws -> DemoEnvironment {
         let key = "apus_demo_" + Hexadecimal.encode(SecureRandom.bytes(16))
         var configuration = LocalClusterConfiguration()
@@ -55,17 +55,17 @@ struct DemoEnvironment: Sendable {
     /// The port of the simulator's control listener.
     var controlPort: Int { self.cluster.simulator.addresses.controlPort ?? 0 }
 
-    /// Ends everything: services in order, so that they finish what they have in hand.
+    /// Stops everything, the services in order, so that they finish their work.
     func stop() async {
-        // One that does not end in order is killed.
+        // A service that does not stop in order is killed.
         try? await self.cluster.terminate()
         await self.cluster.stop()
     }
 
-    /// Complains when a service has ended by itself.
+    /// Throws when a service has ended by itself.
     func checkIsRunning() throws { for service in self.services.values { try service.checkIsRunning() } }
 
-    /// Returns true when dashboards and scrapers find the services where the examples look for them.
+    /// Returns true when the default ports are free, where dashboards and scrapers of the examples expect the services.
     private static func areDefaultPortsFree() async -> Bool {
         for service in LocalCluster.services {
             let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -1,28 +1,28 @@
 /// The options of a demo.
 package struct DemoOptions: Hashable, Sendable {
-    /// Devices from which on the simulator accepts unseen, so that the dispatcher is what is measured.
+    /// The number of devices from which the simulator accepts without validation, so that the dispatcher is measured.
     package static let strictDevicesMax = 50_000
-    /// The most devices: the audit keeps some 400 bytes of each.
+    /// The maximum number of devices: the audit needs some 400 bytes for each.
     package static let devicesMax = 5_000_000
 
-    /// Devices to register, iOS and Android half each.
+    /// The number of devices, half iOS and half Android.
     package var devices = 20_000
-    /// Share of dead tokens.
+    /// The share of dead tokens.
     package var deadShare = 0.02
-    /// The seed that tokens, topics and dead tokens are drawn from.
+    /// The seed of tokens, topics and dead tokens.
     package var seed: UInt64 = 1
-    /// True when the simulator accepts everything unseen; nil for by the number of devices.
+    /// True when the simulator accepts everything without validation; nil to decide by the number of devices.
     package var fast: Bool?
-    /// Single sends whose latency is measured.
+    /// The number of single sends whose latency is measured.
     package var latencySends = 1_000
-    /// The same, per second.
+    /// The number of those sends per second.
     package var latencyRate = 200.0
-    /// True when everything goes on running afterwards, until it is interrupted.
+    /// True when everything keeps running afterwards, until it is interrupted.
     package var isKept = false
 
-    /// Creates the usual demo.
+    /// Creates the default options.
     package init() {}
 
-    /// True when the simulator accepts everything unseen.
+    /// True when the simulator accepts everything without validation.
     package var isFast: Bool { self.fast ?? (self.devices > Self.strictDevicesMax) }
 }

@@ -3,19 +3,19 @@ package import ApusSimulator
 
 /// One device of the demo.
 package struct DemoDevice: Hashable, Sendable {
-    /// `phone-000041`.
+    /// The id, such as `phone-000041`.
     package var id: String
-    /// Even ones are iOS, odd ones Android.
+    /// The provider: devices with even positions are iOS, with odd ones Android.
     package var provider: Provider
-    /// Of the form that the provider's have.
+    /// The token in the provider's form.
     package var token: String
-    /// Two devices each.
+    /// The user; each has two devices.
     package var user: String
-    /// The topics it subscribes.
+    /// The topics of the device.
     package var topics: [String]
-    /// The token's digest, as simulator and audit know it.
+    /// The token's digest, which simulator and audit use.
     package var digest: TokenDigest
-    /// True when the simulator holds the token for dead.
+    /// True when the token is dead at the simulator.
     package var isDead: Bool
 
     /// The body of its registration.
@@ -31,26 +31,26 @@ package struct DemoDevice: Hashable, Sendable {
 
 /// The devices of a demo, all of them determined by a seed.
 package struct DemoPopulation: Sendable {
-    /// Topics, and the share of the devices that subscribe each.
+    /// The topics, and the share of the devices that subscribe to each.
     package static let topics: [(name: String, share: Double)] = [("news", 0.5), ("sport", 0.1), ("chess", 0.005)]
 
     /// The devices.
     package let devices: [DemoDevice]
 
-    /// So many devices.
+    /// Creates a population.
     package init(count: Int, seed: UInt64, dead: DeadShare) {
         self.devices = (0..<count).map { Self.device($0, seed: seed, dead: dead) }
     }
 
-    /// Positions of those who subscribe a topic.
+    /// Returns the positions of a topic's subscribers.
     package func subscribers(of topic: String) -> [Int] {
         self.devices.indices.filter { self.devices[$0].topics.contains(topic) }
     }
 
-    /// Positions of those whose tokens are dead.
+    /// The positions of the devices with dead tokens.
     package var dead: [Int] { self.devices.indices.filter { self.devices[$0].isDead } }
 
-    /// The first user none of whose devices is dead; nil when there is none.
+    /// The first user without a dead device; nil when there is none.
     package var livingUser: (name: String, devices: [Int])? {
         for index in stride(from: 0, to: self.devices.count, by: 2) {
             let own = Array(index..<min(index + 2, self.devices.count))

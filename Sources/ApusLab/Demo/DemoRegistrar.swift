@@ -10,7 +10,7 @@ struct DemoRegistrar: Sendable {
     let environment: DemoEnvironment
     let population: DemoPopulation
 
-    /// Registers all; the seconds that it took.
+    /// Registers all devices and returns the seconds that it took.
     func run(_ display: ProgressDisplay) async throws -> Double {
         let clock = ContinuousClock()
         let start = clock.now

@@ -5,33 +5,33 @@ package import ApusStreams
 
 /// The result of a demo.
 package struct DemoReport: Hashable, Sendable {
-    /// One send.
+    /// The result of one send.
     package struct SendRow: Hashable, Sendable {
-        /// Its name in the report.
+        /// The name in the report.
         package var name: String
-        /// Its id.
+        /// The send's id.
         package var send: String
-        /// Recipients that were found.
+        /// The number of recipients.
         package var recipients: UInt64
-        /// Taken by the provider.
+        /// The number of accepted notifications.
         package var accepted: UInt64
-        /// Said to be dead.
+        /// The number of dead tokens.
         package var unregistered: UInt64
-        /// All other ends.
+        /// The number of all other outcomes.
         package var failed: UInt64
-        /// From publication to the last outcome.
+        /// The seconds from publication to the last outcome.
         package var elapsedSeconds: Double
         /// The reason why it was refused; nil when it was not.
         package var refusal: String?
 
-        /// Recipients per second.
+        /// The recipients per second.
         package var ratePerSecond: Double {
             self.elapsedSeconds > 0 ? Double(self.recipients) / self.elapsedSeconds : 0
         }
 
-        /// Creates a row of a send's last status.
+        /// Creates a row from a send's last status.
         ///
-        /// - Parameter publishedAtNanoseconds: since 1970.
+        /// - Parameter publishedAtNanoseconds: the time of publication in nanoseconds since 1970.
         package init(name: String, status: SendStatus, publishedAtNanoseconds: Int64) {
             self.name = name
             self.send = status.send
@@ -58,37 +58,37 @@ package struct DemoReport: Hashable, Sendable {
         }
     }
 
-    /// Devices that were registered.
+    /// The number of registered devices.
     package var devices = 0
-    /// Of them, those whose tokens are dead.
+    /// The number of those with dead tokens.
     package var dead = 0
-    /// Seconds that registering took.
+    /// The seconds of the registration.
     package var registrationSeconds = 0.0
     /// The sends.
     package var sends: [SendRow] = []
-    /// Devices that are gone from the store.
+    /// The number of devices that are gone from the store.
     package var pruned = 0
-    /// Of them, those whose tokens were alive.
+    /// The number of those with living tokens.
     package var prunedAlive = 0
     /// The comparison of the audience with the simulator's ledger.
     package var audit = DeliveryAudit.Finding()
-    /// Entries left in any stream but the dead letters.
+    /// The number of entries left in any stream except the dead letters.
     package var leftInStreams: Int64 = 0
-    /// Of the dispatcher, during the send to everyone, for each million accepted.
+    /// The dispatcher's processor seconds during the send to everyone, for each million accepted.
     package var dispatcherSecondsPerMillion = 0.0
-    /// Publication to acceptance of single sends, in nanoseconds, ascending.
+    /// The latencies of single sends from publication to acceptance, in nanoseconds, ascending.
     package var latencies: [Int64] = []
-    /// Where it ran.
+    /// The machine.
     package var machine = Machine.current
-    /// True when the simulator checked every request.
+    /// True when the simulator validated every request.
     package var isStrict = true
-    /// Of the build.
+    /// True for a release build.
     package var isOptimised = true
 
-    /// Nothing found yet.
+    /// Creates an empty report.
     package init() {}
 
-    /// True when everything adds up; else what does not, in sentences.
+    /// The sentences about counts that do not add up; empty when all do.
     package var complaints: [String] {
         var complaints: [String] = []
         if self.audit.lost > 0 { complaints.append("\(NumberText.grouped(self.audit.lost)) notifications were lost") }
@@ -105,19 +105,19 @@ package struct DemoReport: Hashable, Sendable {
             )
         }
         if self.leftInStreams > 0 {
-            complaints.append("\(NumberText.grouped(self.leftInStreams)) stream entries were left unfinishedEntries")
+            complaints.append("\(NumberText.grouped(self.leftInStreams)) stream entries were left unfinished")
         }
         return complaints
     }
 
-    /// Percentile of the latencies, in milliseconds: the smallest that so many are not above; nil without any.
+    /// Returns a percentile of the latencies, in milliseconds; nil without any.
     package func latency(percentile: Double) -> Double? {
         guard !self.latencies.isEmpty else { return nil }
         let rank = (percentile / 100 * Double(self.latencies.count)).rounded(.up)
         return Double(self.latencies[max(0, min(self.latencies.count - 1, Int(rank) - 1))]) / 1e6
     }
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         var latency: JSONObject = ["sends": .integer(self.latencies.count)]
         for (name, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
@@ -142,7 +142,7 @@ package struct DemoReport: Hashable, Sendable {
         ]
     }
 
-    /// For the screen.
+    /// The report as lines.
     package var lines: [String] {
         var table = TextTable([
             "SEND", ">RECIPIENTS", ">ACCEPTED", ">UNREGISTERED", ">FAILED", ">SECONDS", ">PER SECOND",

@@ -11,9 +11,9 @@ internal import Synchronization
 
 /// Runs the demo in an environment that is ready.
 struct DemoRunner {
-    /// The longest that one send may take.
+    /// The longest time of one send.
     private static let sendPatience = Duration.seconds(1_800)
-    /// The longest that pruning and finishing may take after the last send.
+    /// The longest time for pruning and finishing after the last send.
     private static let settlePatience = Duration.seconds(120)
     private static let lookupBatch = 1_000
 
@@ -27,7 +27,7 @@ struct DemoRunner {
 
     private var report = DemoReport()
     private var audit: DeliveryAudit
-    /// Positions of devices that are still in the store, as far as we know.
+    /// The positions of devices that are still in the store.
     private var registered: Set<Int>
 
     init(_ environment: DemoEnvironment, _ publisher: Publisher, _ options: DemoOptions) throws {
@@ -165,7 +165,7 @@ struct DemoRunner {
 
     // MARK: Latency
 
-    /// Single sends by the express lane, to one living device each, on a machine that has nothing else to do.
+    /// Measures single sends by the express lane, to one living device each, on an idle machine.
     private mutating func measureLatency() async throws {
         let living = self.population.devices.indices.filter { !self.population.devices[$0].isDead }
         guard self.options.latencySends > 0, !living.isEmpty else { return }
@@ -201,7 +201,7 @@ struct DemoRunner {
             .sorted()
     }
 
-    /// When each send was first accepted, as soon as all are.
+    /// Returns the time at which each send was first accepted, as soon as all were.
     private func acceptances(of count: Int, since start: Int64) async throws -> [String: Int64] {
         let deadline = ContinuousClock.now + Self.settlePatience
         while true {
@@ -219,7 +219,7 @@ struct DemoRunner {
 
     // MARK: Afterwards
 
-    /// Waits until those devices are gone from the store; afterwards they are no longer registered.
+    /// Waits until devices are gone from the store; afterwards they count as unregistered.
     private mutating func waitForPruning(of dead: Set<Int>) async throws {
         let deadline = ContinuousClock.now + Self.settlePatience
         var waiting = dead.intersection(self.registered)
@@ -231,7 +231,7 @@ struct DemoRunner {
             display.show(line, at: (ContinuousClock.now - start) / .seconds(1))
             guard !waiting.isEmpty else { break }
             try self.environment.checkIsRunning()
-            // What is not pruned by then shows in the report.
+            // Devices that are not pruned by then show in the report.
             guard ContinuousClock.now < deadline else { break }
             try await Task.sleep(for: .milliseconds(100))
         }
@@ -240,7 +240,7 @@ struct DemoRunner {
         self.registered.subtract(dead.subtracting(waiting))
     }
 
-    /// Those of the devices that the store has.
+    /// Returns those of the devices that are in the store.
     private func present(_ positions: some Collection<Int>) async throws -> Set<Int> {
         var present: Set<Int> = []
         var rest = Array(positions)[...]
@@ -254,7 +254,7 @@ struct DemoRunner {
         return present
     }
 
-    /// Waits until no stream has anything left but the dead letters.
+    /// Waits until no stream has any entry left except the dead letters.
     private mutating func settle() async throws {
         let deadline = ContinuousClock.now + Self.settlePatience
         let survey = StreamBacklog(self.publisher.installation.streams)

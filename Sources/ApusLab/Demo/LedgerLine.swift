@@ -1,19 +1,19 @@
 package import ApusCore
 package import ApusSimulator
 
-/// One request in the simulator's ledger, as its control listener tells it.
+/// A request in the simulator's ledger, as its control listener reports it.
 package struct LedgerLine: Hashable, Sendable {
     private static let bytesMax = 16 * 1_024
 
-    /// The time at which it was judged: nanoseconds since 1970.
+    /// The time of the decision in nanoseconds since 1970.
     package var timeNanoseconds: Int64
-    /// Who got it.
+    /// The provider that received it.
     package var provider: Provider
     /// The token's digest.
     package var digest: TokenDigest
     /// The send that the payload names.
     package var send: String?
-    /// 0: never answered.
+    /// The status of the answer; 0 for none.
     package var status: Int
 
     /// Creates a request.
@@ -25,7 +25,7 @@ package struct LedgerLine: Hashable, Sendable {
         self.status = status
     }
 
-    /// Reads a line; nil when it is not one of a ledger.
+    /// Parses a line; nil when it is not one of a ledger.
     package init?(json line: some Sequence<UInt8>) {
         guard let value = try? JSONValue(parsing: Array(line), bytesMax: Self.bytesMax),
             let time = value["time"]?.int64, let status = value["status"]?.int64, let token = value["token"]?.string,
@@ -39,14 +39,14 @@ package struct LedgerLine: Hashable, Sendable {
     }
 }
 
-/// Cuts pieces of text into lines.
+/// Splits pieces of text into lines.
 package struct LineSplitter: Sendable {
     private var rest: [UInt8] = []
 
-    /// Nothing read yet.
+    /// Creates an empty splitter.
     package init() {}
 
-    /// Takes the next piece, and hands out the lines that end in it.
+    /// Adds the next piece, and passes on the lines that end in it.
     package mutating func take(_ bytes: some Sequence<UInt8>, _ line: ([UInt8]) -> Void) {
         for byte in bytes {
             if byte == 0x0a {

@@ -8,13 +8,13 @@ package struct SimulatorControl: Sendable {
     private let host: String
     private let port: Int
 
-    /// Creates the control listener of that port on this machine.
+    /// Creates an object for the control listener at a port of this machine.
     package init(host: String = "127.0.0.1", port: Int) {
         self.host = host
         self.port = port
     }
 
-    /// `http://host:port`; nil for anything else.
+    /// Parses `http://host:port`; nil for anything else.
     package init?(url: String) {
         guard url.hasPrefix("http://") else { return nil }
         let parts = url.dropFirst("http://".count).split(separator: "/", maxSplits: 1)[0].split(separator: ":")
@@ -22,7 +22,7 @@ package struct SimulatorControl: Sendable {
         self.init(host: String(parts[0]), port: port)
     }
 
-    /// Hands out every request that the simulator judged since a time, in nanoseconds since 1970.
+    /// Passes on every request that the simulator decided since a time, in nanoseconds since 1970.
     package func readLedger(since: Int64 = 0, _ body: @escaping @Sendable (LedgerLine) -> Void) async throws {
         let connection = try await HTTPConnection.connect(
             host: self.host,

@@ -49,7 +49,7 @@ extension Drill {
         }
     }
 
-    /// Leaves a sound command as it is left when every consumer that it was delivered to died of it.
+    /// Leaves a valid command in the state that remains when every consumer died of it.
     private static func abandon(_ cluster: LocalCluster, _ keys: StreamKeys) async throws {
         let stream = keys.mailbox(.bulk)
         let group = StreamGroup.dispatcher

@@ -34,12 +34,12 @@ extension Drill {
             try await environment.publish()
             try await environment.waitForAccepted(environment.devices.count { $0.provider == .fcm }, .fcm)
             try await eventually("Apple has said what is wrong") { ledger.snapshot.summary.goAways >= 1 }
-            // Long enough for a storm, if there were one.
+            // The wait is long enough to see a storm of connections, if there were one.
             try await Task.sleep(for: .seconds(run.sized(2, 20)))
             let goAways = ledger.snapshot.summary.goAways
             environment.report.figures["go_aways"] = .integer(goAways)
-            // Once on each connection, for express and for bulk, of two gateways; then the route is stopped, and Apple is asked whether
-            // it takes the certificate now, at first after half a minute or more.
+            // Each connection of two gateways, for express and for bulk, is refused once; then the route is stopped,
+            // and Apple is asked whether it accepts the certificate now, at first after half a minute or more.
             let most = 4 + Int((ContinuousClock.now - start) / .seconds(30))
             environment.report.require(goAways <= most, "\(goAways) connections were tried against Apple's word")
             let early = ledger.snapshot.timeline.accepted(.apns, from: 0)
@@ -69,7 +69,7 @@ extension Drill {
             try await environment.cluster.simulator.setListening(false, at: .apns)
             try await environment.cluster.simulator.setListening(true, at: .apns)
             run.say("Apple is back")
-            // What it took and never answered is sent again by right.
+            // Notifications that Apple accepted and never answered may be sent again.
             environment.report.bound = environment.cluster.audit(DrillEnvironment.send, environment.devices).unanswered
             environment.report.figures["unanswered"] = .integer(environment.report.bound)
             try await environment.conclude { try await environment.cluster.makeRetriesDue() }
@@ -125,9 +125,9 @@ extension Drill {
         }
     }
 
-    /// Refuses requests for a while; what was put off has to wait in Redis, where it can be seen.
+    /// Refuses requests for a while; deferred ones must wait in Redis, where they can be counted.
     ///
-    /// - Parameter devicesOf: of which provider the storm is about few devices: all others have to be reached while it lasts.
+    /// - Parameter devicesOf: the provider of which the storm affects only a few devices: all others must be reached during it.
     private static func storm(
         _ run: DrillRun,
         devicesOf provider: Provider? = nil,

@@ -11,7 +11,7 @@ extension Drill {
             try await environment.publish()
             for round in 1...run.sized(1, 3) {
                 try await environment.waitForShare(0.25 * Double(round))
-                // Whatever was sent and could not be written may go out again, once for each dispatcher.
+                // Notifications that were sent and could not be recorded may be repeated, once for each dispatcher.
                 environment.report.bound += environment.boundOfOneKill * terms.dispatchers
                 await environment.cluster.redis.kill()
                 try await Task.sleep(for: .seconds(run.sized(1, 10)))

@@ -29,7 +29,7 @@ extension Drill {
         return try await DrillEnvironment.with(run, terms) { environment in
             let cluster = environment.cluster
             try await environment.publish()
-            // A publisher that does not know the function writes into any mailbox.
+            // A publisher that does not use the function writes into any mailbox.
             let command = try cluster.command(.topic("news"), id: DrillEnvironment.send).encode()
             let other = try cluster.command(.devices([environment.devices[0].id]), id: "direct").encode()
             for shard in 0..<cluster.installation.keyspace.queueShards {
@@ -108,12 +108,13 @@ extension Drill {
             try await environment.publish()
             try await environment.waitForShare(0.25)
             let frozen = environment.dispatchers[0]
-            // Frozen, it leaves what a kill leaves. Thawed, it sends nothing before it has heard whether it still owns its work.
+            // A frozen dispatcher leaves what a killed one leaves. Resumed, it sends nothing before it has checked that
+            // it still owns its work.
             environment.report.bound = environment.boundOfOneKill
             let start = ContinuousClock.now
             frozen.freeze()
             try await environment.waitForTakeover(of: frozen, since: start)
-            // Long enough that the other is at work on what was taken over.
+            // The wait is long enough for the other one to work on what it took over.
             try await Task.sleep(for: .milliseconds(run.sized(100, 1_000)))
             frozen.thaw()
             try await environment.conclude()

@@ -33,7 +33,7 @@ extension Drill {
 
     private static func kills(_ run: DrillRun, window: Int) async throws -> DrillReport {
         let kills = run.sized(3, 20)
-        // Slow enough that the send outlasts the kills.
+        // The send is slow enough to outlast the kills.
         let perSecond = run.sized(800, 1_300)
         let terms = DrillSettings(
             devices: run.sized(6_000, 100_000),
@@ -69,8 +69,8 @@ extension Drill {
                 let end = index + 1 < killedAt.count ? killedAt[index + 1] : .max
                 return times.count { $0 >= killedAt[index] && $0 < end }
             }
-            // What a kill repeats may come after the next ones: what was taken over waits for its turn, and may be handed on. So repeats
-            // are held against the bounds of all kills until then.
+            // The repetitions of a kill may come after the next kills: entries that were taken over wait for their
+            // turn, and may be passed on. So repetitions are compared with the bounds of all kills until then.
             var repeated = 0
             var bound = 0
             for index in repeats.indices {

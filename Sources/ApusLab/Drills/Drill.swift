@@ -1,16 +1,16 @@
-/// A fault that is caused on purpose in a cluster of real processes in the middle of a send, with the check of what became of the send.
+/// Causes a fault on purpose in a cluster of real processes during a send, and checks the result of the send.
 package struct Drill: Sendable {
-    /// How many devices and how much time a drill takes.
+    /// The sizes of drills.
     package enum Size: String, CaseIterable, Sendable {
-        /// A few thousand devices, seconds: among the tests.
+        /// A few thousand devices and some seconds: for the tests.
         case short
-        /// A hundred thousand devices, a minute: for figures.
+        /// A hundred thousand devices and a minute: for figures.
         case long
     }
 
-    /// The name that `--drill` takes.
+    /// The name for `--drill`.
     package let name: String
-    /// One sentence about the fault.
+    /// A sentence about the fault.
     package let abstract: String
     private let perform: @Sendable (DrillRun) async throws -> DrillReport
 
@@ -25,7 +25,7 @@ package struct Drill: Sendable {
         self.perform = perform
     }
 
-    /// All of them, in the order of reading.
+    /// All drills, in the order of the list.
     package static let all: [Drill] = [
         .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .zombie,
         .feedbackKilled, .redisRestarted, .redisPaused, .goAway, .wrongCertificate, .providerStalled, .providerDown,
@@ -33,14 +33,14 @@ package struct Drill: Sendable {
         .unavailableStorm, .poison,
     ]
 
-    /// The drill of that name.
+    /// Returns the drill of a name.
     package static func named(_ name: String) -> Drill? { Self.all.first { $0.name == name } }
 
-    /// Runs it in a cluster of its own.
+    /// Runs the drill in a cluster of its own.
     ///
     /// - Parameters:
-    ///   - seed: what random moments are drawn from.
-    ///   - say: told what happens.
+    ///   - seed: the seed of random times.
+    ///   - say: receives progress messages.
     /// - Returns: the report; an error in the drill itself is a complaint in it.
     /// - Throws: only `CancellationError`.
     package func run(
@@ -62,13 +62,13 @@ package struct Drill: Sendable {
     }
 }
 
-/// One run of a drill: its size, its seed and where progress goes.
+/// The settings of one run: its size, its seed and the receiver of progress.
 struct DrillRun: Sendable {
     let drill: Drill
     let size: Drill.Size
     let seed: UInt64
     let say: @Sendable (String) -> Void
 
-    /// The one for the short form, the other for the long one.
+    /// Returns the first value for the short form, the second for the long one.
     func sized<Value>(_ short: Value, _ long: Value) -> Value { self.size == .short ? short : long }
 }

@@ -6,30 +6,30 @@ internal import ApusStreams
 internal import ApusTestKit
 internal import FoundationEssentials
 
-/// How the cluster of a drill is set up.
+/// Configures the cluster of a drill.
 struct DrillSettings: Sendable {
-    /// Devices of the audience, Apple's and Google's in turn.
+    /// The devices of the audience, Apple's and Google's alternating.
     var devices: Int
-    /// Dispatchers at the start.
+    /// The number of dispatchers at the start.
     var dispatchers = 1
-    /// How long every provider takes to answer, in milliseconds: so that a fault finds the send under way.
+    /// The delay of every provider's answers, in milliseconds, so that a fault happens during the send.
     var delayMilliseconds: Int64 = 50
-    /// Recipients that may be unwritten at once, per route and event loop.
+    /// The maximum number of unrecorded recipients, per route and event loop.
     var window = 100
-    /// How often progress is written, in milliseconds.
+    /// The interval at which progress is recorded, in milliseconds.
     var flushMilliseconds: Int64 = 10
-    /// How long an owner may be silent, in milliseconds.
+    /// The time of silence after which an owner loses its work, in milliseconds.
     var leaseMilliseconds: Int64 = 1_000
-    /// True when dispatchers show Apple a client certificate instead of signing tokens.
+    /// True when dispatchers present a client certificate to Apple instead of signing tokens.
     var showsCertificate = false
-    /// Share of dead tokens.
+    /// The share of dead tokens.
     var deadShare = 0.0
-    /// True when Redis keeps an append-only file.
+    /// True when Redis uses an append-only file.
     var isAppendOnly = false
-    /// What else goes wrong from the start.
+    /// The further faults from the start.
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
 
-    /// Providers of the devices: each is one route, and has a window of its own.
+    /// The providers of the devices: each is one route with a window of its own.
     static let routes = 2
 
     var dispatcherSettings: ServiceSettingsText {
@@ -39,7 +39,7 @@ struct DrillSettings: Sendable {
         ]
     }
 
-    /// The plan of faults that this begins with.
+    /// Returns the initial plan of faults.
     func plan(seed: UInt64) -> FaultPlan {
         var plan = FaultPlan(seed: seed)
         plan.apns.delayMilliseconds = self.delayMilliseconds
@@ -49,14 +49,14 @@ struct DrillSettings: Sendable {
     }
 }
 
-/// A cluster with a topic's subscribers, feedback and dispatchers, and the report of the drill that runs in it.
+/// Holds a cluster with a topic's subscribers, feedback and dispatchers, and the report of the drill that runs in it.
 ///
 /// Confined to the task that performs the drill.
 final class DrillEnvironment {
-    /// The usual send.
+    /// The id of the default send.
     static let send = "drill"
     private static let topic = "news"
-    /// The longest that a send may take.
+    /// The longest time of a send.
     private var patience: Duration { .seconds(self.run.sized(120, 600)) }
 
     let run: DrillRun
@@ -86,7 +86,7 @@ final class DrillEnvironment {
         self.report.flushMilliseconds = terms.flushMilliseconds
     }
 
-    /// Sets a cluster up, runs `body` in it, and ends everything.
+    /// Starts a cluster, runs `body` in it, and stops everything.
     static func with(
         _ run: DrillRun,
         _ terms: DrillSettings,
@@ -122,7 +122,7 @@ final class DrillEnvironment {
         return dispatcher
     }
 
-    /// Puts a new certificate in the place of the one before, and has the dispatchers take it into use.
+    /// Replaces the certificate by a new one, and waits until the dispatchers use it.
     func renewCertificate() async throws {
         _ = try self.writeCertificate()
         for dispatcher in self.dispatchers {
@@ -142,30 +142,30 @@ final class DrillEnvironment {
         return file
     }
 
-    /// Starts feedback anew, after the first one ended.
+    /// Starts feedback again, after the first one ended.
     func restartFeedback() async throws {
         self.feedback = try await self.cluster.startFeedback(["lease": "\(self.terms.leaseMilliseconds)ms"])
     }
 
-    /// Kills a dispatcher; afterwards so much more may have been repeated.
+    /// Kills a dispatcher and raises the bound of repetitions.
     func kill(_ dispatcher: ServiceProcess) async {
         self.report.bound += self.boundOfOneKill
         self.dispatchers.removeAll { $0 === dispatcher }
         await dispatcher.kill()
     }
 
-    /// Ends a dispatcher in order.
+    /// Stops a dispatcher in order.
     func terminate(_ dispatcher: ServiceProcess) async throws {
         self.dispatchers.removeAll { $0 === dispatcher }
         try await dispatcher.terminate()
     }
 
-    /// What one dispatcher that ends without a word may repeat: its windows, and what it sends while progress is written.
+    /// The maximum repetitions after one dispatcher ended abruptly: its windows, and what it sends while progress is recorded.
     var boundOfOneKill: Int {
         self.terms.window * DrillSettings.routes + Int(self.rateNow * Double(self.terms.flushMilliseconds) / 1_000)
     }
 
-    /// Waits until a process that is gone, or asleep, owns nothing any more; the time since `start` is noted.
+    /// Waits until a dead or frozen process owns nothing any more, and records the time since `start`.
     func waitForTakeover(of dispatcher: ServiceProcess, since start: ContinuousClock.Instant) async throws {
         try await eventually("others take over what \(dispatcher.name) had in hand", timeout: self.patience) {
             try await self.cluster.pendingEntries(of: dispatcher.processID) == 0
@@ -182,10 +182,10 @@ final class DrillEnvironment {
         try await self.cluster.send(.topic(Self.topic), id: send)
     }
 
-    /// Acceptances so far.
+    /// The number of acceptances so far.
     var acceptedCount: Int { self.cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) }
 
-    /// Acceptances per second at the moment: the most of any tenth of the last second.
+    /// The acceptances per second at the moment: the maximum of any tenth of the last second.
     var rateNow: Double {
         let timeline = self.cluster.simulator.ledger.snapshot.timeline
         let now = self.cluster.clock.nanosecondsSince1970()
@@ -196,9 +196,9 @@ final class DrillEnvironment {
         }.max() ?? 0
     }
 
-    /// Waits until so many were accepted.
+    /// Waits until a number of notifications were accepted.
     ///
-    /// - Throws: when the send is over before.
+    /// - Throws: when the send was complete before.
     func waitForAccepted(_ count: Int, _ provider: Provider? = nil) async throws {
         try await eventually("\(count) are accepted", timeout: self.patience) {
             self.cluster.simulator.ledger.snapshot.timeline.accepted(provider, from: 0) >= count
@@ -213,7 +213,7 @@ final class DrillEnvironment {
 
     // MARK: Faults
 
-    /// Changes what goes wrong from now on.
+    /// Changes the faults from now on.
     func setFaults(_ change: (inout FaultPlan) -> Void) {
         var plan = self.terms.plan(seed: self.run.seed)
         change(&plan)
@@ -222,11 +222,11 @@ final class DrillEnvironment {
 
     // MARK: Judging
 
-    /// Waits until the send is complete, compares, sees that nothing is left, and ends the services in order.
+    /// Waits until the send is complete, compares the counts, checks that nothing is left, and stops the services in order.
     ///
     /// - Parameters:
-    ///   - sends: all planned sends to all devices.
-    ///   - meanwhile: done again and again while one is not complete.
+    ///   - sends: the ids of all planned sends to all devices.
+    ///   - meanwhile: called repeatedly until they are complete.
     func conclude(_ sends: [String] = [DrillEnvironment.send], meanwhile: () async throws -> Void = {}) async throws {
         self.run.say("waiting until all is done")
         for send in sends {
@@ -269,7 +269,7 @@ final class DrillEnvironment {
         if seconds > 0 { self.report.ratePerSecond = Double(timeline.accepted(from: 0)) / seconds }
     }
 
-    /// Entries that the living dispatchers took over from others.
+    /// Returns the number of entries that living dispatchers claimed from others.
     func claims() async throws -> Int {
         var count = 0.0
         for dispatcher in self.dispatchers { count += try await dispatcher.metric("apus_stream_entries_claimed_total") }

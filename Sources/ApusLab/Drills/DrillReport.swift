@@ -7,53 +7,53 @@ internal import ApusStreams
 package struct DrillReport: Hashable, Sendable {
     /// The drill's name.
     package var name: String
-    /// True when it was the short or the long form.
+    /// The size of the drill.
     package var size: Drill.Size
-    /// What its random moments were drawn from.
+    /// The seed of its random times.
     package var seed: UInt64
-    /// Devices of the audience.
+    /// The number of devices of the audience.
     package var devices = 0
-    /// Living devices that were never accepted.
+    /// The number of living devices that were never accepted.
     package var lost = 0
-    /// Acceptances beyond the first one of a device.
+    /// The number of acceptances beyond the first one of a device.
     package var repeated = 0
-    /// Acceptances that nobody asked for.
+    /// The number of acceptances outside of the audience.
     package var strangers = 0
-    /// Living devices that are not in the store any more.
+    /// The number of living devices that are no longer in the store.
     package var wronglyDeleted = 0
-    /// How often at most something may be repeated.
+    /// The maximum number of repetitions.
     package var bound = 0
-    /// From each kill until the dead one owned nothing any more; empty: nobody was killed.
+    /// The times from each kill until the dead process owned nothing any more; empty without kills.
     package var takeoverSeconds: [Double] = []
-    /// Recipients that were planned.
+    /// The number of planned recipients.
     package var planned: UInt64 = 0
-    /// Recipients that the ledger counts as accepted.
+    /// The number of recipients that the ledger counts as accepted.
     package var accepted: UInt64 = 0
-    /// Recipients that the ledger counts, by outcome.
+    /// The numbers of recipients in the ledger, by outcome.
     package var ledger: [Outcome: UInt64] = [:]
-    /// Acceptances per second, from the first to the last.
+    /// The acceptances per second, from the first to the last.
     package var ratePerSecond = 0.0
-    /// Recipients that may be unwritten at once, per route and event loop.
+    /// The maximum number of unrecorded recipients, per route and event loop.
     package var window = 0
-    /// How often progress is written.
+    /// The interval at which progress is recorded.
     package var flushMilliseconds: Int64 = 0
-    /// How long it took, setting up included.
+    /// The duration, including the set-up.
     package var seconds = 0.0
-    /// The most that one kill repeated, as a share of what it may.
+    /// The largest repetition of one kill, as a share of its bound.
     package var worstShareOfBound = 0.0
-    /// Further figures of this drill.
+    /// The further figures of this drill.
     package var figures = JSONObject()
-    /// What is wrong, in sentences.
+    /// The complaints, as sentences.
     package var complaints: [String] = []
 
-    /// Nothing found yet.
+    /// Creates an empty report.
     init(name: String, size: Drill.Size, seed: UInt64) {
         self.name = name
         self.size = size
         self.seed = seed
     }
 
-    /// True when nothing is wrong.
+    /// True without complaints.
     package var passed: Bool { self.complaints.isEmpty }
 
     /// Adds a complaint unless the condition holds.
@@ -61,14 +61,14 @@ package struct DrillReport: Hashable, Sendable {
         if !condition { self.complaints.append(complaint) }
     }
 
-    /// Takes over what an audit found, in addition to what others did.
+    /// Adds the findings of an audit to those of others.
     mutating func add(_ audit: SendAudit) {
         self.lost += audit.lost
         self.repeated += audit.repeated
         self.strangers += audit.strangers
     }
 
-    /// Takes over what a ledger counts, in addition to what others did, and checks that it adds up.
+    /// Adds the counts of a ledger to those of others, and checks that they add up.
     mutating func add(_ ledger: SendLedger, of send: String) {
         self.planned += ledger.planned
         self.accepted += ledger.total(.accepted)
@@ -84,17 +84,17 @@ package struct DrillReport: Hashable, Sendable {
         )
     }
 
-    /// Checks what every drill must keep.
+    /// Checks the requirements of every drill.
     mutating func checkCommonRequirements() {
         self.require(self.lost == 0, "\(self.lost) were lost")
-        self.require(self.strangers == 0, "\(self.strangers) were accepted that nobody asked for")
+        self.require(self.strangers == 0, "\(self.strangers) were accepted outside of the audience")
         self.require(self.wronglyDeleted == 0, "\(self.wronglyDeleted) devices were deleted that are alive")
         self.require(self.repeated <= self.bound, "\(self.repeated) were repeated, at most \(self.bound) may be")
     }
 
     // MARK: Telling
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         var ledger = JSONObject()
         for (outcome, count) in self.ledger.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
@@ -115,7 +115,7 @@ package struct DrillReport: Hashable, Sendable {
         ]
     }
 
-    /// In one line.
+    /// The report in one line.
     package var line: String {
         var parts = [
             self.passed ? "passed" : "FAILED", self.name, "\(self.devices) devices", "lost \(self.lost)",

@@ -1,15 +1,15 @@
 package import ApusConsole
 internal import ApusCore
 
-/// `apus-lab loadtest --drill`: runs one drill after the other, with progress on standard error.
+/// Runs one drill after the other for `apus-lab loadtest --drill`, with progress on standard error.
 package struct DrillRunner: Sendable {
     private let drills: [Drill]
     private let size: Drill.Size
     private let seed: UInt64
 
-    /// Creates the drill of that name, or `all`.
+    /// Creates a runner of the drill with the given name, or of `all`.
     ///
-    /// - Throws: which names there are.
+    /// - Throws: `CommandFailure` with the known names.
     package init(_ name: String, size: Drill.Size, seed: UInt64) throws(CommandFailure) {
         if name == "all" {
             self.drills = Drill.all
@@ -23,9 +23,9 @@ package struct DrillRunner: Sendable {
         self.seed = seed
     }
 
-    /// Runs them; each report is handed out as soon as it is there.
+    /// Runs the drills; each report is passed on as soon as it is complete.
     ///
-    /// - Returns: the names of those that did not pass.
+    /// - Returns: the names of the drills that did not pass.
     package func run(_ report: (DrillReport) -> Void) async throws -> [String] {
         var failed: [String] = []
         for drill in self.drills {

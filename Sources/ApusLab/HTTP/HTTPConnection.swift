@@ -2,11 +2,11 @@ package import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 
-/// One kept-alive HTTP/1.1 connection in clear text: to services and a simulator on this machine.
+/// A kept-alive HTTP/1.1 connection in clear text, to services and a simulator on this machine.
 package final class HTTPConnection: Sendable {
     /// The maximum bytes of an answer that are kept.
     package static let answerBytesMax = 1 << 20
-    /// The longest that a response may take to begin and to end.
+    /// The longest time until a response begins, and until it ends.
     package static let timeout = TimeAmount.seconds(120)
 
     private let channel: any Channel
@@ -35,13 +35,13 @@ package final class HTTPConnection: Sendable {
         do {
             return HTTPConnection(try await bootstrap.connect(host: host, port: port).get(), host: "\(host):\(port)")
         } catch {
-            throw HTTPClientError(description: "nobody answers at \(host):\(port)")
+            throw HTTPClientError(description: "cannot connect to \(host):\(port)")
         }
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a request and returns the whole answer.
     ///
-    /// - Parameter each: gets the content piece by piece, on the event loop, instead of the answer.
+    /// - Parameter each: receives the body piece by piece, on the event loop, instead of the answer.
     package func send(
         _ order: HTTPClientRequest,
         each: (@Sendable (ByteBuffer) -> Void)? = nil
@@ -67,11 +67,11 @@ package final class HTTPConnection: Sendable {
         return try await promise.futureResult.get()
     }
 
-    /// Closes it.
+    /// Closes the connection.
     package func close() async { try? await self.channel.close().get() }
 }
 
-/// A request and who waits for its answer.
+/// A request and the promise of its answer.
 private struct HTTPExchange: Sendable {
     let head: HTTPRequestHead
     let body: ByteBuffer
@@ -79,7 +79,7 @@ private struct HTTPExchange: Sendable {
     let each: (@Sendable (ByteBuffer) -> Void)?
 }
 
-/// Pairs requests with answers, in their order.
+/// Matches answers with requests, in order.
 private final class HTTPExchangeHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundIn = HTTPExchange
@@ -138,25 +138,25 @@ private final class HTTPExchangeHandler: ChannelDuplexHandler {
 package struct HTTPClientResponse: Hashable, Sendable {
     /// The status.
     package var status: Int
-    /// The content; empty when it was handed out on the way.
+    /// The body; empty when it was passed on piece by piece.
     package var body: [UInt8]
 }
 
 /// An error that leaves a request without a response.
 package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The sentence.
+    /// The error's sentence.
     package let description: String
 }
 
 /// A request.
 package struct HTTPClientRequest: Sendable {
-    /// GET, PUT …
+    /// The method: GET, PUT …
     package var method: String
-    /// With the query.
+    /// The path with its query.
     package var path: String
-    /// Beside host and content-length.
+    /// The headers besides host and content-length.
     package var headers: [(String, String)]
-    /// The content.
+    /// The body.
     package var body: [UInt8]
 
     /// Creates a request.

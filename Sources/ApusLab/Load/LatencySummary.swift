@@ -1,7 +1,7 @@
 package import ApusCore
 internal import Histogram
 
-/// A distribution of latencies: HdrHistogram, 1 µs to 1 h in three digits.
+/// Collects a distribution of latencies: HdrHistogram, 1 µs to 1 h in three digits.
 package struct LatencySummary: Sendable {
     private static let microsecondsMax: UInt64 = 3_600_000_000
 
@@ -10,29 +10,29 @@ package struct LatencySummary: Sendable {
         highestTrackableValue: Self.microsecondsMax,
         numberOfSignificantValueDigits: .three,
     )
-    /// Latencies in it.
+    /// The number of latencies.
     package private(set) var count = 0
 
-    /// Nothing measured yet.
+    /// Creates an empty distribution.
     package init() {}
 
-    /// Adds one; below 0 counts as 0, above an hour as an hour.
+    /// Adds a latency; below 0 counts as 0, above an hour as an hour.
     package mutating func record(nanoseconds: Int64) {
         let microseconds = UInt64(max(0, (nanoseconds + 500) / 1_000))
         if self.histogram.record(min(microseconds, Self.microsecondsMax)) { self.count += 1 }
     }
 
-    /// The latency that so many percent are not above, in milliseconds; nil without any.
+    /// Returns a percentile in milliseconds; nil without any latency.
     package func milliseconds(percentile: Double) -> Double? {
         self.count == 0 ? nil : Double(self.histogram.valueAtPercentile(percentile)) / 1_000
     }
 
-    /// Percentiles that are told, by name.
+    /// The reported percentiles, by name.
     package static let percentiles: [(name: String, value: Double)] = [
         ("p50", 50), ("p90", 90), ("p99", 99), ("p999", 99.9), ("max", 100),
     ]
 
-    /// As JSON, in milliseconds.
+    /// The percentiles as JSON, in milliseconds.
     package var json: JSONObject {
         var object: JSONObject = ["count": .integer(self.count)]
         for percentile in Self.percentiles {
@@ -42,7 +42,7 @@ package struct LatencySummary: Sendable {
         return object
     }
 
-    /// The whole distribution in milliseconds, as HdrHistogram's plotters read it (`.hgrm`).
+    /// Returns the whole distribution in milliseconds, in the format of HdrHistogram's plotters (`.hgrm`).
     package var distribution: String {
         var text = ""
         self.histogram.outputPercentileDistribution(to: &text, outputValueUnitScalingRatio: 1_000)

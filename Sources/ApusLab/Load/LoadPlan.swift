@@ -1,13 +1,13 @@
-/// When which send is due: a constant rate, whatever happens to the sends before.
+/// Schedules sends at a constant rate, whatever happens to earlier ones.
 ///
-/// Latencies count from these times, not from when a send could at last be written: a driver that waits for a slow
-/// system asks it fewer questions exactly when it is slow ("coordinated omission", https://github.com/giltene/wrk2).
+/// Latencies count from these times, not from the time at which a send could be written: a driver that waits for a slow
+/// system measures less exactly when the system is slow ("coordinated omission", https://github.com/giltene/wrk2).
 package struct LoadPlan: Hashable, Sendable {
-    /// Sends per second.
+    /// The number of sends per second.
     package var ratePerSecond: Double
-    /// Sends that are not measured, at the start.
+    /// The number of unmeasured sends at the start.
     package var warmUp: Int
-    /// Sends that are measured.
+    /// The number of measured sends.
     package var measured: Int
 
     /// Creates a plan.
@@ -19,16 +19,16 @@ package struct LoadPlan: Hashable, Sendable {
         self.measured = measured
     }
 
-    /// All sends.
+    /// The number of all sends.
     package var count: Int { self.warmUp + self.measured }
 
-    /// Nanoseconds from the start at which a send is due.
+    /// Returns the nanoseconds from the start at which a send is due.
     package func due(_ index: Int) -> Int64 { Int64((Double(index) / self.ratePerSecond * 1e9).rounded()) }
 
-    /// Sends that are due that many nanoseconds from the start: all before this position.
+    /// Returns the number of sends that are due at a time, in nanoseconds from the start.
     package func dueCount(at nanoseconds: Int64) -> Int {
         guard nanoseconds >= 0 else { return 0 }
-        // The division may land on either side of a due time: look.
+        // The division may be off on either side of a due time: check.
         var count = max(0, Int(Double(nanoseconds) / 1e9 * self.ratePerSecond) - 1)
         while count < self.count, self.due(count) <= nanoseconds { count += 1 }
         return min(count, self.count)

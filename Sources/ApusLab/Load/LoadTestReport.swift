@@ -1,38 +1,38 @@
 internal import ApusConsole
 package import ApusCore
 
-/// The result of a load test. Every latency counts from when the send was due.
+/// The result of a load test. Every latency counts from the scheduled time of the send.
 package struct LoadTestReport: Sendable {
-    /// The rate that must be reached, as a share of the planned one: below, the figures are of another load.
+    /// The minimum achieved share of the planned rate: below it, the figures are of another load.
     package static let rateShareMin = LoadValidation.rateShareMin
 
-    /// Sends per second that were planned.
+    /// The planned sends per second.
     package let plannedRate: Double
-    /// Sends per second that Redis acknowledged.
+    /// The sends per second that Redis acknowledged.
     package let achievedRate: Double
-    /// Sends that were measured.
+    /// The number of measured sends.
     package let sends: Int
-    /// Of them, those that could not be published, and the first reason.
+    /// The number of those that could not be published.
     package let failures: Int
-    /// The first reason.
+    /// The reason of the first failure.
     package let firstFailure: String?
-    /// Of them, those without a final receipt.
+    /// The number of those without a final receipt.
     package let withoutReceipt: Int
-    /// Acceptances beyond the first one of each send; nil for not known.
+    /// The number of acceptances beyond the first one of each send; nil when unknown.
     package let repeated: Int?
-    /// Due to acknowledgement by Redis.
+    /// The latencies from the scheduled time to the acknowledgement by Redis.
     package private(set) var published = LatencySummary()
-    /// Due to acceptance by the provider; nil when nobody was asked.
+    /// The latencies to the acceptance by the provider; nil when no simulator was queried.
     package private(set) var accepted: LatencySummary?
-    /// Due to the final receipt.
+    /// The latencies to the final receipt.
     package private(set) var receipts = LatencySummary()
 
-    /// Adds it up.
+    /// Computes the report.
     ///
     /// - Parameters:
-    ///   - receipts: when the final receipt of each send arrived.
-    ///   - accepted: when each send was accepted; nil for not known.
-    ///   - repeated: acceptances beyond those; nil for not known.
+    ///   - receipts: the time at which each send's final receipt arrived.
+    ///   - accepted: the time at which each send was accepted; nil when unknown.
+    ///   - repeated: the number of further acceptances; nil when unknown.
     package init(
         _ plan: LoadPlan,
         _ publications: [OpenLoopPublisher.Publication],
@@ -58,7 +58,7 @@ package struct LoadTestReport: Sendable {
                 self.accepted?.record(nanoseconds: time - publication.dueNanoseconds)
             }
         }
-        // From the first that is due to the last acknowledgement, and the interval that the last one stands for.
+        // The span is from the first scheduled time to the last acknowledgement, plus the interval of the last send.
         let first = measured.map(\.dueNanoseconds).min() ?? 0
         let last = successful.map(\.acknowledgedNanoseconds).max() ?? first
         let planned = Double(measured.count) / plan.ratePerSecond
@@ -66,10 +66,10 @@ package struct LoadTestReport: Sendable {
         self.achievedRate = Double(successful.count) / seconds
     }
 
-    /// True when the rate was that of the plan; else latencies are not told.
+    /// True when the planned rate was achieved; otherwise latencies are not reported.
     package var isReached: Bool { self.achievedRate >= self.plannedRate * Self.rateShareMin }
 
-    /// Sentences about what is wrong with the run.
+    /// The sentences about problems of the run.
     package var complaints: [String] {
         var complaints: [String] = []
         if !self.isReached {
@@ -92,10 +92,10 @@ package struct LoadTestReport: Sendable {
         return complaints
     }
 
-    /// From due to the end that is known: acceptance where a simulator was asked, else the final receipt.
+    /// The latencies to the acceptance if a simulator was queried, otherwise to the final receipt.
     package var latency: LatencySummary { self.accepted ?? self.receipts }
 
-    /// As JSON.
+    /// The report as JSON.
     package var json: JSONObject {
         let machine = Machine.current
         let isReached = self.isReached
@@ -115,7 +115,7 @@ package struct LoadTestReport: Sendable {
         return object
     }
 
-    /// For the screen.
+    /// The report as lines.
     package var lines: [String] {
         var table = TextTable(["DUE UNTIL"] + LatencySummary.percentiles.map { ">" + $0.name } + [">SENDS"])
         func add(_ name: String, _ summary: LatencySummary) {

@@ -4,26 +4,27 @@ internal import ApusMessages
 package import ApusPublisher
 internal import Synchronization
 
-/// Runs `apus-lab loadtest` against an installation: publishes single sends at a constant rate to devices of a simulator, and measures how long each took.
+/// Runs `apus-lab loadtest` against an installation: publishes single sends at a constant rate to devices of a
+/// simulator, and measures their latencies.
 package struct LoadTestRunner: Sendable {
     /// The settings of a load test.
     package struct Options: Hashable, Sendable {
-        /// The app; the simulator's, with a route to APNs.
+        /// The app at the simulator, with a route to APNs.
         package var app = "demo"
-        /// Sends per second.
+        /// The number of sends per second.
         package var ratePerSecond = 1_000.0
-        /// Seconds that are measured.
+        /// The measured seconds.
         package var seconds = 10.0
-        /// Seconds before, which are not.
+        /// The unmeasured seconds before.
         package var warmUpSeconds = 2.0
-        /// Seconds to wait for the last receipts.
+        /// The seconds to wait for the last receipts.
         package var patienceSeconds = 10.0
-        /// The seed that tokens are drawn from.
+        /// The seed of tokens.
         package var seed: UInt64 = 1
         /// The lane.
         package var lane = Lane.express
 
-        /// Creates the usual test.
+        /// Creates the default options.
         package init() {}
     }
 
@@ -34,14 +35,14 @@ package struct LoadTestRunner: Sendable {
 
     /// Creates a run.
     ///
-    /// - Parameter simulator: nil when acceptances are not looked up, only receipts are.
+    /// - Parameter simulator: the simulator to query for acceptances; nil to use only receipts.
     package init(_ options: Options, publisher: Publisher, simulator: SimulatorControl?) {
         self.options = options
         self.publisher = publisher
         self.simulator = simulator
     }
 
-    /// Runs it.
+    /// Runs the test.
     package func run(_ display: ProgressDisplay) async throws -> LoadTestReport {
         let plan = LoadPlan(
             ratePerSecond: self.options.ratePerSecond,
@@ -49,7 +50,7 @@ package struct LoadTestRunner: Sendable {
             measured: max(1, Int(self.options.ratePerSecond * self.options.seconds)),
         )
         let start = self.clock.nanosecondsSince1970()
-        // Sends of earlier runs have other ids: each id is a send of its own for a day.
+        // Sends of earlier runs have other ids: an id is reserved for a day.
         let name = "loadtest-\(String(start, radix: 36))"
         let collector = ReceiptCollector(self.publisher, name: name, clock: self.clock)
         let test = OpenLoopPublisher(plan, publisher: self.publisher, lane: self.options.lane, clock: self.clock) {
@@ -91,7 +92,7 @@ package struct LoadTestRunner: Sendable {
         return command
     }
 
-    /// When each send of that name was first accepted, and how many were again; nil without a simulator to ask.
+    /// Returns the time at which each send was first accepted, and the number of further acceptances; nil without a simulator.
     private func acceptances(
         of name: String,
         since start: Int64,

@@ -1,8 +1,8 @@
 package import ApusCore
 
-/// Starts what a plan says when it is due, whatever became of what was started before.
+/// Starts the tasks of a plan at their scheduled times, whatever happens to earlier ones.
 package struct OpenLoop: Sendable {
-    /// The maximum number of tasks that go on at once. Beyond them it waits, and what is due meanwhile starts late: its latency counts all the same.
+    /// The maximum number of concurrent tasks. Beyond it the loop waits, and tasks start late: their latency counts all the same.
     package static let inFlightMax = 10_000
 
     private let plan: LoadPlan
@@ -14,13 +14,13 @@ package struct OpenLoop: Sendable {
         self.clock = clock
     }
 
-    /// Starts all of the plan, and waits until each is over.
+    /// Starts all tasks of the plan, and waits until each has ended.
     ///
     /// - Parameters:
-    ///   - start: when the first is due, in nanoseconds since 1970; nil for now.
-    ///   - progress: told how many were started, now and then.
-    ///   - task: gets its position in the plan and when it was due, in nanoseconds since 1970.
-    /// - Returns: what each returned, in no order.
+    ///   - start: the scheduled time of the first task, in nanoseconds since 1970; nil for now.
+    ///   - progress: called now and then with the number of started tasks.
+    ///   - task: performs the task with its position in the plan and its scheduled time, in nanoseconds since 1970.
+    /// - Returns: the results of the tasks, in no order.
     package func run<Found: Sendable>(
         from start: Int64? = nil,
         progress: (Int) -> Void = { _ in },

@@ -8,15 +8,15 @@ package struct OpenLoopPublisher: Sendable {
     package struct Publication: Hashable, Sendable {
         /// The send's id.
         package var send: String
-        /// Its position in the plan.
+        /// The position in the plan.
         package var index: Int
-        /// The time at which it was due: nanoseconds since 1970.
+        /// The scheduled time in nanoseconds since 1970.
         package var dueNanoseconds: Int64
-        /// The time at which the publisher began to write it; as `due` when it could not.
+        /// The time at which the publisher began to write the send; equal to `due` when it failed.
         package var publishedNanoseconds: Int64
-        /// The time at which it was written into the mailbox, as far as the publisher knows.
+        /// The time at which the send was written into the mailbox, as far as the publisher knows.
         package var acknowledgedNanoseconds: Int64
-        /// The reason why it could not be published; nil when it was.
+        /// The reason of a failure; nil for success.
         package var problem: String?
 
         /// Creates a publication.
@@ -43,9 +43,9 @@ package struct OpenLoopPublisher: Sendable {
     private let clock: any WallClock
     private let command: @Sendable (Int) -> SendCommand
 
-    /// Creates a test.
+    /// Creates a publisher.
     ///
-    /// - Parameter command: the send of each position; its id says which it is.
+    /// - Parameter command: returns the send of each position; its id identifies it.
     package init(
         _ plan: LoadPlan,
         publisher: Publisher,
@@ -60,12 +60,12 @@ package struct OpenLoopPublisher: Sendable {
         self.command = command
     }
 
-    /// Publishes all of the plan, and waits until each has been acknowledged.
+    /// Publishes all sends of the plan, and waits until each was acknowledged.
     ///
     /// - Parameters:
-    ///   - start: when the first is due, in nanoseconds since 1970; nil for now.
-    ///   - progress: told how many were started, now and then.
-    /// - Returns: what became of each, in the order of the plan.
+    ///   - start: the scheduled time of the first send, in nanoseconds since 1970; nil for now.
+    ///   - progress: called now and then with the number of started sends.
+    /// - Returns: the results in the order of the plan.
     package func run(from start: Int64? = nil, progress: (Int) -> Void = { _ in }) async throws -> [Publication] {
         let publications = try await OpenLoop(self.plan, clock: self.clock)
             .run(from: start, progress: progress) { index, due in await self.publish(index, due: due) }

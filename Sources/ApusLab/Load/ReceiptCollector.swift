@@ -4,30 +4,30 @@ internal import ApusMessages
 package import ApusPublisher
 internal import ApusRedis
 
-/// Notes when the final receipts of many sends arrive, in a reply stream of its own.
+/// Records the arrival of final receipts of many sends, in a reply stream of its own.
 package struct ReceiptCollector: Sendable {
     private static let entriesPerRead = 1_000
     private static let blockMilliseconds: Int64 = 200
 
-    /// The stream to name in `SendCommand.replyTo`.
+    /// The stream for `SendCommand.replyTo`.
     package let stream: String
     private let publisher: Publisher
     private let clock: any WallClock
 
     /// Creates a collector.
     ///
-    /// - Parameter name: of this run; nobody else's.
+    /// - Parameter name: the name of this run, which must be unique.
     package init(_ publisher: Publisher, name: String, clock: any WallClock) {
         self.publisher = publisher
         self.stream = "apus:receipts:\(name)"
         self.clock = clock
     }
 
-    /// When each send's final receipt was read, in nanoseconds since 1970.
+    /// Returns the time at which each send's final receipt was read, in nanoseconds since 1970.
     ///
     /// - Parameters:
-    ///   - count: it ends when it has so many.
-    ///   - isOver: asked now and then whether nothing more is waited for.
+    ///   - count: the number of receipts after which it ends.
+    ///   - isOver: called now and then; returns true to end.
     package func collect(_ count: Int, isOver: @Sendable () -> Bool) async throws -> [String: Int64] {
         let tag = HashTag(ofKey: self.stream)
         let connection = self.publisher.installation.client.blockingConnection(for: tag)

@@ -6,17 +6,17 @@ internal import ApusStore
 
 /// A device of a cluster.
 package struct SampleDevice: Hashable, Sendable {
-    /// Its id.
+    /// The device's id.
     package var id: String
-    /// Even ones are Apple's, odd ones Google's.
+    /// The provider: by default Apple for even positions, Google for odd ones.
     package var provider: Provider
-    /// Of the form that the provider's have.
+    /// The token in the provider's form.
     package var token: String
 
-    /// The token's digest, as the simulator knows it.
+    /// The token's digest, which the simulator uses.
     package var digest: TokenDigest { TokenDigest(self.token, provider: self.provider) }
 
-    /// Creates the device of that position: the same in every cluster.
+    /// Creates the device of a position: the same in every cluster.
     package init(app: String, index: Int, providers: [Provider] = [.apns, .fcm]) {
         let salt = app.utf8.reduce(UInt64(index)) { $0 &* 31 &+ UInt64($1) }
         var generator = SeededGenerator(seed: salt)
@@ -32,7 +32,7 @@ extension LocalCluster {
 
     /// Fills the empty store of an app with devices, each in the topics of `topics(index)`.
     ///
-    /// - Parameter providers: dealt out in turn.
+    /// - Parameter providers: the providers, assigned in turn.
     package func register(
         _ count: Int,
         app: String = LocalCluster.app,
@@ -53,7 +53,7 @@ extension LocalCluster {
         return devices
     }
 
-    /// Counts the devices that are not in the store any more.
+    /// Counts the devices that are no longer in the store.
     package func deleted(_ devices: [SampleDevice], app: String = LocalCluster.app) async throws -> Int {
         let (store, app) = (self.installation.store, try AppID(app))
         let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) != nil }

@@ -4,8 +4,7 @@ internal import ApusRedis
 internal import ApusStreams
 
 extension LocalCluster {
-    /// Keys of a queue shard that need not be empty: told to publishers and operators, not read by anybody yet, or kept for
-    /// a time.
+    /// The keys of a queue shard that need not be empty: they are for publishers and operators, have no reader yet, or are kept for a time.
     private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events"]
     private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"]
     private static let workPrefixes = ["plan:", "work:", "held:"]
@@ -25,13 +24,13 @@ extension LocalCluster {
         return keys
     }
 
-    /// Counts the entries that are left in the queue shards, by key; none when all work is done. Of streams the entries, of other keys the members;
-    /// of keys that are kept for a time: 1 when nothing says until when.
+    /// Counts what is left in the queue shards, by key; empty when all work is done. Streams count their entries, other
+    /// keys their members; keys that are kept for a time count 1 when they have no expiry.
     package func remainingEntries() async throws -> [String: Int64] {
         try await self.contents { name in !Self.keptNames.contains(name) }
     }
 
-    /// Counts unfinished work by key: entries that wait or are pending, journals, retries, and what paused sends hold.
+    /// Counts unfinished work by key: entries that wait or are pending, journals, retries, and entries of paused sends.
     package func unfinishedEntries() async throws -> [String: Int64] {
         try await self.contents { name in
             Self.workNames.contains(name) || Self.workPrefixes.contains { name.hasPrefix($0) }
@@ -58,7 +57,7 @@ extension LocalCluster {
                 case "list": command = "LLEN"
                 case "set": command = "SCARD"
                 case "string": command = "STRLEN"
-                // It went meanwhile.
+                // The key has disappeared meanwhile.
                 default: continue
                 }
                 contents[key] = try await self.client.send(RedisCommand(command, .text(key)), on: tag).root.integer
@@ -75,7 +74,7 @@ extension LocalCluster {
             for (key, name, type) in try await self.keys(of: tag) where type == "stream" {
                 let group = name == "outcomes" || name == "events" ? StreamGroup.feedback : StreamGroup.dispatcher
                 let command = RedisCommand("XINFO", "CONSUMERS", .text(key), .text(group))
-                // A stream without the group has nobody's entries.
+                // A stream without the group has no pending entries.
                 guard let reply = try? await self.client.send(command, on: tag) else { continue }
                 for consumer in reply.root.children {
                     var name = ""
@@ -104,8 +103,8 @@ extension LocalCluster {
         return Int(count)
     }
 
-    /// Makes everything due now that waits for its time: providers want minutes between tries, a drill has seconds. Only the
-    /// time is changed: the entries are moved by whoever moves them otherwise.
+    /// Makes all scheduled entries due now: providers require minutes between retries, a drill has seconds. Only the
+    /// time is changed: the entries are moved as always.
     package func makeRetriesDue() async throws {
         for shard in 0..<self.installation.keyspace.queueShards {
             let keys = self.installation.streams.keys(shard: shard)

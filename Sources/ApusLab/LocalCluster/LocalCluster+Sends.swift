@@ -5,7 +5,7 @@ internal import ApusRedis
 package import ApusStreams
 
 extension LocalCluster {
-    /// A command as the cluster publishes it.
+    /// Returns a command as the cluster publishes it.
     package func command(_ target: Target, id: String, app: String = LocalCluster.app) -> SendCommand {
         var notification = Notification()
         notification.title = "Hello"
@@ -18,7 +18,7 @@ extension LocalCluster {
 
     /// Publishes a send.
     ///
-    /// - Throws: when it was not taken as a new one.
+    /// - Throws: when it was not accepted as a new send.
     package func send(
         _ target: Target,
         id: String,
@@ -29,18 +29,18 @@ extension LocalCluster {
         var command = self.command(target, id: id, app: app)
         change(&command)
         guard case .new = try await self.installation.streams.mailboxes.publish(command, lane: lane) else {
-            throw LocalClusterError("\(id) was not taken")
+            throw LocalClusterError("\(id) was not accepted as a new send")
         }
     }
 
-    /// The ledger of a send; nil when there is none.
+    /// Returns the ledger of a send; nil when there is none.
     package func ledger(of send: String, app: String = LocalCluster.app) async throws -> SendLedger? {
         try await self.installation.streams.outcomes.ledger(app: app, send: send)
     }
 
     /// Waits until a planned send is complete.
     ///
-    /// - Parameter meanwhile: done again and again while it is not.
+    /// - Parameter meanwhile: called repeatedly until then.
     package func completion(
         of send: String,
         app: String = LocalCluster.app,
@@ -62,7 +62,7 @@ extension LocalCluster {
         }
     }
 
-    /// The receipts of a send, in the order of their writing.
+    /// Returns the receipts of a send, in the order of writing.
     package func receipts(of send: String) async throws -> [SendReceipt] {
         var receipts: [SendReceipt] = []
         for shard in 0..<self.installation.keyspace.queueShards {

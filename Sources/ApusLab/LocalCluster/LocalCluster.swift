@@ -11,22 +11,22 @@ internal import Synchronization
 /// Runs a private redis-server with an installation, simulated providers, and the services as processes of their own. Drills,
 /// benchmarks, the demo and the integration tests run in it.
 ///
-/// All of it ends with this process, however that ends, and leaves no file behind.
+/// Everything ends with this process, however that ends, and leaves no file behind.
 package final class LocalCluster: Sendable {
     /// The services, and the default ports of their admin endpoints.
     package static let services: [(name: String, port: Int)] = [
         ("registration", 9_101), ("dispatcher", 9_102), ("feedback", 9_103),
     ]
 
-    /// Its configuration.
+    /// The configuration of the cluster.
     package let configuration: LocalClusterConfiguration
     /// Redis.
     package let redis: RedisServer
-    /// A client of it.
+    /// The client of its Redis.
     package let client: RedisClient
-    /// The installation in it.
+    /// The installation in its Redis.
     package let installation: Installation
-    /// Apple and Google.
+    /// The simulator of Apple and Google.
     package let simulator: Simulator
     /// The time.
     package let clock = SystemClock()
@@ -35,7 +35,7 @@ package final class LocalCluster: Sendable {
     private let programs: ServicePrograms
     private let members: Members
 
-    /// Everything that was started, kept apart so that a start that fails half-way ends it too.
+    /// Everything that was started, kept apart so that a start that fails half-way stops it too.
     private final class Members: Sendable {
         private struct State {
             var services: [ServiceProcess] = []
@@ -54,7 +54,7 @@ package final class LocalCluster: Sendable {
         func add(_ folder: WatchedProcess) { self.state.withLock { $0.folder = folder } }
         func add(_ service: ServiceProcess) { self.state.withLock { $0.services.append(service) } }
 
-        /// The number of the next service.
+        /// Returns the number of the next service.
         func nextNumber() -> Int {
             self.state.withLock { state in
                 state.started += 1
@@ -64,7 +64,7 @@ package final class LocalCluster: Sendable {
 
         var services: [ServiceProcess] { self.state.withLock { $0.services } }
 
-        /// Ends everything, services first. Idempotent.
+        /// Stops everything, services first. May be called twice.
         func stop() async {
             let state = self.state.withLock { state in
                 defer { state = State() }
@@ -114,7 +114,7 @@ package final class LocalCluster: Sendable {
         }
     }
 
-    /// Starts everything but the services; on failure nothing is left.
+    /// Starts everything except the services; after a failure nothing is left.
     package static func start(_ configuration: LocalClusterConfiguration) async throws -> LocalCluster {
         let members = Members()
         do {
@@ -131,7 +131,7 @@ package final class LocalCluster: Sendable {
     ) async throws -> LocalCluster {
         let programs = try configuration.programs ?? ServicePrograms.besideThis()
         let root = try TemporaryDirectory.make("apus-lab")
-        // It does nothing but take the folder away with us.
+        // This process only removes the folder together with us.
         members.add(try await WatchedProcess(["/bin/sleep", "infinity"], directory: root))
         let redis = try await RedisServer.start(configuration.redis)
         members.add(redis)
@@ -156,7 +156,7 @@ package final class LocalCluster: Sendable {
         )
     }
 
-    /// Another process may take a port between our look and the simulator's.
+    /// Starts the simulator again when another process took its port after our check.
     private static func startSimulator(_ configuration: SimulatorConfiguration) async throws -> Simulator {
         var configuration = configuration
         for _ in 0..<10 {
@@ -167,10 +167,10 @@ package final class LocalCluster: Sendable {
         return try await Simulator.start(configuration)
     }
 
-    /// Ends everything at once. Idempotent; not ended by cancellation.
+    /// Stops everything at once. May be called twice; cancellation does not end it.
     package func stop() async { await self.members.stop() }
 
-    /// The folder of it all.
+    /// The folder of the cluster.
     package var folder: String { self.credentials.folder }
 
     // MARK: Services
@@ -180,11 +180,11 @@ package final class LocalCluster: Sendable {
     /// - Parameters:
     ///   - name: `dispatcher`, `feedback` or `registration`.
     ///   - settings: settings that differ from the default.
-    ///   - apple: in Apple's place.
+    ///   - apple: the server in Apple's place.
     ///   - certificate: the file of a client certificate for Apple with its key; nil when the apps sign with their keys.
-    ///   - sandboxPort: of a simulator that stands in for Apple's sandbox; nil when the apps do not use it.
-    ///   - broadcastPort: of a simulator that takes the broadcasts; nil when the one that takes the rest does.
-    ///   - missing: apps that its configuration leaves out.
+    ///   - sandboxPort: the port of a simulator for Apple's sandbox; nil when the apps do not use it.
+    ///   - broadcastPort: the port of a simulator for broadcasts; nil for the one of other notifications.
+    ///   - missing: the apps that its configuration omits.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
@@ -231,12 +231,12 @@ package final class LocalCluster: Sendable {
         try await self.start("dispatcher", settings, apple: apple)
     }
 
-    /// Starts a feedback.
+    /// Starts a feedback service.
     package func startFeedback(_ settings: ServiceSettingsText = [:]) async throws -> ServiceProcess {
         try await self.start("feedback", settings)
     }
 
-    /// Starts a registration; the port of its API stands beside it.
+    /// Starts a registration service and returns the port of its API, too.
     package func startRegistration(
         _ settings: ServiceSettingsText = [:]
     ) async throws -> (service: ServiceProcess, port: Int) {
@@ -246,19 +246,19 @@ package final class LocalCluster: Sendable {
         return (service, ServiceProcess.port(in: file))
     }
 
-    /// Services that run.
+    /// The running services.
     package var running: [ServiceProcess] { self.members.services.filter(\.isRunning) }
 
-    /// Asks every service that runs to end, and waits until they have; dispatchers before feedback.
+    /// Stops every running service in order, dispatchers before feedback, and waits until they have ended.
     package func terminate() async throws {
         for service in self.running where service.name != "feedback" { try await service.terminate() }
         for service in self.running { try await service.terminate() }
     }
 }
 
-/// An error of a cluster: one sentence that also names the cure.
+/// Reports an error of a cluster in one sentence that also names the remedy.
 package struct LocalClusterError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The sentence.
+    /// The error's sentence.
     package let description: String
 
     /// Creates an error.

@@ -5,59 +5,59 @@ package import ApusTestKit
 
 /// The configuration of a cluster.
 package struct LocalClusterConfiguration: Sendable {
-    /// Two shards and four partitions: enough to be more than one, few enough to start in no time.
+    /// The default sizes, two shards and four partitions: more than one of each, and few enough for a quick start.
     package static let smallKeyspace = Keyspace(queueShards: 2, devicePartitions: 4)
 
-    /// The installation's sizes.
+    /// The sizes of the installation.
     package var keyspace = Self.smallKeyspace
-    /// The server.
+    /// The options of the Redis server.
     package var redis = RedisServer.Options()
-    /// The providers. Their ports are chosen here, so that they can close and open again.
+    /// The simulator's configuration. The ports are chosen here, so that they can be closed and opened again.
     package var simulator = SimulatorConfiguration()
-    /// Threads that drive a service's sockets; 0: one for each core.
+    /// The number of event loops of a service; 0 for one per core.
     package var eventLoops = 1
-    /// The least level that services log.
+    /// The least log level of services.
     package var logLevel = "info"
-    /// True when admin endpoints have their default ports; else any that are free.
+    /// True when admin endpoints use their default ports; false for free ones.
     package var usesDefaultPorts = false
-    /// Where the services bring their spans; nil for nowhere.
+    /// The address for the services' spans; nil for none.
     package var traceEndpoint: String?
-    /// Whose certificates the endpoint may show; nil for any that the system trusts.
+    /// The path of the CA certificates for that address; nil for the system's.
     package var traceCAFile: String?
-    /// SHA-256 of an API key that may register, in hexadecimal.
+    /// The SHA-256 of an API key that may register, in hexadecimal.
     package var keyDigest: String?
     /// The file with the secret of the apps' identity provider (HS256, audience `cluster`); nil when users have no tokens.
     package var identitySecretFile: String?
-    /// The rates that the dispatchers keep.
+    /// The rate limits of the dispatchers.
     package var rates = ProviderRates()
-    /// Where the services' programs are; nil when beside the one that runs.
+    /// The folder of the services' programs; nil for that of the running program.
     package var programs: ServicePrograms?
 
     /// Creates the default configuration.
     package init() {}
 }
 
-/// The rates of all dispatchers together to each provider, from the first request on; nil for unlimited.
+/// The rate limits of all dispatchers together for each provider, from the first request on; nil for unlimited.
 package struct ProviderRates: Hashable, Sendable {
-    /// To Apple.
+    /// The rate limit for Apple.
     package var applePerSecond: Int?
-    /// To Google.
+    /// The rate limit for Google.
     package var googlePerMinute: Int?
 
-    /// Unlimited.
+    /// Creates unlimited rates.
     package init() {}
 }
 
-/// The settings of one service that differ from the default, by their names below the service's. A text in braces is a YAML mapping.
+/// The settings of one service that differ from the default, by their names in its section. A text in braces is a YAML mapping.
 package typealias ServiceSettingsText = [String: String]
 
 /// The configuration of a cluster's services: one text for all of them.
 package struct ServiceConfiguration: Hashable, Sendable {
-    /// A server that stands in for Apple's, other than the simulator.
+    /// A server that replaces Apple's, other than the simulator.
     package struct AppleStandIn: Hashable, Sendable {
-        /// Its port, on loopback.
+        /// The port on loopback.
         package var port: Int
-        /// The certificate to trust.
+        /// The path of the CA certificate for it.
         package var caFile: String
 
         /// Creates a server.
@@ -67,33 +67,33 @@ package struct ServiceConfiguration: Hashable, Sendable {
         }
     }
 
-    /// Redis.
+    /// The address of Redis.
     package var redisURL: String
-    /// Threads that drive sockets.
+    /// The number of event loops.
     package var eventLoops = 1
-    /// The least level that is logged.
+    /// The least log level.
     package var logLevel = "info"
-    /// The providers' ports, certificate and apps.
+    /// The files of the simulator's ports, certificates and apps.
     package var credentials: SimulatorCredentials
-    /// Where the simulator listens.
+    /// The addresses of the simulator.
     package var addresses: SimulatorAddresses
-    /// SHA-256 of an API key that may register.
+    /// The SHA-256 of an API key that may register.
     package var keyDigest: String?
     /// The file with the secret of the apps' identity provider; nil when users have no tokens.
     package var identitySecretFile: String?
-    /// Where the services bring their spans; nil for nowhere.
+    /// The address for the services' spans; nil for none.
     package var traceEndpoint: String?
-    /// Whose certificates the endpoint may show; nil for any that the system trusts.
+    /// The path of the CA certificates for that address; nil for the system's.
     package var traceCAFile: String?
-    /// In Apple's place.
+    /// The server in Apple's place.
     package var apple: AppleStandIn?
     /// A client certificate for Apple with its key, in PEM; nil when the apps sign with their keys.
     package var appleCertificate: String?
     /// The port of Apple's sandbox; nil when the apps are in production only.
     package var sandboxPort: Int?
-    /// The port where Apple takes broadcasts; nil when they go where other notifications do.
+    /// The port of Apple's broadcasts; nil when they use that of other notifications.
     package var broadcastPort: Int?
-    /// The rates that the dispatchers keep.
+    /// The rate limits of the dispatchers.
     package var rates = ProviderRates()
 
     /// Creates a configuration.
@@ -103,7 +103,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
         self.addresses = addresses
     }
 
-    /// The file of a service, without its admin endpoint.
+    /// Returns the configuration file of a service, without its admin endpoint.
     package func yaml(_ service: String, _ settings: ServiceSettingsText) -> String {
         var lines = [
             "redis: {url: \(Self.quoted(self.redisURL))}",

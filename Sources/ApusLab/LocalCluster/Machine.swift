@@ -6,14 +6,14 @@ internal import Glibc
 package struct Machine: Hashable, Sendable {
     /// The processor's name.
     package var processor: String
-    /// Cores that may be used.
+    /// The number of usable cores.
     package var cores: Int
-    /// Bytes of memory.
+    /// The bytes of memory.
     package var memoryBytes: Int64
     /// The kernel's release.
     package var kernel: String
 
-    /// As JSON.
+    /// The description as JSON.
     package var json: JSONObject {
         [
             "processor": .string(self.processor), "cores": .integer(self.cores),
@@ -21,7 +21,7 @@ package struct Machine: Hashable, Sendable {
         ]
     }
 
-    /// This one.
+    /// The running machine.
     package static var current: Machine {
         func text(_ path: String) -> String {
             String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)

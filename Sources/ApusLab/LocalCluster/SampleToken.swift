@@ -1,8 +1,8 @@
 package import ApusCore
 
-/// Tokens of the forms that the providers give: drawn, so nobody's.
+/// Generates random tokens in the providers' forms, which belong to nobody.
 package enum SampleToken {
-    /// 32 bytes, in hexadecimal.
+    /// Returns 32 bytes in hexadecimal.
     package static func apple(_ generator: inout SeededGenerator) -> String {
         var bytes: [UInt8] = []
         for _ in 0..<4 {
@@ -14,7 +14,7 @@ package enum SampleToken {
         return Hexadecimal.encode(bytes)
     }
 
-    /// "dGhpc0lzTm8:APA91b…": 152 characters.
+    /// Returns a text like "dGhpc0lzTm8:APA91b…": 152 characters.
     package static func google(_ generator: inout SeededGenerator) -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         func draw(_ count: Int) -> [UInt8] { (0..<count).map { _ in alphabet[Int(generator.next() >> 58)] } }

@@ -1,32 +1,32 @@
 internal import ApusCore
 package import ApusSimulator
 
-/// Compares whom a send was for with what the simulator accepted, by token.
+/// Compares the audience of a send with what the simulator accepted, by token.
 package struct SendAudit: Hashable, Sendable, CustomStringConvertible {
-    /// Living devices that were never accepted.
+    /// The number of living devices that were never accepted.
     package var lost = 0
-    /// Acceptances beyond the first one of a device.
+    /// The number of acceptances beyond the first one of a device.
     package var repeated = 0
-    /// Tokens that were accepted although nobody asked for them.
+    /// The number of accepted tokens outside of the audience.
     package var strangers = 0
-    /// Acceptances that the simulator never answered, because a fault said so: each may be repeated by right.
+    /// The number of acceptances that the simulator never answered because of a fault: each may be repeated.
     package var unanswered = 0
-    /// Acceptances in all.
+    /// The number of all acceptances.
     package var accepted = 0
-    /// The time at which each repeat was accepted: nanoseconds since 1970.
+    /// The times of the repetitions in nanoseconds since 1970.
     package var repeatTimes: [Int64] = []
 
-    /// Every device once, and nobody else.
+    /// True when every device was accepted once, and no other token.
     package var isExact: Bool { self.lost == 0 && self.repeated == 0 && self.strangers == 0 }
 
-    /// In one line.
+    /// The audit in one line.
     package var description: String {
         "lost \(self.lost), repeated \(self.repeated), strangers \(self.strangers), accepted \(self.accepted)"
     }
 
-    /// Compares.
+    /// Compares the audience with the ledger.
     ///
-    /// - Parameter audience: digests of the tokens that must be accepted.
+    /// - Parameter audience: the digests of the tokens that must be accepted.
     package init(of send: String, audience: some Sequence<TokenDigest>, in ledger: LedgerSnapshot) {
         var counts: [TokenDigest: Int32] = [:]
         for digest in audience { counts[digest] = 0 }
@@ -47,7 +47,7 @@ package struct SendAudit: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension LocalCluster {
-    /// Compares whom a send was for with what was accepted so far.
+    /// Compares the audience of a send with the acceptances so far.
     package func audit(_ send: String, _ devices: some Sequence<SampleDevice>) -> SendAudit {
         SendAudit(of: send, audience: devices.lazy.map(\.digest), in: self.simulator.ledger.snapshot)
     }

@@ -3,24 +3,24 @@ internal import FoundationEssentials
 internal import Glibc
 internal import NIOPosix
 
-/// One of the three services as a process of its own. It never outlives this process.
+/// Runs one of the three services as a process of its own. It never outlives this process.
 package final class ServiceProcess: Sendable {
-    /// The longest that a service may take to become ready, or to end when it is asked to: a loaded machine is slow.
+    /// The longest time until a service is ready, or has ended on request: a loaded machine is slow.
     package static let patience = Duration.seconds(60)
 
-    /// `dispatcher`, `feedback` or `registration`.
+    /// The service's name: `dispatcher`, `feedback` or `registration`.
     package let name: String
-    /// Its folder, with its configuration and its log.
+    /// The folder of its configuration and log.
     package let directory: String
     private let process: WatchedProcess
 
-    /// Starts a program and waits until it says that it is ready.
+    /// Starts a program and waits until it reports that it is ready.
     ///
     /// - Parameters:
-    ///   - program: its path.
-    ///   - directory: made if need be; what is in it goes with the cluster.
-    ///   - configuration: without the admin endpoint.
-    ///   - adminPort: 0: any that is free.
+    ///   - program: the path of the program.
+    ///   - directory: its folder, created if necessary and removed with the cluster.
+    ///   - configuration: the configuration without the admin endpoint.
+    ///   - adminPort: the admin port; 0 for a free one.
     static func start(
         _ name: String,
         program: String,
@@ -40,7 +40,7 @@ package final class ServiceProcess: Sendable {
             while !(await service.isReady) {
                 try service.checkIsRunning()
                 guard ContinuousClock.now < deadline else {
-                    throw LocalClusterError("\(name) is not ready. The end of its log:\n\(service.lastWords)")
+                    throw LocalClusterError("\(name) is not ready. The end of its log:\n\(service.logTail)")
                 }
                 try await Task.sleep(for: .milliseconds(10))
             }
@@ -57,36 +57,36 @@ package final class ServiceProcess: Sendable {
         self.process = process
     }
 
-    /// Options of `env` that remove variables meant for another installation, which would overrule the file.
+    /// The options of `env` that remove variables for another installation, which would override the file.
     private static var unset: [String] {
         ProcessInfo.processInfo.environment.keys.filter { $0.hasPrefix("APUS_") }.sorted().flatMap { ["-u", $0] }
     }
 
     // MARK: Looking
 
-    /// Its process id.
+    /// The process id.
     package var processID: Int32 { self.process.pid }
-    /// True when it runs.
+    /// True while the process runs.
     package var isRunning: Bool { self.process.isRunning }
 
-    /// Its log so far.
+    /// The log so far.
     package var log: String {
         String(decoding: FileManager.default.contents(atPath: "\(self.directory)/log") ?? Data(), as: UTF8.self)
     }
 
-    /// The last lines of its log.
-    package var lastWords: String { self.log.split(separator: "\n").suffix(5).joined(separator: "\n") }
+    /// The last lines of the log.
+    package var logTail: String { self.log.split(separator: "\n").suffix(5).joined(separator: "\n") }
 
-    /// Complains when it ended by itself.
+    /// Throws when the process ended by itself.
     package func checkIsRunning() throws(LocalClusterError) {
         guard !self.isRunning else { return }
-        throw LocalClusterError("\(self.name) ended by itself. The end of its log:\n\(self.lastWords)")
+        throw LocalClusterError("\(self.name) ended by itself. The end of its log:\n\(self.logTail)")
     }
 
-    /// The port of its admin endpoint; 0 while it has none.
+    /// The port of the admin endpoint; 0 while there is none.
     package var adminPort: Int { Self.port(in: "\(self.directory)/admin") }
 
-    /// A port that a service wrote into a file; 0 while there is none.
+    /// Returns a port that a service wrote into a file; 0 while there is none.
     static func port(in file: String) -> Int {
         let text = String(decoding: FileManager.default.contents(atPath: file) ?? Data(), as: UTF8.self)
         return Int(text.prefix { $0.isNumber }) ?? 0
@@ -96,7 +96,7 @@ package final class ServiceProcess: Sendable {
         get async { (try? await self.get("readyz"))?.status == 200 }
     }
 
-    /// Asks an admin endpoint.
+    /// Sends a request to the admin endpoint.
     package func get(_ path: String, accept: String? = nil) async throws -> (status: Int, body: String) {
         let connection = try await HTTPConnection.connect(
             host: "127.0.0.1",
@@ -114,7 +114,7 @@ package final class ServiceProcess: Sendable {
         }
     }
 
-    /// The sum of all samples of a metric, over its labels.
+    /// Returns the sum of all samples of a metric, over its labels.
     package func metric(_ name: String) async throws -> Double {
         try await self.get("metrics").body.split(separator: "\n")
             .filter { $0.hasPrefix(name) && ($0.dropFirst(name.utf8.count).first.map { "{ ".contains($0) } ?? false) }
@@ -124,35 +124,35 @@ package final class ServiceProcess: Sendable {
 
     // MARK: Harming
 
-    /// `kill -9`; waits until it is gone.
+    /// Kills the process with `kill -9` and waits until it is gone.
     package func kill() async {
         self.process.signal(SIGKILL)
         await self.process.end(keepingDirectory: true)
     }
 
-    /// SIGHUP: it reads its configuration and the files named there again.
+    /// Sends SIGHUP: the service reads its configuration and the files named there again.
     package func reload() { self.process.signal(SIGHUP) }
 
-    /// SIGSTOP: it does nothing more, and keeps its connections.
+    /// Sends SIGSTOP: the service stops running, and keeps its connections.
     package func freeze() { self.process.signal(SIGSTOP) }
 
-    /// SIGCONT: it goes on where it was.
+    /// Sends SIGCONT: the service continues.
     package func thaw() { self.process.signal(SIGCONT) }
 
-    /// SIGTERM; waits until it has ended by itself.
+    /// Sends SIGTERM and waits until the service has ended by itself.
     ///
-    /// - Throws: when it does not in time; then it is killed.
+    /// - Throws: when it does not end in time; then it is killed.
     package func terminate() async throws {
         self.process.signal(SIGTERM)
         let deadline = ContinuousClock.now + Self.patience
         while self.process.isRunning, ContinuousClock.now < deadline {
-            // Not ended by cancellation: cleaning up takes a moment.
+            // Cancellation does not end the wait: cleaning up takes a moment.
             await Task { try? await Task.sleep(for: .milliseconds(5)) }.value
         }
         let isOver = !self.process.isRunning
         await self.kill()
         guard isOver else {
-            throw LocalClusterError("\(self.name) did not end. The end of its log:\n\(self.lastWords)")
+            throw LocalClusterError("\(self.name) did not end. The end of its log:\n\(self.logTail)")
         }
     }
 }

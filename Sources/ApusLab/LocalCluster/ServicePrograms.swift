@@ -1,16 +1,16 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// Where the services' programs are: beside the one that runs, be it `apus-lab` or the tests.
+/// Finds the services' programs beside the running one, be it `apus-lab` or the tests.
 package struct ServicePrograms: Hashable, Sendable {
-    /// All that a cluster starts.
+    /// The names of all programs of a cluster.
     package static let names = ["apus-registration", "apus-dispatcher", "apus-feedback"]
 
     private let folder: String
 
-    /// Creates the programs of a folder.
+    /// Finds the programs in a folder.
     ///
-    /// - Throws: which are missing, and how to build them.
+    /// - Throws: an error that names missing programs, and how to build them.
     package init(folder: String) throws(LocalClusterError) {
         self.folder = folder
         let missing = Self.names.filter { !FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)") }
@@ -24,7 +24,7 @@ package struct ServicePrograms: Hashable, Sendable {
         }
     }
 
-    /// The programs beside the running one.
+    /// Finds the programs beside the running one.
     package static func besideThis() throws(LocalClusterError) -> ServicePrograms {
         guard let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"),
             let slash = path.lastIndex(of: "/")
@@ -32,7 +32,7 @@ package struct ServicePrograms: Hashable, Sendable {
         return try ServicePrograms(folder: String(path[..<slash]))
     }
 
-    /// The path of one.
+    /// Returns the path of a program.
     package func path(_ name: String) -> String { "\(self.folder)/\(name)" }
 
     private static func isInstalled(_ name: String) -> Bool {

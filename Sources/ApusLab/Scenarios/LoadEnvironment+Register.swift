@@ -5,7 +5,7 @@ internal import ApusStore
 internal import NIOPosix
 
 extension LoadEnvironment {
-    /// Kept-alive connections that requests are dealt out to in turn, each behind the other when they are slow.
+    /// The number of kept-alive connections, to which requests are assigned in turn; slow ones queue them.
     private static let connections = 32
 
     private struct Registration: Sendable {
@@ -13,12 +13,12 @@ extension LoadEnvironment {
         let due: Int64
         let begun: Int64
         let answered: Int64
-        /// 0: no answer.
+        /// The status of the answer; 0 for none.
         let status: Int
         let problem: String?
     }
 
-    /// Registers new devices at the order's rate, and compares with the store.
+    /// Registers new devices at the planned rate, and compares with the store.
     func register(
         _ order: ScenarioOptions,
         number: Int,
@@ -26,7 +26,7 @@ extension LoadEnvironment {
         _ result: inout LoadResult,
     ) async throws -> LoadSpan {
         let plan = order.plan
-        // Each performance has devices of its own.
+        // Each run has devices of its own.
         let first = number * 100_000_000
         let before = try await self.cluster.redisBytes()
         let start = self.cluster.clock.nanosecondsSince1970()
@@ -49,7 +49,7 @@ extension LoadEnvironment {
         var measured: ClosedRange<Int64>?
         for answer in answers {
             result.lateness.record(nanoseconds: answer.begun - answer.due)
-            // 201 made it, 200 found it there: somebody had registered it before.
+            // 201 created the device, 200 found it: it had been registered before.
             if answer.status == 200 { result.repeated += 1 }
             guard answer.status == 200 || answer.status == 201, plan.isMeasured(answer.index) else { continue }
             result.latency.record(nanoseconds: answer.answered - answer.due)
@@ -126,7 +126,7 @@ extension LoadEnvironment {
         }
     }
 
-    /// Every device must be in the store with its token, and the store agree with itself.
+    /// Checks that every device is in the store with its token, and that the store is consistent.
     private func compareStore(_ plan: LoadPlan, first: Int, _ result: inout LoadResult) async throws {
         let store = self.cluster.installation.store
         let check = try await StoreCheck.run(store, try AppID(LocalCluster.app), keepsDevices: true)

@@ -4,10 +4,10 @@ internal import ApusSimulator
 internal import ApusStreams
 
 extension LoadEnvironment {
-    /// Nanoseconds between the word to begin and the first send, so that both lanes begin together.
+    /// The nanoseconds between the order to begin and the first send, so that both lanes begin together.
     private static let runUp: Int64 = 100_000_000
 
-    /// Sends at the order's rates, waits until all is done, and compares with the simulator's ledger and the services' own.
+    /// Sends at the planned rates, waits until all work is done, and compares with the ledgers of the simulator and the services.
     func send(_ order: ScenarioOptions, number: Int, _ result: inout LoadResult) async throws -> LoadSpan {
         let start = self.cluster.clock.nanosecondsSince1970() + Self.runUp
         let express = order.scenario == .fanout ? nil : Load(order.plan, "\(number)-express-", start: start)
@@ -54,7 +54,7 @@ extension LoadEnvironment {
         return LoadSpan(begin: begin, end: max(due, ledgers.compactMap(\.span?.upperBound).max() ?? due), done: done)
     }
 
-    /// Sends of one kind.
+    /// The sends of one kind.
     private struct Load: Sendable {
         let plan: LoadPlan
         let prefix: String
@@ -66,7 +66,7 @@ extension LoadEnvironment {
             self.start = start
         }
 
-        /// From when the first measured one is due to when the one after the last would be.
+        /// The span from the first measured scheduled time to the one after the last.
         var span: ClosedRange<Int64> {
             (self.start + self.plan.due(self.plan.warmUp))...(self.start + self.plan.due(self.plan.count))
         }
@@ -115,11 +115,11 @@ extension LoadEnvironment {
         }
     }
 
-    /// One pass over the simulator's ledger, for all kinds at once.
+    /// Reads the simulator's ledger once, for all kinds at the same time.
     private func compare(_ sends: [[LoadLedger.Send]], prefixes: [String?]) -> [LoadLedger] {
         let digests = self.devices.map(\.digest)
         var ledgers = sends.map { LoadLedger($0, devices: digests) }
-        // A send's number: its position in its kind, and the kind in the lowest digit.
+        // A send's number combines its position in its kind and, in the lowest digit, the kind.
         func number(of id: String) -> Int? {
             for (kind, prefix) in prefixes.enumerated() {
                 guard let prefix, id.hasPrefix(prefix), let index = Int(id.dropFirst(prefix.count)),
@@ -136,7 +136,7 @@ extension LoadEnvironment {
         return ledgers
     }
 
-    /// What the services say of a topic send must be what the simulator says.
+    /// Checks that the services' ledger of a topic send agrees with the simulator's.
     private func compareOwnLedgers(_ topic: Load, _ result: inout LoadResult) async throws {
         for index in 0..<topic.plan.count {
             let send = "\(topic.prefix)\(index)"
@@ -153,7 +153,7 @@ extension LoadEnvironment {
 }
 
 extension LoadResult {
-    /// Adds what the simulator's ledger showed of one kind of sends.
+    /// Adds the results from the simulator's ledger for one kind of sends.
     fileprivate mutating func add(_ ledger: LoadLedger) {
         self.planned += ledger.planned
         self.accepted += ledger.accepted

@@ -16,16 +16,16 @@ struct LoadEnvironment: Sendable {
 
     let cluster: LocalCluster
     let publisher: Publisher
-    /// Those that are in the store before it begins.
+    /// The devices that are in the store before the scenario begins.
     let devices: [SampleDevice]
     let services: [String: ServiceProcess]
     /// The port and the API key of registration; nil when it does not run.
     let registration: (port: Int, key: String)?
-    /// Bytes of Redis's memory for each of ``devices``; nil when there are none.
+    /// The bytes of Redis's memory for each of ``devices``; nil when there are none.
     let redisBytesPerDevice: Double?
     let say: @Sendable (String) -> Void
 
-    /// Sets a cluster up, runs `body` in it, and ends everything.
+    /// Starts a cluster, runs `body` in it, and stops everything.
     static func with<Result>(
         _ order: ScenarioOptions,
         say: @escaping @Sendable (String) -> Void,
@@ -76,7 +76,7 @@ struct LoadEnvironment: Sendable {
         }
         say("filling the store with \(order.devices) devices")
         let before = try await cluster.redisBytes()
-        // Apple's alone, as the limit programs have it.
+        // All devices are Apple's, as in the limit programs.
         let devices = try await cluster.register(order.devices, providers: [.apns], topics: { _ in [Self.topic] })
         let bytes = try await cluster.redisBytes() - before
         return LoadEnvironment(
@@ -95,7 +95,7 @@ struct LoadEnvironment: Sendable {
 
     /// Runs a scenario.
     ///
-    /// - Parameter number: of the run in this environment, from 0: part of the names of its sends.
+    /// - Parameter number: the number of the run in this environment, from 0, which is part of the names of its sends.
     func perform(_ order: ScenarioOptions, number: Int) async throws -> LoadResult {
         self.say("\(NumberText.json(order.ratePerSecond, 1).text) \(order.scenario.unit) per second")
         self.cluster.simulator.reset()
@@ -133,7 +133,7 @@ struct LoadEnvironment: Sendable {
 
     /// Waits until no unfinished work is left in Redis.
     ///
-    /// - Returns: false: not within that time.
+    /// - Returns: false when work is left after that time.
     func waitUntilDone(within patience: Double) async throws -> Bool {
         let deadline = ContinuousClock.now + .seconds(patience)
         while try await !self.cluster.unfinishedEntries().isEmpty {
@@ -144,18 +144,18 @@ struct LoadEnvironment: Sendable {
     }
 }
 
-/// The times of what is measured, in nanoseconds since 1970.
+/// The times of the measured part, in nanoseconds since 1970.
 struct LoadSpan: Hashable, Sendable {
-    /// The first was due.
+    /// The first scheduled time.
     var begin: Int64
-    /// The last was due or accepted, whatever was later.
+    /// The last scheduled time or acceptance, whichever was later.
     var end: Int64
-    /// Nothing was left to do.
+    /// The time at which all work was done.
     var done: Int64
 }
 
 extension LocalCluster {
-    /// Bytes of memory that Redis has allocated.
+    /// Returns the bytes of memory that Redis has allocated.
     package func redisBytes() async throws -> Int64 {
         try await self.client.usedBytes(self.installation.keyspace.tag(shard: 0))
     }

@@ -1,12 +1,12 @@
 package import ApusSimulator
 
-/// Compares what a load asked for with what was accepted, send by send and device by device.
+/// Compares the planned load with the acceptances, send by send and device by device.
 package struct LoadLedger: Sendable {
     /// One send of the load.
     package struct Send: Hashable, Sendable {
-        /// The time at which it was due: nanoseconds since 1970.
+        /// The scheduled time in nanoseconds since 1970.
         package var due: Int64
-        /// Positions of the devices that it is for.
+        /// The positions of the audience's devices.
         package var audience: Range<Int>
         /// True when its latencies count.
         package var isMeasured: Bool
@@ -19,30 +19,30 @@ package struct LoadLedger: Sendable {
         }
     }
 
-    /// Notifications that were asked for.
+    /// The number of planned notifications.
     package private(set) var planned = 0
-    /// Of them, those that a provider accepted.
+    /// The number of those that a provider accepted.
     package private(set) var accepted = 0
-    /// Acceptances beyond the first one of a device and send.
+    /// The number of acceptances beyond the first one of a device and send.
     package private(set) var repeated = 0
-    /// Acceptances that nobody asked for.
+    /// The number of acceptances outside of the audience.
     package private(set) var strangers = 0
-    /// Of ``planned``, those of measured sends.
+    /// The number of planned notifications of measured sends.
     package private(set) var measured = 0
-    /// From due to acceptance, of measured sends.
+    /// The latencies from the scheduled time to the acceptance, of measured sends.
     package private(set) var latency = LatencySummary()
-    /// The first and the last acceptance of measured sends: nanoseconds since 1970; nil without any.
+    /// The first and the last acceptance of measured sends, in nanoseconds since 1970; nil without any.
     package private(set) var span: ClosedRange<Int64>?
 
-    /// Notifications that were asked for and never accepted.
+    /// The number of planned notifications that were never accepted.
     package var lost: Int { self.planned - self.accepted }
 
     private let sends: [Send]
     private let positions: [TokenDigest: Int]
-    /// For each send, a bit for each of its audience.
+    /// A bit for each member of each send's audience.
     private var seen: [[UInt64]]
 
-    /// Nothing accepted yet.
+    /// Creates a ledger without acceptances.
     ///
     /// - Parameters:
     ///   - devices: the digests of their tokens, all different.
@@ -56,7 +56,7 @@ package struct LoadLedger: Sendable {
         self.measured = sends.reduce(0) { $0 + ($1.isMeasured ? $1.audience.count : 0) }
     }
 
-    /// Takes note of an acceptance.
+    /// Records an acceptance.
     package mutating func note(_ index: Int, _ token: TokenDigest, at time: Int64) {
         let send = self.sends[index]
         guard let position = self.positions[token], send.audience.contains(position) else {

@@ -5,37 +5,37 @@ package import ApusCore
 package struct LoadResult: Sendable {
     /// The settings of the run.
     package var order: ScenarioOptions
-    /// Notifications or registrations that were asked for, the warm-up included, and of the topic sends of `mixed` too.
+    /// The number of planned notifications or registrations, including the warm-up and the topic sends of `mixed`.
     package var planned = 0
-    /// Of them, those that were accepted.
+    /// The number of those that were accepted.
     package var accepted = 0
-    /// Of them, those that were not.
+    /// The number of those that were not accepted.
     package var lost = 0
-    /// Acceptances beyond the first of each.
+    /// The number of acceptances beyond the first of each.
     package var repeated = 0
-    /// Acceptances that nobody asked for.
+    /// The number of acceptances outside of the audience.
     package var strangers = 0
-    /// Sentences about what does not add up.
+    /// The sentences about counts that do not add up.
     package var complaints: [String] = []
-    /// Of the scenario's unit that were accepted per second, when only the measured ones count.
+    /// The accepted units per second; only measured ones count.
     package var ratePerSecond = 0.0
-    /// From due to accepted, of the measured ones.
+    /// The latencies from the scheduled time to the acceptance, of measured units.
     package var latency = LatencySummary()
-    /// The same of the topic sends of `mixed`; nil when there are none.
+    /// The same for the topic sends of `mixed`; nil when there are none.
     package var bulk: (ratePerSecond: Double, latency: LatencySummary)?
-    /// From due to begun.
+    /// The delays from the scheduled time to the start.
     package var lateness = LatencySummary()
-    /// Accepted ones that ``usage`` is of, those of the bulk sends included.
+    /// The number of acceptances that ``usage`` covers, including those of the bulk sends.
     package var measured = 0
-    /// Processor time and memory of the processes during the measured part.
+    /// The processor time and memory of the processes during the measured part.
     package var usage = ResourceUsage([], from: 0, to: 0)
-    /// Bytes of Redis's memory for each device that was registered before; nil when there were none.
+    /// The bytes of Redis's memory for each device that was registered before; nil when there were none.
     package var redisBytesPerDevice: Double?
 
-    /// Nothing found yet.
+    /// Creates an empty result.
     package init(_ order: ScenarioOptions) { self.order = order }
 
-    /// True when the figures may be told.
+    /// True when the figures may be published.
     package var validation: LoadValidation {
         var rates = [(unit: self.order.scenario.unit, planned: self.order.ratePerSecond, achieved: self.ratePerSecond)]
         if let bulk = self.bulk {
@@ -49,22 +49,22 @@ package struct LoadResult: Sendable {
         )
     }
 
-    /// Sentences about everything that is wrong; empty: nothing is.
+    /// The sentences about all problems; empty when there are none.
     package var problems: [String] {
         var problems = self.complaints
         if self.lost > 0 { problems.append("\(self.lost) of \(self.planned) were lost") }
         if self.repeated > 0 { problems.append("\(self.repeated) were repeated") }
-        if self.strangers > 0 { problems.append("\(self.strangers) were accepted that nobody asked for") }
+        if self.strangers > 0 { problems.append("\(self.strangers) were accepted outside of the audience") }
         return problems + self.validation.problems.map(\.description)
     }
 
-    /// Processor seconds of a process for each million accepted; nil when it was not looked at, or nothing was accepted.
+    /// Returns a process's processor seconds for each million accepted; nil when it was not measured, or nothing was accepted.
     package func secondsPerMillion(_ process: String) -> Double? {
         guard self.measured > 0, let seconds = self.usage.seconds[process] else { return nil }
         return seconds / Double(self.measured) * 1e6
     }
 
-    /// As JSON. Figures of a load that was not the planned one are null.
+    /// Returns the result as JSON. Figures of another load than the planned one are null.
     package func json(revision: String) -> JSONObject {
         let problems = self.validation.problems
         let isTold = problems.isEmpty
@@ -107,7 +107,7 @@ package struct LoadResult: Sendable {
         return object
     }
 
-    /// For the screen.
+    /// The result as lines.
     package var lines: [String] {
         func text(_ value: Double?, _ decimals: Int = 2) -> String {
             value.map { NumberText.json($0, decimals).text } ?? "-"
@@ -152,7 +152,7 @@ package enum LoadProcess {
     package static let registration = "registration"
     /// `redis-server`.
     package static let redis = "redis"
-    /// The simulator's event loops, in this process.
+    /// The simulator's event loops in this process.
     package static let sink = "sink"
     /// The rest of this process.
     package static let driver = "driver"

@@ -4,14 +4,14 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
     case transactional
     /// Sends to a topic that every device subscribes.
     case fanout
-    /// Express sends to one device each, while sends to a topic go on at a rate of their own.
+    /// Express sends to one device each, during sends to a topic at a rate of their own.
     case mixed
     /// Devices that register over HTTP.
     case register
-    /// Nothing but a store full of devices: see ``StoreMemory``.
+    /// Only a store full of devices: see ``StoreMemory``.
     case memory
 
-    /// One sentence about what is measured.
+    /// A sentence about the measurement.
     package var abstract: String {
         switch self {
         case .transactional: "Express sends to one device each: from when each was due until the provider accepted it."
@@ -22,7 +22,7 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// True when it has a rate and latencies.
+    /// True when the scenario has a rate and latencies.
     package var isLoad: Bool { self != .memory }
 
     /// The unit of `ratePerSecond`.
@@ -35,7 +35,7 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// The rate when none is given, per second; of what has no rate it means nothing.
+    /// The default rate per second; meaningless for a scenario without a rate.
     package var defaultRate: Double {
         switch self {
         case .transactional: 1_000
@@ -49,26 +49,26 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
 
 /// The settings of one run of a scenario.
 package struct ScenarioOptions: Hashable, Sendable {
-    /// Most devices of a topic, or to choose from.
+    /// The maximum number of devices.
     package static let devicesMax = 5_000_000
 
-    /// Which.
+    /// The scenario.
     package var scenario: LoadScenario
-    /// Of the scenario's unit, per second.
+    /// The units of the scenario per second.
     package var ratePerSecond: Double
-    /// Seconds that are measured.
+    /// The measured seconds.
     package var seconds = 10.0
-    /// Seconds before, which are not.
+    /// The unmeasured seconds before.
     package var warmUpSeconds = 2.0
-    /// Devices in the store before it begins.
+    /// The number of devices in the store before it begins.
     package var devices = 10_000
-    /// Notifications per second of the topic sends of ``LoadScenario/mixed``.
+    /// The notifications per second of the topic sends of ``LoadScenario/mixed``.
     package var bulkRatePerSecond = 10_000.0
-    /// Seconds that what was sent may take to be done, after the last was due.
+    /// The seconds to wait for the work to be done after the last scheduled time.
     package var patienceSeconds = 60.0
-    /// True when the simulator is kept busy on purpose: to see that the figures are then refused.
+    /// True to keep the simulator busy on purpose, to test that the figures are then refused.
     package var saturatesSink = false
-    /// The seed that recipients are drawn from.
+    /// The seed that selects recipients.
     package var seed: UInt64 = 1
 
     /// Creates the default settings of a scenario.
@@ -77,10 +77,10 @@ package struct ScenarioOptions: Hashable, Sendable {
         self.ratePerSecond = scenario.defaultRate
     }
 
-    /// The plan of what `ratePerSecond` counts one by one: sends or registrations.
+    /// The plan of the units that `ratePerSecond` counts: sends or registrations.
     package var plan: LoadPlan { self.plan(rate: self.ratePerSecond) }
 
-    /// The plan of topic sends that together bring so many notifications per second: at least one of them is measured.
+    /// Returns the plan of topic sends for a number of notifications per second: at least one of them is measured.
     package func topicPlan(notificationsPerSecond: Double) -> LoadPlan {
         self.plan(rate: notificationsPerSecond / Double(self.devices))
     }

@@ -1,16 +1,16 @@
 internal import ApusConsole
 internal import ApusCore
 
-/// A reason why the figures of a load say nothing about Apus.
+/// The reasons why the figures of a load say nothing about Apus.
 package enum LoadProblem: Hashable, Sendable, CustomStringConvertible {
-    /// Less was done than planned, so the latencies are of another load.
+    /// The planned rate was not reached, so the latencies are of another load.
     case targetNotReached(unit: String, planned: Double, achieved: Double)
-    /// The simulator could take no more, so the latencies are the simulator's.
+    /// The simulator was saturated, so the latencies are the simulator's.
     case sinkSaturated(share: Double)
-    /// This program began too late with what was due, so the latencies are its own.
+    /// This program started tasks too late, so the latencies are its own.
     case driverLate(milliseconds: Double)
 
-    /// Which of them, as one word.
+    /// The reason as one word.
     package var name: String {
         switch self {
         case .targetNotReached: "target_not_reached"
@@ -19,7 +19,7 @@ package enum LoadProblem: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// In a sentence that tells the cure.
+    /// The reason as a sentence with the remedy.
     package var description: String {
         switch self {
         case .targetNotReached(let unit, let planned, let achieved):
@@ -37,24 +37,24 @@ package enum LoadProblem: Hashable, Sendable, CustomStringConvertible {
     private static func text(_ value: Double) -> String { NumberText.json(value, 1).text }
 }
 
-/// Checks whether a load was the one that was planned.
+/// Checks whether a load was the planned one.
 package struct LoadValidation: Hashable, Sendable {
-    /// The share of the planned rate that must be reached.
+    /// The minimum achieved share of the planned rate.
     package static let rateShareMin = 0.98
-    /// The share of the time that the simulator may be busy.
+    /// The maximum busy share of the simulator.
     package static let sinkShareMax = 0.9
-    /// Milliseconds after it was due by which 99 of 100 must have been begun.
+    /// The maximum 99th percentile of the delays from the scheduled time to the start, in milliseconds.
     package static let lateMillisecondsMax = 50.0
 
-    /// The reasons not to publish figures; empty: there is none.
+    /// The reasons not to publish the figures; empty when there are none.
     package private(set) var problems: [LoadProblem] = []
 
     /// Checks a load.
     ///
     /// - Parameters:
-    ///   - rates: everything that had a rate to reach.
-    ///   - sinkShare: as in ``ResourceUsage/sinkShare``.
-    ///   - lateMilliseconds: the 99th percentile from due to begun.
+    ///   - rates: the achieved and planned rates.
+    ///   - sinkShare: the value of ``ResourceUsage/sinkShare``.
+    ///   - lateMilliseconds: the 99th percentile of the delays from the scheduled time to the start.
     package init(
         rates: [(unit: String, planned: Double, achieved: Double)],
         sinkShare: Double,
@@ -71,7 +71,7 @@ package struct LoadValidation: Hashable, Sendable {
         }
     }
 
-    /// Things per second, over the time that was planned for them or, if they took longer, that they took.
+    /// Returns the units per second, over their planned time or, if it was longer, their actual time.
     package static func rate(_ count: Int, planned seconds: Double, span: ClosedRange<Int64>?) -> Double {
         let taken = span.map { Double($0.upperBound - $0.lowerBound) / 1e9 } ?? 0
         let time = max(seconds, taken)

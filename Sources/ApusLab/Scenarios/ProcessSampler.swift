@@ -6,7 +6,7 @@ internal import Glibc
 struct ProcessSampler: Sendable {
     private static let interval = Duration.milliseconds(100)
 
-    /// Process ids, by what the report calls them.
+    /// The process ids by their names in the report.
     let processes: [String: Int32]
     let simulator: Simulator
     let clock: any WallClock
@@ -21,7 +21,7 @@ struct ProcessSampler: Sendable {
         return samples
     }
 
-    /// Now; nil when the simulator has ended.
+    /// Returns a sample; nil when the simulator has ended.
     func sample() async -> ResourceSample? {
         var seconds = self.processes.compactMapValues { ProcessStatistics.processorSeconds(of: $0) }
         guard let loops = try? await self.simulator.onEachEventLoop({ ProcessStatistics.threadSeconds() }) else {

@@ -8,25 +8,25 @@ internal import ApusStreams
 
 /// Registers devices as backends do: commands in the register stream, each answered by a receipt.
 ///
-/// First at a constant rate, from when each was due until its receipt could be read; then as many as can be written at
-/// once, for the throughput.
+/// It begins with a constant rate and measures from the scheduled time to the readable receipt; then it writes as many
+/// commands as possible, for the throughput.
 struct RegisterStreamLoad: Sendable {
-    /// Devices of the flood.
+    /// The number of devices of the flood.
     static let floodDevices = 20_000
-    /// The maximum number of commands of the flood on their way into Redis at once.
+    /// The maximum number of concurrent writes of the flood.
     private static let writersMax = 64
-    /// The longest time that receipts may take to come, all together.
+    /// The longest time for all receipts to arrive.
     private static let patience = Duration.seconds(300)
 
     /// The result.
     struct Result: Sendable {
-        /// From due to receipt.
+        /// The latencies from the scheduled time to the receipt.
         var latency = LatencySummary()
-        /// From due to written.
+        /// The latencies from the scheduled time to the write.
         var lateness = LatencySummary()
-        /// Devices per second, from the first write of the flood to its last receipt.
+        /// The devices per second, from the first write of the flood to its last receipt.
         var ratePerSecond = 0.0
-        /// Devices that are not in the store, or commands without a receipt.
+        /// The number of devices that are not in the store, or of commands without a receipt.
         var lost = 0
     }
 
@@ -35,7 +35,7 @@ struct RegisterStreamLoad: Sendable {
 
     /// Runs both parts, and compares with the store.
     ///
-    /// - Parameter plan: of the constant rate.
+    /// - Parameter plan: the plan of the constant rate.
     func run(_ plan: LoadPlan) async throws -> Result {
         var result = Result()
         try await self.keepRate(plan, &result)
@@ -104,7 +104,7 @@ struct RegisterStreamLoad: Sendable {
             _ = try await self.cluster.client.send(add, on: keys.tag)
             return true
         } catch {
-            // It has no receipt, and is missed as lost.
+            // The command has no receipt and counts as lost.
             return false
         }
     }

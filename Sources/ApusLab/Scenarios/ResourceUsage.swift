@@ -1,12 +1,12 @@
 /// The processor time and memory of a cluster's processes at one moment.
 package struct ResourceSample: Hashable, Sendable {
-    /// The moment: nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     package var time: Int64
-    /// Processor seconds so far, by process.
+    /// The processor seconds so far, by process.
     package var seconds: [String: Double]
-    /// For each event loop of the simulator, seconds so far that it ran or waited for a processor.
+    /// The seconds so far that each event loop of the simulator ran or waited for a processor.
     package var sink: [Double]
-    /// Bytes of memory that the dispatcher occupied.
+    /// The bytes of memory of the dispatcher.
     package var residentBytes: Int64
 
     /// Creates a sample.
@@ -20,18 +20,16 @@ package struct ResourceSample: Hashable, Sendable {
 
 /// The processor time and memory used within a span of time.
 package struct ResourceUsage: Hashable, Sendable {
-    /// Processor seconds, by process.
+    /// The processor seconds, by process.
     package var seconds: [String: Double] = [:]
-    /// The share of the time that the simulator's busiest event loop ran or waited for a processor: at 1 it takes no more,
-    /// whatever is sent.
+    /// The share of the time that the simulator's busiest event loop ran or waited for a processor: at 1 it is saturated.
     package var sinkShare = 0.0
-    /// The most memory that the dispatcher occupied, in bytes.
+    /// The maximum memory of the dispatcher, in bytes.
     package var residentBytesMax: Int64 = 0
 
-    /// Between the last sample at or before `start` and the first at or after `end`; of what was not sampled that far, what
-    /// there is.
+    /// Computes the usage between the last sample at or before `start` and the first at or after `end`, or between the nearest ones.
     ///
-    /// - Parameter samples: in the order of their times.
+    /// - Parameter samples: the samples in order of time.
     package init(_ samples: [ResourceSample], from start: Int64, to end: Int64) {
         guard let first = samples.last(where: { $0.time <= start }) ?? samples.first,
             let last = samples.first(where: { $0.time >= end }) ?? samples.last, last.time > first.time

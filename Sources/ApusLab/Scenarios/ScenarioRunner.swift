@@ -3,9 +3,9 @@ package import ApusCore
 
 /// Runs a scenario in a cluster of its own.
 package enum ScenarioRunner {
-    /// Once, at the order's rate.
+    /// Runs the scenario once, at the given rate.
     ///
-    /// - Parameter say: told what happens.
+    /// - Parameter say: receives progress messages.
     package static func measure(
         _ order: ScenarioOptions,
         say: @escaping @Sendable (String) -> Void = { _ in },
@@ -13,9 +13,9 @@ package enum ScenarioRunner {
         try await LoadEnvironment.with(order, say: say) { try await $0.perform(order, number: 0) }
     }
 
-    /// Again and again at other rates, from the order's on, until the highest is found that is held.
+    /// Repeats the scenario at other rates, beginning with the given one, until the highest sustained rate is found.
     ///
-    /// - Parameter latencyMillisecondsMax: the 99th percentile up to which a rate counts as held.
+    /// - Parameter latencyMillisecondsMax: the maximum 99th percentile of a sustained rate.
     package static func search(
         _ order: ScenarioOptions,
         latencyMillisecondsMax: Double,
@@ -29,7 +29,7 @@ package enum ScenarioRunner {
                 let result = try await environment.perform(order, number: report.steps.count)
                 report.note(result)
                 say(report.steps.last?.line ?? "")
-                // What this rate left behind would be counted against the next.
+                // Work that this rate left would be counted against the next one.
                 guard try await environment.waitUntilDone(within: order.patienceSeconds) else {
                     throw LocalClusterError("what \(rate) per second left behind is not done: raise --patience")
                 }
@@ -39,18 +39,18 @@ package enum ScenarioRunner {
     }
 }
 
-/// The results of a search for the highest rate that is held.
+/// The results of a search for the highest sustained rate.
 package struct StepReport: Sendable {
-    /// One rate.
+    /// The result of one rate.
     package struct Step: Hashable, Sendable {
         /// The rate, per second.
         package var ratePerSecond: Double
         /// The 99th percentile; nil when nothing was accepted.
         package var latencyMilliseconds: Double?
-        /// Reasons why it was not held: names of problems, `latency` or `not_exact`; empty: it was.
+        /// The reasons why it was not sustained: names of problems, `latency` or `not_exact`; empty when it was.
         package var reasons: [String]
 
-        /// In one line.
+        /// The step in one line.
         package var line: String {
             let rate = NumberText.json(self.ratePerSecond, 1).text
             let latency = self.latencyMilliseconds.map { NumberText.json($0, 2).text } ?? "-"
@@ -59,21 +59,21 @@ package struct StepReport: Sendable {
         }
     }
 
-    /// The rates, in the order of their trying.
+    /// The rates, in the order of the attempts.
     package private(set) var steps: [Step] = []
-    /// The result at the highest rate that was held; nil when no rate was.
+    /// The result at the highest sustained rate; nil when there is none.
     package private(set) var best: LoadResult?
-    /// Where it goes from here.
+    /// The state of the search.
     package private(set) var search: StepSearch
     private let latencyMillisecondsMax: Double
 
-    /// Nothing tried yet.
+    /// Creates an empty report.
     package init(_ order: ScenarioOptions, latencyMillisecondsMax: Double) {
         self.search = StepSearch(first: order.ratePerSecond)
         self.latencyMillisecondsMax = latencyMillisecondsMax
     }
 
-    /// Takes note of how the next rate of the search went.
+    /// Records the result of the search's next rate.
     package mutating func note(_ result: LoadResult) {
         let latency = result.latency.milliseconds(percentile: 99)
         var reasons = result.validation.problems.map(\.name)
@@ -88,17 +88,17 @@ package struct StepReport: Sendable {
         self.search.note(held: reasons.isEmpty)
     }
 
-    /// The reasons why the lowest rate that was not held was not; empty: there is no such rate.
+    /// The reasons why the lowest unsustained rate failed; empty when there is no such rate.
     package var bounds: [String] {
         self.steps.filter { !$0.reasons.isEmpty }.min { $0.ratePerSecond < $1.ratePerSecond }?.reasons ?? []
     }
 
-    /// Sentences about what is wrong; empty: nothing is.
+    /// The sentences about problems; empty when there are none.
     package var problems: [String] {
         self.best == nil ? ["no rate was held; the last: \(self.steps.last?.line ?? "none")"] : []
     }
 
-    /// As JSON: what was found at the knee, and the steps.
+    /// Returns the report as JSON: the result at the knee, and the steps.
     package func json(revision: String) -> JSONObject {
         var object = self.best?.json(revision: revision) ?? JSONObject()
         object["knee_rate_per_second"] = self.search.knee.map { NumberText.json($0, 1) } ?? .null
@@ -115,7 +115,7 @@ package struct StepReport: Sendable {
         return object
     }
 
-    /// For the screen.
+    /// The report as lines.
     package var lines: [String] {
         let knee = self.search.knee.map { NumberText.json($0, 1).text } ?? "none"
         return self.steps.map(\.line) + (self.best?.lines ?? [])

@@ -4,14 +4,14 @@ internal import NIOPosix
 
 /// Blocks the simulator's event loops, to test that figures from a saturated simulator are refused.
 struct SinkSaturator: Sendable {
-    /// How long an event loop is blocked at a time.
+    /// The duration of each blocking of an event loop.
     private static let span = Duration.milliseconds(50)
-    /// How long it is free in between, so that it answers at all.
+    /// The pause between two, so that the loop responds at all.
     private static let pause = TimeAmount.milliseconds(1)
 
     private let tasks: [RepeatedTask]
 
-    /// From now on.
+    /// Starts to block the simulator's event loops.
     static func start(on simulator: Simulator) async throws -> SinkSaturator {
         let tasks = try await simulator.onEachEventLoop {
             MultiThreadedEventLoopGroup.currentEventLoop?.scheduleRepeatedTask(
@@ -22,7 +22,7 @@ struct SinkSaturator: Sendable {
         return SinkSaturator(tasks: tasks.compactMap(\.self))
     }
 
-    /// No more.
+    /// Stops blocking.
     func stop() { for task in self.tasks { task.cancel() } }
 
     private static func spin() {

@@ -1,17 +1,17 @@
-/// Finds the knee: the highest rate that is held. Doubles until one is not, then halves the gap.
+/// Finds the knee, the highest sustained rate: doubles until a rate is not sustained, then halves the interval.
 package struct StepSearch: Hashable, Sendable {
     /// The maximum number of steps.
     package static let stepsMax = 32
-    /// The gap between held and not held, as a share of what is held, that is close enough.
+    /// The final interval between sustained and unsustained rates, as a share of the sustained one.
     package static let precision = 0.05
-    /// Nothing above is tried, per second.
+    /// The maximum rate, per second.
     package static let rateMax = 10_000_000.0
-    /// Nothing below is tried, per second.
+    /// The minimum rate, per second.
     package static let rateMin = 1.0
 
-    /// The rate of the next step, per second; nil when it is over.
+    /// The rate of the next step, per second; nil when the search is complete.
     package private(set) var next: Double?
-    /// The highest rate that was held; nil for none so far.
+    /// The highest sustained rate; nil for none so far.
     package private(set) var knee: Double?
     private var notHeld: Double?
     private var steps = 0
@@ -24,7 +24,7 @@ package struct StepSearch: Hashable, Sendable {
         self.next = first
     }
 
-    /// Takes note of how the step at ``next`` went. Must be called only while there is one.
+    /// Records the result of the step at ``next``. Must be called only while there is one.
     package mutating func note(held: Bool) {
         guard let rate = self.next else { preconditionFailure("the search is over") }
         self.steps += 1

@@ -8,19 +8,19 @@ internal import ApusTestKit
 internal import Logging
 internal import NIOPosix
 
-/// How much of Redis a device takes, all in: record, id, token and user index, and its postings, measured in a store that
-/// holds nothing else.
+/// Measures the memory that a device takes in Redis: record, id, token and user index, and its topic memberships, in a
+/// store that holds nothing else.
 ///
-/// Each device is in a topic of all, in one of 20,000 members and in one of 100.
+/// Each device is in one topic of all devices, one of 20,000 and one of 100.
 package struct StoreMemory: Sendable {
-    /// Devices when no number is given.
+    /// The default number of devices.
     package static let defaultDevices = 1_000_000
 
-    /// The form of device ids.
+    /// The forms of device ids.
     package enum IDForm: String, Hashable, Sendable, CaseIterable {
-        /// Eight characters or so.
+        /// Ids of about eight characters.
         case short
-        /// UUIDs, as apps usually make them.
+        /// UUIDs, as most apps use.
         case uuid
     }
 
@@ -32,18 +32,18 @@ package struct StoreMemory: Sendable {
         var hasTopics: Bool
     }
 
-    /// Devices in each store.
+    /// The number of devices in each store.
     package let devices: Int
 
-    /// Creates a measurement with so many devices.
+    /// Creates a measurement.
     package init(devices: Int) {
         precondition((1...ScenarioOptions.devicesMax).contains(devices))
         self.devices = devices
     }
 
-    /// Measures: four stores, one after the other.
+    /// Measures four stores, one after the other.
     ///
-    /// - Parameter say: told what happens.
+    /// - Parameter say: receives progress messages.
     package func run(_ say: @Sendable (String) -> Void) async throws -> Report {
         func measure(_ provider: Provider, _ ids: IDForm, hasTopics: Bool) async throws -> Double {
             let population = Population(devices: self.devices, provider: provider, ids: ids, hasTopics: hasTopics)
@@ -123,26 +123,26 @@ package struct StoreMemory: Sendable {
         return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
     }
 
-    /// The figures.
+    /// The measured figures.
     package struct Report: Hashable, Sendable {
-        /// The most that a device with an APNs token may take, all in.
+        /// The maximum bytes of a device with an APNs token.
         package static let bytesPerDeviceMax = 200.0
 
-        /// Devices in each store.
+        /// The number of devices in each store.
         package let devices: Int
-        /// Bytes of a device with an APNs token and a UUID as its id.
+        /// The bytes of a device with an APNs token and a UUID as its id.
         package let bytesPerDevice: Double
-        /// The same with a short id.
+        /// The bytes of a device with an APNs token and a short id.
         package let bytesPerDeviceShortIDs: Double
-        /// Bytes of a device with an FCM token.
+        /// The bytes of a device with an FCM token.
         package let bytesPerDeviceFCM: Double
-        /// What each membership in a topic adds, on average over the three.
+        /// The bytes of one topic membership, on average over the three.
         package let bytesPerSubscription: Double
 
-        /// True when the bar is held.
+        /// True when the bar is kept.
         package var isWithin: Bool { self.bytesPerDevice <= Self.bytesPerDeviceMax }
 
-        /// As JSON.
+        /// Returns the report as JSON.
         package func json(revision: String) -> JSONObject {
             [
                 "scenario": .string(LoadScenario.memory.rawValue), "devices": .integer(self.devices),
@@ -156,7 +156,7 @@ package struct StoreMemory: Sendable {
             ]
         }
 
-        /// Sentences about what is wrong; empty: nothing is.
+        /// The sentences about problems; empty when there are none.
         package var problems: [String] {
             guard !self.isWithin else { return [] }
             return [
@@ -165,7 +165,7 @@ package struct StoreMemory: Sendable {
             ]
         }
 
-        /// As lines.
+        /// The report as lines.
         package var lines: [String] {
             [
                 "\(self.devices) devices, each in a topic of all, one of 20,000 and one of 100",
@@ -183,7 +183,7 @@ package struct StoreMemory: Sendable {
 }
 
 extension RedisClient {
-    /// Bytes of memory that a server has allocated, its own overhead included.
+    /// Returns the bytes of memory that a server has allocated, including its own overhead.
     func usedBytes(_ tag: HashTag) async throws -> Int64 {
         let text = try await self.send(RedisCommand("INFO", "memory"), on: tag).root.string ?? ""
         let key = "used_memory:"

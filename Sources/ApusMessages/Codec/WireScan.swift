@@ -18,7 +18,10 @@ struct WireScan {
         as schema: MessageSchema,
         depth: Int = 1,
     ) throws(MessageError) {
-        precondition(depth <= Limits.messageDepthMax && schema.fieldCount <= 64, "the schema exceeds the limits of the scan")
+        precondition(
+            depth <= Limits.messageDepthMax && schema.fieldCount <= 64,
+            "the schema exceeds the limits of the scan"
+        )
         var reader = WireReader(range)
         var seen: UInt64 = 0
         while !reader.isAtEnd {

@@ -81,7 +81,8 @@ package struct ChannelAdministration: Sendable {
     private static let unexpected = CommandFailure("Apple's answer does not match the request")
 
     /// - Parameter id: the channel to forget if Apple does not know it.
-    private func send(_ request: APNsChannelRequest, about id: APNsChannelID? = nil) async throws -> APNsChannelResponse {
+    private func send(_ request: APNsChannelRequest, about id: APNsChannelID? = nil) async throws -> APNsChannelResponse
+    {
         do {
             return try await self.access.send(request, in: self.route.environment, redis: self.streams.client)
         } catch let refusal as APNsChannelRefusal {

@@ -112,7 +112,10 @@ struct ControlRoutes: Sendable {
         var wanted: [(FaultRoute, Bool)] = []
         for member in command?.object?.members ?? [] {
             guard let route = FaultRoute(name: member.name), route.isListener, let isOpen = member.value.bool else {
-                return Self.refusal(400, "the body must be an object of \(SimulatedProviders.names), each true or false")
+                return Self.refusal(
+                    400,
+                    "the body must be an object of \(SimulatedProviders.names), each true or false"
+                )
             }
             wanted.append((route, isOpen))
         }

@@ -137,7 +137,10 @@ package struct FaultCommand: Hashable, Sendable {
     private static func reason(_ word: String, of route: FaultRoute, _ field: String) throws(SimulatorError) -> String {
         let known = route.type.reasons(of: route)
         guard known.contains(word) else {
-            throw Self.invalid(field, "is not a reason of \(route.name); known reasons are \(known.joined(separator: ", "))")
+            throw Self.invalid(
+                field,
+                "is not a reason of \(route.name); known reasons are \(known.joined(separator: ", "))"
+            )
         }
         return word
     }

@@ -46,7 +46,10 @@ internal import COpenSSL
         }
         let reason = ErrorQueue.drain("not a private key in PEM")
         if wantsPassphrase {
-            throw TLSError(.keyEncrypted, "the private key is encrypted with a passphrase: store it as unencrypted PKCS#8")
+            throw TLSError(
+                .keyEncrypted,
+                "the private key is encrypted with a passphrase: store it as unencrypted PKCS#8"
+            )
         }
         guard let raw = unsafe raw else { throw TLSError(.invalidKey, reason) }
         return unsafe KeyHandle(owning: raw)

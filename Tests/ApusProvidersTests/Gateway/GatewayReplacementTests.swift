@@ -318,7 +318,9 @@ import Testing
             }
         }
         try await gateway.finished.get()
-        try await gateway.until { $0.gateway.status.connections == ConnectionPool.Statistics(open: 2, streamsLimit: 10) }
+        try await gateway.until {
+            $0.gateway.status.connections == ConnectionPool.Statistics(open: 2, streamsLimit: 10)
+        }
         try await gateway.look { #expect($0.count(.accepted) == 40 && $0.isExact) }
         try await gateway.drain()
         try await provider.stop()
