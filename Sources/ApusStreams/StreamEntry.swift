@@ -34,13 +34,6 @@ public struct StreamEntry: Hashable, Sendable {
         return UnixMilliseconds(milliseconds)
     }
 
-    /// What its deliveries say of it. One that comes too often is handled only to become a dead letter: it is no poison any more.
-    var standing: PoisonMachine.Standing {
-        guard self.deliveries > 1 else { return .first }
-        guard self.isPoison else { return .returned }
-        return .poison(isLastChance: self.deliveries + 1 >= StreamLimits.deliveriesMax)
-    }
-
     /// Whether it may be poison, which ends its owners: delivered again and again without progress, it needs a turn of its own.
     var isPoison: Bool {
         self.deliveries > StreamLimits.deliveriesTogetherMax && self.deliveries < StreamLimits.deliveriesMax

@@ -154,7 +154,7 @@ extension Dashboard {
 
     private static let repaired = Panel.lines(
         "Janitor: repaired",
-        "Errors that the janitor repaired, and topics without devices that it forgot. Crashes can leave wrong tokens and users; wrong records and hints should not occur.",
+        "Errors that the janitor repaired, and empty topics that it forgot. Crashes leave wrong tokens and users only.",
         .perSecond,
         width: 6,
         PanelQuery(Q.registration[\.upkeepRepairs].rate(by: ["kind"]), "{{kind}}"),

@@ -225,3 +225,13 @@ struct PoisonMachine {
         return admitted.map { .admit($0) } + [.start(.rest(poison), duration)]
     }
 }
+
+extension StreamEntry {
+    /// Tells how the entry takes its turn, by its deliveries. One that came too often is handled only to become a dead letter: it is
+    /// no poison any more.
+    var standing: PoisonMachine.Standing {
+        guard self.deliveries > 1 else { return .first }
+        guard self.isPoison else { return .returned }
+        return .poison(isLastChance: self.deliveries + 1 >= StreamLimits.deliveriesMax)
+    }
+}
