@@ -182,6 +182,7 @@ extension DeviceStore {
             if let objection = objection(current) { return objection }
             attempted = current
             let home = self.home(of: current)
+            if let undo { try await self.notePruned(current, home, undo) }
             if try await self.calls.remove(current, home.owner, undo: undo) {
                 try await self.forget(current, home)
                 return .applied(current)

@@ -168,6 +168,30 @@ extension DeviceStore {
         return true
     }
 
+    /// Notes beside its user that a device is about to be removed and can be brought back.
+    func notePruned(_ device: StoredDevice, _ home: Home, _ rules: UndoRules) async throws(StoreError) {
+        guard !device.record.user.isEmpty else { return }
+        let user = self.calls.placed(home.app, device.record.user)
+        let call = NotePrunedCall(
+            keys: [self.keys.prunedDevices(home.app, user.partition, ofUser: user.digest)],
+            device: home.owner.bytes,
+            keepMilliseconds: rules.keepMilliseconds,
+            devicesMax: StoreLimits.prunedPerUserMax,
+        )
+        _ = try await self.calls.call(call, user.partition)
+    }
+
+    /// Forgets what removed devices of a user were.
+    func forgetPruned(_ app: AppID, of user: UserID) async throws(StoreError) {
+        let placed = self.calls.placed(app, user.text)
+        let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
+        let noted = try await self.calls.send(RedisCommand("SMEMBERS", .text(key)), placed.partition)
+        let owners = noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
+        guard !owners.isEmpty else { return }
+        for owner in owners { try await self.forgetPruned(Home(app: app, id: nil, owner: owner)) }
+        _ = try await self.calls.send(RedisCommand("DEL", .text(key)), placed.partition)
+    }
+
     /// Forgets what a device was before a provider's word removed it.
     func forgetPruned(_ home: Home) async throws(StoreError) {
         let metas = Realm.allCases.map { self.keys.meta(home.app, $0, home.owner.partition) }

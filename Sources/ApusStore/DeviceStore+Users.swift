@@ -29,7 +29,7 @@ extension DeviceStore {
         return resolved
     }
 
-    /// Forgets a user's devices.
+    /// Forgets a user's devices, and what could bring back those that were removed.
     ///
     /// - Parameter asOf: when this was meant; nil: now. Devices registered later stay.
     /// - Returns: the devices that were removed.
@@ -44,6 +44,7 @@ extension DeviceStore {
             guard case .deleted(let last) = try await self.delete(app, id, asOf: asOf) else { return nil }
             return last
         }
+        try await self.forgetPruned(app, of: user)
         return removed.compactMap(\.self)
     }
 

@@ -63,6 +63,20 @@ struct PrunedDevicesCall: FunctionCall {
     }
 }
 
+struct NotePrunedCall: FunctionCall {
+    static let function = "apus2_note_pruned"
+    var keys: [String]
+    var device: [UInt8]
+    var keepMilliseconds: Int64
+    var devicesMax: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("device", CallBytes(self.device))
+        fields.set("keep_ms", self.keepMilliseconds)
+        fields.set("devices_max", self.devicesMax)
+    }
+}
+
 struct ForgetPrunedCall: FunctionCall {
     static let function = "apus2_forget_pruned"
     var keys: [String]

@@ -62,6 +62,8 @@ package enum StoreLimits {
     package static let undoMillisecondsMax: Int64 = 7 * 86_400_000
     /// Devices of one app, provider and environment that can be brought back, roughly: each partition has its share.
     package static let undoDevicesMax = 1_000_000
+    /// Removed devices of one user that are noted beside it, so that they are forgotten with it.
+    static let prunedPerUserMax = 1_024
     /// Removed devices that one call reads.
     package static let undoPerCallMax = 128
     /// How often a device's seen-at moves.

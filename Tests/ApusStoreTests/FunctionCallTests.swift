@@ -16,6 +16,7 @@ import Testing
         Self.put, PutVerdictCall(put: Self.put),
         RemoveDeviceCall(keys: [], digest: [], expected: [], topics: [], forgetsHistory: false),
         PrunedDevicesCall(keys: [], from: 0, before: 0, first: 0, limit: 0), ForgetPrunedCall(keys: [], digest: []),
+        NotePrunedCall(keys: [], device: [], keepMilliseconds: 0, devicesMax: 0),
         FindDevicesCall(keys: [], digests: []),
         RepairDeviceCall(keys: [], ordinal: 0, expected: [], digest: [], entered: [], left: []),
         BeginUpkeepCall(keys: [], seconds: 0), PlaceMetaCall(keys: []),

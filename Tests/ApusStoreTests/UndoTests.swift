@@ -113,6 +113,19 @@ struct UndoTests {
         }
     }
 
+    @Test func `Whoever is forgotten is forgotten with all devices that could come back`() async throws {
+        try await StoreFixture.with { fixture in
+            for index in 0..<5 {
+                try await Self.prune(try await fixture.register("a-\(index)", user: "ann").device, fixture)
+            }
+            try await Self.prune(try await fixture.register("bobs", user: "bob").device, fixture)
+            try await fixture.register("left", user: "ann")
+            let removed = try await fixture.store.deleteUser(fixture.app, UserID("ann"))
+            #expect(removed.map(\.id) == ["left"])
+            #expect(try await Self.pruned(fixture).map(\.device.id) == ["bobs"])
+        }
+    }
+
     @Test func `What cannot be brought back leaves nothing, and what can goes by itself`() async throws {
         try await StoreFixture.with { fixture in
             let before = try await fixture.redisNow()

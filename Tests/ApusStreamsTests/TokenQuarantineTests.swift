@@ -237,6 +237,21 @@ private struct GuardedRoute {
         }
     }
 
+    @Test func `Tokens that wait without known owners are judged as if each had one of its own`() async throws {
+        try await GuardedRoute.with { guarded, fixture in
+            try await guarded.hear(0..<15, of: 15, others: 1_000, at: 0)
+            let keys = guarded.streams.keys(ofRoute: guarded.route)
+            let name = keys.quarantine(guarded.route).replacing("quarantine:", with: "bad_owners:")
+            let removed = try await fixture.client.send(RedisCommand("DEL", .text(name)), on: keys.tag)
+            #expect(removed.root.integer == 1)
+            let answers = keys.quarantine(guarded.route).replacing("quarantine:", with: "answers:")
+            _ = try await fixture.client.send(RedisCommand("DEL", .text(answers)), on: keys.tag)
+            #expect(try await guarded.due(at: 700) == [])
+            try await guarded.hear(0..<0, of: 0, others: 200, at: 700)
+            #expect(try await guarded.due(at: 701).count == 15)
+        }
+    }
+
     @Test func `In quarantine nobody is due, and new suspects join`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<5, of: 1_000, at: 0)

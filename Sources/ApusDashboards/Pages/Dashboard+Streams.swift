@@ -242,6 +242,6 @@ extension Dashboard {
         "Streams with room for entries whose reads had no good answer for ten seconds: the instance is not ready, and connects anew.",
         .count,
         width: 24,
-        PanelQuery(W.every[common: \.streams.readsStalled].max(by: ["job", "instance"]), "{{job}} {{instance}}"),
+        PanelQuery(Q.every[common: \.streams.readsStalled].max(by: ["job", "instance"]), "{{job}} {{instance}}"),
     )
 }

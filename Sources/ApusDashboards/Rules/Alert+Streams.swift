@@ -25,8 +25,8 @@ extension Alert {
             name: "ApusReadsStalled",
             severity: .critical,
             lasts: "0m",
-            expression: "\(W.every[common: \.streams.readsStalled].series()) > 0",
-            probes: [W.every[common: \.streams.readsStalled].series()],
+            expression: "\(Q.every[common: \.streams.readsStalled].series()) > 0",
+            probes: [Q.every[common: \.streams.readsStalled].series()],
             summary: "{{ $labels.instance }} of {{ $labels.job }} does not read its streams.",
             description: "Reads of {{ $value }} streams had no good answer for ten seconds. It is not ready meanwhile and "
                 + "connects anew by itself; other instances read on.",

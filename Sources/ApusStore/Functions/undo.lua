@@ -47,3 +47,25 @@ register_function{
         return count
     end,
 }
+
+-- Notes beside a user that a device of it is about to be removed and may be brought back, so that whoever forgets the user finds it. Runs at
+-- a full Redis too: outcomes drain by it.
+-- KEYS: 1 `{t}<app>:pruned_of:<digest>`, t and digest from the user
+-- Returns: 1 noted, 0 it was
+register_function{
+    name = 'apus2_note_pruned',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        device, -- partition (2 bytes) and digest (8)
+        keep_ms, -- for how long it can be brought back
+        devices_max -- of one user that are noted; beyond it any of them goes
+    )
+        if #device ~= 10 or keep_ms < 1 then return redis.error_reply('ERR apus2_note_pruned: malformed arguments') end
+        local added = redis.call('SADD', keys[1], device)
+        if redis.call('SCARD', keys[1]) > devices_max then redis.call('SPOP', keys[1]) end
+        redis.call('PEXPIRE', keys[1], keep_ms)
+        return added
+    end,
+}

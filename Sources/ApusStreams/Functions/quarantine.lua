@@ -114,7 +114,9 @@ register_function{
         end
         -- Without answers beside them no token is due: those that wait are all that is known.
         local owners, _, answers = guard_day(route, 0, rules)
-        owners = math.max(owners, redis.call('ZCARD', bad))
+        local known = redis.call('ZCARD', bad)
+        -- Nobody looked for so long that the owners are forgotten: then each token has one of its own.
+        owners = math.max(owners, known > 0 and known or redis.call('ZCARD', quarantine))
         if not guard_is_much(owners, math.max(answers, owners), rules.bad) then
             return {'below', unpack(due)}
         end

@@ -106,13 +106,16 @@ local function guard_bring_back(key, rules)
     end
 end
 
--- Forgets owners that no window reaches any more. Those of tokens that wait stay as long as these do.
+-- Forgets owners that no window reaches any more. Those of tokens that wait stay as long as these do, and somebody looks at them.
 local function guard_forget_owners(route, rules)
     local quarantine, _, bad, dead = guard_keys(route)
-    local gone = rules.now - math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)
+    local kept = math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)
+    local gone = rules.now - kept
     redis.call('ZREMRANGEBYSCORE', dead, '-inf', '(' .. digits(gone))
     local oldest = redis.call('ZRANGE', quarantine, 0, 0, 'WITHSCORES')[2]
     redis.call('ZREMRANGEBYSCORE', bad, '-inf', '(' .. digits(math.min(gone, tonumber(oldest or gone))))
+    redis.call('PEXPIRE', bad, digits(kept))
+    redis.call('PEXPIRE', dead, digits(kept))
 end
 
 local function guard_add_owner(key, owner, rules)
