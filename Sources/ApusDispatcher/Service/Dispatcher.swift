@@ -41,6 +41,9 @@ package struct Dispatcher: Service {
         let installation = try await Installation.waiting(client, clock: clock, logger: logger)
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let routes = try await RouteTable(common.apps, providers: self.providers, streams: installation.streams)
+        try await installation.streams.mailboxes.setIdempotencyWindow(
+            milliseconds: self.context.settings.current.own.idempotencyMilliseconds
+        )
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
@@ -117,6 +120,7 @@ package struct Dispatcher: Service {
         )
         let updates = self.context.settings.updates()
         let gate = PoisonGate()
+        let confirmation = ReplicaConfirmation(client)
         let own = self.context.settings.current.own
         let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
         let logs = (0..<installation.keyspace.queueShards).map { shard in
@@ -146,6 +150,7 @@ package struct Dispatcher: Service {
                     book: book,
                     routes: routes,
                     consumer: consumer,
+                    confirmation: confirmation,
                     worker: worker,
                     site: ShardConsumer.Site(
                         executor: LoopExecutor(worker.eventLoop),
@@ -187,6 +192,7 @@ package struct Dispatcher: Service {
         if !Task.isCancelled {
             for worker in workers.all { await worker.drain() }
         }
+        await confirmation.close()
         await client.close()
         await bulkClient.close()
         logger.notice("drained")

@@ -18,6 +18,8 @@ package struct DispatcherSettings: ServiceSettings {
     /// Recipients of a route that may be unwritten at once on one event loop: on the wire, or answered and not yet durable. A `kill -9`
     /// repeats at most so many of each route and event loop.
     package var window: Int
+    /// For how long an idempotency key, or an id, counts at least: within that time the same again is the same send.
+    package var idempotencyMilliseconds: Int64
     /// Bytes of the last minute of writes that are kept, to write them again after a failover of Redis. 0: none.
     package var replayBytesMax: Int
 
@@ -30,6 +32,7 @@ package struct DispatcherSettings: ServiceSettings {
         unitsInHandMax: Int = 2,
         commandsInHandMax: Int = 256,
         window: Int = Self.defaultWindow,
+        idempotencyMilliseconds: Int64 = 24 * 3_600_000,
         replayBytesMax: Int = StreamLimits.replayBytesMax,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
@@ -43,6 +46,7 @@ package struct DispatcherSettings: ServiceSettings {
         self.unitsInHandMax = unitsInHandMax
         self.commandsInHandMax = commandsInHandMax
         self.window = window
+        self.idempotencyMilliseconds = idempotencyMilliseconds
         self.replayBytesMax = replayBytesMax
     }
 
@@ -71,6 +75,11 @@ package struct DispatcherSettings: ServiceSettings {
             unitsInHandMax: reader.integer("dispatcher.units_in_hand", default: 2, in: 1...64),
             commandsInHandMax: reader.integer("dispatcher.commands_in_hand", default: 256, in: 1...4_096),
             window: reader.integer("dispatcher.window", default: Self.defaultWindow, in: 16...100_000),
+            idempotencyMilliseconds: milliseconds(
+                "idempotency_window",
+                24 * 3_600_000,
+                .seconds(60) ... .seconds(30 * 24 * 3_600)
+            ),
             replayBytesMax: reader.integer(
                 "dispatcher.replay_bytes",
                 default: StreamLimits.replayBytesMax,

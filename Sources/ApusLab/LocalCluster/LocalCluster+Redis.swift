@@ -6,7 +6,7 @@ internal import ApusStreams
 extension LocalCluster {
     /// Keys of a queue shard that need not be empty: told to publishers and operators, not read by anybody yet, or kept for
     /// a time.
-    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events"]
+    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events", "idem"]
     private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"]
     private static let workPrefixes = ["plan:", "work:", "held:"]
     private static let keptPrefixes = [
