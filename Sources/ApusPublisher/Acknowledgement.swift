@@ -49,9 +49,5 @@ package enum AcknowledgementProof: Hashable, Sendable {
     }
 
     /// Whether `INFO replication` names a replica that follows.
-    package static func hasReplica(_ reply: RESPReply) -> Bool {
-        guard let text = reply.root.string else { return false }
-        return text.split(whereSeparator: \.isNewline)
-            .contains { $0.hasPrefix("slave") && $0.contains("state=online") }
-    }
+    package static func hasReplica(_ reply: RESPReply) -> Bool { reply.namesOnlineReplica }
 }
