@@ -49,9 +49,5 @@ package enum AcknowledgementProof: Hashable, Sendable {
     }
 
     /// Returns true when the reply to `INFO replication` names a connected replica.
-    package static func hasReplica(_ reply: RESPReply) -> Bool {
-        guard let text = reply.root.string else { return false }
-        return text.split(whereSeparator: \.isNewline)
-            .contains { $0.hasPrefix("slave") && $0.contains("state=online") }
-    }
+    package static func hasReplica(_ reply: RESPReply) -> Bool { reply.namesOnlineReplica }
 }

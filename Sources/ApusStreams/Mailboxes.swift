@@ -12,9 +12,9 @@ public struct Mailboxes: Sendable {
     public enum PublishResult: Hashable, Sendable {
         /// The command stands in the mailbox.
         case new(send: String, entry: String)
-        /// The same key with the same body was published within a day.
+        /// The same key with the same body was published within the window.
         case duplicate(send: String)
-        /// The same key with another body was published within a day.
+        /// The same key with another body was published within the window.
         case conflict(send: String)
         /// The mailbox holds as many commands as it may; come back after that time.
         case full(entries: Int, comeBackMilliseconds: Int64)
@@ -51,7 +51,6 @@ public struct Mailboxes: Sendable {
         let keys = self.access.home(app: command.app, identity.home)
         let call = PublishCall(
             keys: [keys.mailbox(lane)],
-            app: command.app,
             key: identity.key,
             digest: identity.digest,
             send: command.id,
@@ -232,6 +231,15 @@ public struct Mailboxes: Sendable {
         }
     }
 
+    /// Sets, in every shard, for how long an idempotency key counts at least.
+    package func setIdempotencyWindow(milliseconds: Int64) async throws {
+        for shard in 0..<self.access.keyspace.queueShards {
+            let keys = self.access.keys(shard: shard)
+            let call = SetIdempotencyWindowCall(keys: [keys.idempotency], windowMilliseconds: milliseconds)
+            _ = try await self.access.call(call, on: keys.tag)
+        }
+    }
+
     // MARK: Reading back
 
     /// The command of a send; nil when it has ended.
@@ -243,9 +251,12 @@ public struct Mailboxes: Sendable {
     /// Where the command of a published send was written ("<stream>/<entry>"); nil: nothing is known of it any more, or ever was.
     func origin(app: String, send: String) async throws -> String? {
         let keys = self.access.home(app: app, send)
-        let call = FindIdempotencyKeyCall(keys: [keys.idempotency], app: app, key: "id:\(send)")
-        let answer = try await self.access.call(call, on: keys.tag)
-        return answer.count == 2 ? answer[1].text : nil
+        let call = FindIdempotencyKeyCall(
+            keys: [keys.idempotency],
+            key: SendIdentity.key(ofID: send, app: app),
+        )
+        let origin = try await self.access.call(call, on: keys.tag).text
+        return origin.isEmpty ? nil : origin
     }
 
     /// Forgets an idempotency key, if it is that origin's, so that the same command may come from another.
@@ -255,7 +266,6 @@ public struct Mailboxes: Sendable {
         let keys = self.access.home(app: command.app, identity.home)
         let call = ForgetIdempotencyKeyCall(
             keys: [keys.idempotency],
-            app: command.app,
             key: identity.key,
             origin: origin,
         )
@@ -266,17 +276,15 @@ public struct Mailboxes: Sendable {
 struct PublishCall: FunctionCall {
     static let function = "apus2_publish"
     var keys: [String]
-    var app: String
-    var key: String
-    var digest: String
+    var key: [UInt8]
+    var digest: [UInt8]
     var send: String
     var entriesMax: Int
     var command: [UInt8]
 
     func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
-        fields.set("key", self.key, default: "")
-        fields.set("digest", self.digest)
+        fields.set("key", CallBytes(self.key), default: [])
+        fields.set("digest", CallBytes(self.digest))
         fields.set("send", self.send)
         fields.set("entries_max", self.entriesMax)
         fields.set("command", CallBytes(self.command))
@@ -287,15 +295,15 @@ struct AdmitSendCall: FunctionCall {
     static let function = "apus2_admit_send"
     var keys: [String]
     var app: String
-    var key: String
-    var digest: String
+    var key: [UInt8]
+    var digest: [UInt8]
     var send: String
     var origin: String
 
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
-        fields.set("key", self.key, default: "")
-        fields.set("digest", self.digest)
+        fields.set("key", CallBytes(self.key), default: [])
+        fields.set("digest", CallBytes(self.digest))
         fields.set("send", self.send)
         fields.set("origin", self.origin)
     }
@@ -305,8 +313,8 @@ struct AcceptSendCall: RestoringCall {
     static let function = "apus2_accept_send"
     var keys: [String]
     var app: String
-    var key: String
-    var digest: String
+    var key: [UInt8]
+    var digest: [UInt8]
     var send: String
     var origin: String
     var command: [UInt8]
@@ -321,8 +329,8 @@ struct AcceptSendCall: RestoringCall {
 
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
-        fields.set("key", self.key, default: "")
-        fields.set("digest", self.digest)
+        fields.set("key", CallBytes(self.key), default: [])
+        fields.set("digest", CallBytes(self.digest))
         fields.set("send", self.send)
         fields.set("origin", self.origin)
         fields.set("command", CallBytes(self.command))
@@ -354,7 +362,7 @@ struct PersistSendCall: FunctionCall {
     static let function = "apus2_persist_send"
     var keys: [String]
     var app: String
-    var digest: String
+    var digest: [UInt8]
     var origin: String
     var command: [UInt8]
     var recipients: Int
@@ -364,7 +372,7 @@ struct PersistSendCall: FunctionCall {
 
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
-        fields.set("digest", self.digest)
+        fields.set("digest", CallBytes(self.digest))
         fields.set("origin", self.origin)
         fields.set("command", CallBytes(self.command))
         fields.set("recipients", self.recipients)
@@ -375,29 +383,35 @@ struct PersistSendCall: FunctionCall {
     }
 }
 
+struct SetIdempotencyWindowCall: FunctionCall {
+    static let function = "apus2_set_idempotency_window"
+    var keys: [String]
+    var windowMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("window_ms", self.windowMilliseconds)
+    }
+}
+
 struct FindIdempotencyKeyCall: FunctionCall {
     static let function = "apus2_find_idempotency_key"
     static let isReadOnly = true
     var keys: [String]
-    var app: String
-    var key: String
+    var key: [UInt8]
 
     func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
-        fields.set("key", self.key)
+        fields.set("key", CallBytes(self.key))
     }
 }
 
 struct ForgetIdempotencyKeyCall: FunctionCall {
     static let function = "apus2_forget_idempotency_key"
     var keys: [String]
-    var app: String
-    var key: String
+    var key: [UInt8]
     var origin: String
 
     func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
-        fields.set("key", self.key)
+        fields.set("key", CallBytes(self.key))
         fields.set("origin", self.origin)
     }
 }

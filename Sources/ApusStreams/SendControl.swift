@@ -60,7 +60,10 @@ public struct SendControl: Sendable {
     /// dispatchers, or by asking again.
     ///
     /// The send's state comes first: from then on no dispatcher that reports gets leave to start on another recipient. Then held entries,
-    /// and for `cancel` what waits for its time, go back to their streams: to be sent, or to be closed at once.
+    /// and for `cancel` what waits for its time, go back to their streams: to be sent, or to be closed at once. Where there is a replica, it
+    /// has the state before the call returns.
+    ///
+    /// - Throws: `StreamError` when no replica confirms it in time; the command is done all the same.
     public func apply(
         _ command: SendControlCommand,
         to send: SendKey,
@@ -68,7 +71,7 @@ public struct SendControl: Sendable {
     ) async throws -> Result {
         var call = ControlSendCall(keys: [keys.send(send)], command: command.name)
         if case .rate(let perSecond) = command { call.ratePerSecond = perSecond }
-        let answer = try await self.access.call(call, on: keys.tag)
+        let (answer, isSafe) = try await self.confirmed(call, on: keys.tag)
         switch answer[0].text {
         case "ok": break
         case "none": return .unknown
@@ -84,8 +87,33 @@ public struct SendControl: Sendable {
             var page = try await self.moveDue(of: send, tag: keys.tag, cursor: "0")
             while page.cursor != "0" { page = try await self.moveDue(of: send, tag: keys.tag, cursor: page.cursor) }
         }
+        guard isSafe else { throw StreamError.unreplicated(command.name, of: send) }
         guard let ledger = try await self.access.ledger(keys.send(send), tag: keys.tag) else { return .unknown }
         return .ok(ledger)
+    }
+
+    /// Makes a call and waits for a replica to have what it wrote.
+    ///
+    /// - Returns: the answer, and whether a replica has it or there is none.
+    private func confirmed(_ call: ControlSendCall, on tag: HashTag) async throws -> (answer: RESPNode, isSafe: Bool) {
+        let confirmation = ReplicaConfirmation(self.access.client)
+        do {
+            while true {
+                let server = try await self.access.client.serverIdentity(for: tag)
+                let answer = try await self.access.call(call, on: tag)
+                do {
+                    let outcome = try await confirmation.confirm(tag, server: server)
+                    await confirmation.close()
+                    return (answer, outcome != .silent)
+                } catch let error as RedisError where error.code == .serverChanged {
+                    // Another server answers by now: it is told, too.
+                    continue
+                }
+            }
+        } catch {
+            await confirmation.close()
+            throw error
+        }
     }
 
     /// Moves up to `countMax` held entries back to their streams.

@@ -6,21 +6,27 @@ internal import ApusTLS
 public struct SendIdentity: Hashable, Sendable {
     /// The send's id: the publisher's, else derived from where the command was written.
     public let send: String
-    /// What the window of idempotency knows it by; empty: neither a key nor an id was given.
-    public let key: String
+    /// What the window of idempotency knows it by: a digest of the app and the key or, with another first byte, of the app and the id; empty:
+    /// neither was given.
+    public let key: [UInt8]
     /// What chooses the home shard, together with the app.
     public let home: String
     /// Digest of what is sent and to whom: of neither the id nor the time nor the trace.
-    public let digest: String
+    public let digest: [UInt8]
+
+    /// Bytes of ``key``: few, since keys are kept for hours, and enough that no two of a billion are the same.
+    static let keyBytes = 12
+    /// Bytes of ``digest``.
+    static let digestBytes = 8
 
     /// The identity of a command written at that origin ("<stream>/<entry id>").
     public init(of command: SendCommand, origin: String) {
-        self.send = command.id.isEmpty ? "s" + Self.short(Array(origin.utf8)) : command.id
+        self.send = command.id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: origin).prefix(10)) : command.id
         if command.idempotencyKey.isEmpty {
-            self.key = command.id.isEmpty ? "" : "id:\(command.id)"
+            self.key = command.id.isEmpty ? [] : Self.key(ofID: command.id, app: command.app)
             self.home = self.send
         } else {
-            self.key = command.idempotencyKey
+            self.key = Self.keyDigest("k", command.idempotencyKey, command.app)
             self.home = command.idempotencyKey
         }
         var content = command
@@ -28,10 +34,13 @@ public struct SendIdentity: Hashable, Sendable {
         content.publishedAtNanoseconds = 0
         content.traceparent = ""
         content.tracestate = ""
-        self.digest = Self.short((try? content.encode()) ?? [])
+        self.digest = Array(SHA256.hash((try? content.encode()) ?? []).prefix(Self.digestBytes))
     }
 
-    private static func short(_ bytes: [UInt8]) -> String {
-        Hexadecimal.encode(SHA256.hash(bytes).prefix(10))
+    /// The key of a send that is published by its id.
+    static func key(ofID id: String, app: String) -> [UInt8] { Self.keyDigest("i", id, app) }
+
+    private static func keyDigest(_ kind: Character, _ text: String, _ app: String) -> [UInt8] {
+        Array("\(kind)".utf8) + SHA256.hash(utf8: "\(app)\u{0}\(text)").prefix(Self.keyBytes - 1)
     }
 }

@@ -15,22 +15,57 @@ public struct SendStreams: Sendable {
 
     /// The streams that a client reaches.
     public init(client: RedisClient, keyspace: Keyspace) {
-        self.access = StreamAccess(client: client, keyspace: keyspace, observer: nil, replayLogs: [:])
+        self.access = StreamAccess(
+            client: client,
+            keyspace: keyspace,
+            observer: nil,
+            replayLogs: [:],
+            confirmation: nil
+        )
     }
 
     private init(_ access: StreamAccess) { self.access = access }
 
     /// The same streams; reports to the observer every entry that is acknowledged or becomes a dead letter.
     package func observed(by observer: any StreamObserver) -> SendStreams {
-        let (client, keyspace, logs) = (self.client, self.keyspace, self.access.replayLogs)
-        return SendStreams(StreamAccess(client: client, keyspace: keyspace, observer: observer, replayLogs: logs))
+        let access = self.access
+        return SendStreams(
+            StreamAccess(
+                client: access.client,
+                keyspace: access.keyspace,
+                observer: observer,
+                replayLogs: access.replayLogs,
+                confirmation: access.confirmation,
+            )
+        )
     }
 
     /// The same streams; what is written into the shards of those logs is written again when the server comes back without it.
     package func logged(in logs: [ReplayLog]) -> SendStreams {
-        let (client, keyspace, observer) = (self.client, self.keyspace, self.access.observer)
-        let byTag = Dictionary(uniqueKeysWithValues: logs.map { ($0.tag, $0) })
-        return SendStreams(StreamAccess(client: client, keyspace: keyspace, observer: observer, replayLogs: byTag))
+        let access = self.access
+        return SendStreams(
+            StreamAccess(
+                client: access.client,
+                keyspace: access.keyspace,
+                observer: access.observer,
+                replayLogs: Dictionary(uniqueKeysWithValues: logs.map { ($0.tag, $0) }),
+                confirmation: access.confirmation,
+            )
+        )
+    }
+
+    /// The same streams; a unit's report counts as written only when a replica has it, where there is one.
+    package func confirmed(by confirmation: ReplicaConfirmation) -> SendStreams {
+        let access = self.access
+        return SendStreams(
+            StreamAccess(
+                client: access.client,
+                keyspace: access.keyspace,
+                observer: access.observer,
+                replayLogs: access.replayLogs,
+                confirmation: confirmation,
+            )
+        )
     }
 
     /// The keys of a shard by its number.
@@ -77,13 +112,17 @@ final class StreamAccess: Sendable {
     let observer: (any StreamObserver)?
     /// By shard, what is to be written again after a failover.
     let replayLogs: [HashTag: ReplayLog]
+    /// What reports of units wait for; nil: nothing.
+    let confirmation: ReplicaConfirmation?
 
     init(
         client: RedisClient,
         keyspace: Keyspace,
         observer: (any StreamObserver)?,
         replayLogs: [HashTag: ReplayLog],
+        confirmation: ReplicaConfirmation?,
     ) {
+        self.confirmation = confirmation
         self.client = client
         self.keyspace = keyspace
         self.observer = observer
@@ -122,6 +161,16 @@ final class StreamAccess: Sendable {
             return try await self.client.call(call, on: tag, options: .init(isIdempotent: true, mayWait: mayWait)).root
         }
         return try await log.call(call, over: self.client, about: entry, mayWait: mayWait, repeated: repeated).root
+    }
+
+    /// Waits until a replica has what was written into a shard, if that is asked for.
+    ///
+    /// - Throws: `timedOut` when the replicas are silent: what was written may be repeated.
+    func confirm(_ tag: HashTag) async throws {
+        guard let confirmation else { return }
+        let server = try await self.replayLogs[tag]?.server()
+        guard try await confirmation.confirm(tag, server: server) == .silent else { return }
+        throw RedisError(.timedOut, "no replica has confirmed a report that must survive the primary")
     }
 
     /// Sends a command that may be repeated.

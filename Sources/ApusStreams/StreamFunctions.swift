@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// The Lua sources of this target, in the order in which they are assembled: sources that others use come first.
 public enum StreamFunctions {
     /// One text per file.
@@ -20,6 +22,14 @@ public struct StreamError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A function answered a word that this version does not know: the library in Redis is of another kind.
     static func unexpected(function: String, answer: String) -> StreamError {
         StreamError(description: "\(function) answered \"\(answer)\": run `apus init` of this version")
+    }
+
+    /// What an operator commanded stands, but a failover may forget it.
+    static func unreplicated(_ command: String, of send: SendKey) -> StreamError {
+        StreamError(
+            description: "\(command) of \(send.id) is done, but no replica of Redis has confirmed it within "
+                + "\(StreamLimits.replicaPatience): a failover may forget it. Look at the replicas, and give the command again"
+        )
     }
 
     /// Another send came by the same id while this one was on its way: its entry comes back, and is told so.

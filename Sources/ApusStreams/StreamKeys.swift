@@ -42,6 +42,8 @@ public struct StreamKeys: Hashable, Sendable {
     public var journal: String { self.key("journal") }
     /// State, cursors and ledger of a send.
     public func send(_ send: SendKey) -> String { self.key("send:\(send)") }
+    /// When each group last asked for what others left.
+    package var claims: String { self.key("claims") }
     /// The sends, as `<app>/<id>`, that are kept and have not ended.
     public var openSends: String { self.key("open_sends") }
     /// There while somebody looked for lost sends lately.
@@ -56,7 +58,7 @@ public struct StreamKeys: Hashable, Sendable {
     package func channels(_ route: RouteNumber) -> String { self.key("channels:\(route)") }
     /// Rate of a send.
     package func sendRate(_ send: SendKey) -> String { self.key("send_rate:\(send)") }
-    /// Any idempotency key.
+    /// The window of idempotency, and which of its parts is the current one.
     public var idempotency: String { self.key("idem") }
     /// Outcomes from dispatchers to feedback.
     public var outcomes: String { self.key("outcomes") }

@@ -81,6 +81,8 @@ public enum StreamLimits {
     /// How long nothing is read from another server than before, so that other processes, too, replay first: longer than any of them
     /// waits before it connects again.
     public static let replayReadingPause = Duration.seconds(3)
+    /// How long a replica may take to confirm what must survive the death of the primary.
+    public static let replicaPatience = Duration.seconds(1)
     /// Deliveries without progress after which an entry becomes a dead letter.
     public static let deliveriesMax: UInt32 = 5
     /// Streams that one blocking read may wait for.

@@ -147,6 +147,8 @@ package struct Work: Sendable {
         guard let state = Verdict.State(rawValue: answer[0].text) else {
             throw StreamError.unexpected(function: RecordProgressCall.function, answer: answer[0].text)
         }
+        // Only who goes on sends to whom it has marked.
+        if journal != nil, next == .continue, state == .running { try await self.access.confirm(tag) }
         let isGone =
             switch next {
             case .finish, .leave: state != .lost

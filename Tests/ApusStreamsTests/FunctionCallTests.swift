@@ -10,13 +10,13 @@ import Testing
     private static let consumer = StreamConsumer(group: "g", name: "c")
 
     private static let calls: [any FunctionCall] = [
-        PublishCall(keys: [], app: "", key: "", digest: "", send: "", entriesMax: 0, command: []),
-        AdmitSendCall(keys: [], app: "", key: "", digest: "", send: "", origin: ""),
+        PublishCall(keys: [], key: [], digest: [], send: "", entriesMax: 0, command: []),
+        AdmitSendCall(keys: [], app: "", key: [], digest: [], send: "", origin: ""),
         AcceptSendCall(
             keys: [],
             app: "",
-            key: "",
-            digest: "",
+            key: [],
+            digest: [],
             send: "",
             origin: "",
             command: [],
@@ -31,7 +31,7 @@ import Testing
         PersistSendCall(
             keys: [],
             app: "",
-            digest: "",
+            digest: [],
             origin: "",
             command: [],
             recipients: 0,
@@ -39,8 +39,9 @@ import Testing
             outcomes: [],
             retries: Self.noRetries,
         ),
-        FindIdempotencyKeyCall(keys: [], app: "", key: ""),
-        ForgetIdempotencyKeyCall(keys: [], app: "", key: "", origin: ""),
+        MarkWriteCall(keys: []), FindIdempotencyKeyCall(keys: [], key: []),
+        SetIdempotencyWindowCall(keys: [], windowMilliseconds: 0),
+        ForgetIdempotencyKeyCall(keys: [], key: [], origin: ""),
         AdvancePlanCall(
             keys: [],
             consumer: Self.consumer,

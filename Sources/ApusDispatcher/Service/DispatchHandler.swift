@@ -16,6 +16,8 @@ struct DispatchHandler: Sendable {
     let book: SendContextCache
     let routes: RouteTable
     let consumer: StreamConsumer
+    /// Waits for replicas to have what is marked of sends that may go out once only.
+    let confirmation: ReplicaConfirmation
     let worker: WorkerHandle
     /// Where the worker lives: so that neither its answers nor those of Redis wake another thread.
     let site: ShardConsumer.Site
@@ -181,7 +183,7 @@ struct DispatchHandler: Sendable {
         let problem = Problem(
             code: "conflict",
             field: command.idempotencyKey.isEmpty ? "id" : "idempotency_key",
-            detail: "names another command within the last 24 hours: \(send)",
+            detail: "names another command, published within dispatcher.idempotency_window: \(send)",
         )
         try await self.refuse(
             entry,
@@ -394,8 +396,10 @@ struct DispatchHandler: Sendable {
         plan.firstAttemptAt = unit.firstAttemptAt
         plan.waitsForThirdPartyAuth = unit.waitsForThirdPartyAuth
         plan.publishedAtNanoseconds = unit.publishedAtNanoseconds
+        // Whoever takes over after the death of the primary must see who may have been sent to.
+        let isAtMostOnce = send.command.delivery == .atMostOnce
         let driver = UnitDriver(
-            streams: self.streams,
+            streams: isAtMostOnce ? self.streams.confirmed(by: self.confirmation) : self.streams,
             consumer: self.consumer,
             tag: self.keys.tag,
             worker: self.worker,
@@ -423,15 +427,17 @@ struct DispatchHandler: Sendable {
         letter.deliveries = entry.deliveries
         letter.service = "dispatcher"
         var batch: OutcomeBatch?
+        var keepsLetter = true
         if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
             batch = await self.closing(unit, entry, entry.journal, .failed, .other)
             (letter.app, letter.send) = (unit.send.app, unit.send.id)
-            // Only of those that are open: who is done must not be sent to again when the letter is brought back.
-            let done = DoneBitmap(count: unit.recipients.count, journal: entry.journal?.bitmap ?? [])
-            if done.setCount > 0 {
+            // Only of those that were not sent to: nobody else may be sent to when the letter is brought back.
+            let remainder = UnitRemainder(unit, journal: entry.journal)
+            if remainder.untouched.count < unit.recipients.count {
                 var open = unit
-                open.recipients = unit.recipients.keeping { !done[$0] }
-                letter.payload = try open.encode()
+                open.recipients = remainder.untouched
+                keepsLetter = remainder.untouched.count > 0
+                if keepsLetter { letter.payload = try open.encode() }
             }
         } else if let route = self.keys.route(ofPlan: entry.stream) {
             if let send = SendKey(String(decoding: entry.message, as: UTF8.self)) {
@@ -447,7 +453,7 @@ struct DispatchHandler: Sendable {
             entry,
             by: self.consumer,
             tag: self.keys.tag,
-            letter: letter,
+            letter: keepsLetter ? letter : nil,
             receipt: nil,
             outcomes: batch
         )
@@ -461,12 +467,8 @@ struct DispatchHandler: Sendable {
         _ outcome: Outcome,
         _ reason: Reason,
     ) async -> OutcomeBatch {
-        let done = DoneBitmap(count: unit.recipients.count, journal: journal?.bitmap ?? [])
         var batch = await self.batch(of: unit.send, unit.route)
-        let open = UInt64(done.count - done.setCount)
-        if open > 0 {
-            batch.counts = [OutcomeCount(provider: batch.provider, outcome: outcome, reason: reason, count: open)]
-        }
+        batch.counts = UnitRemainder(unit, journal: journal).counts(batch.provider, outcome, reason)
         batch.unit = entry.origin
         return batch
     }

@@ -50,6 +50,9 @@ package struct Dispatcher: Service {
         }
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let routes = try await RouteTable(common.apps, providers: self.providers, streams: installation.streams)
+        try await installation.streams.mailboxes.setIdempotencyWindow(
+            milliseconds: self.context.settings.current.own.idempotencyMilliseconds
+        )
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
@@ -126,6 +129,7 @@ package struct Dispatcher: Service {
         )
         let updates = self.context.settings.updates()
         let gate = PoisonGate()
+        let confirmation = ReplicaConfirmation(client)
         let own = self.context.settings.current.own
         let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
         let logs = (0..<installation.keyspace.queueShards).map { shard in
@@ -155,6 +159,7 @@ package struct Dispatcher: Service {
                     book: book,
                     routes: routes,
                     consumer: consumer,
+                    confirmation: confirmation,
                     worker: worker,
                     site: ShardConsumer.Site(
                         executor: LoopExecutor(worker.eventLoop),
@@ -197,6 +202,7 @@ package struct Dispatcher: Service {
             for worker in workers.all { await worker.drain() }
         }
         await firstWithin(ShutdownLimits.closingMax) {
+            await confirmation.close()
             await client.close()
             await bulkClient.close()
         }

@@ -23,6 +23,8 @@ package struct DispatcherSettings: ServiceSettings {
     /// The maximum age of a recipient's record when it is sent to. The records of recipients that waited longer are
     /// read again.
     package var recheckMilliseconds: Int64
+    /// The minimum time for which an idempotency key, or an id, counts: within it the same command again is the same send.
+    package var idempotencyMilliseconds: Int64
     /// The maximum number of bytes of the last minute's writes that are kept to repeat them after a failover of Redis;
     /// 0 for none.
     package var replayBytesMax: Int
@@ -37,6 +39,7 @@ package struct DispatcherSettings: ServiceSettings {
         commandsInHandMax: Int = 256,
         window: Int = Self.defaultWindow,
         recheckMilliseconds: Int64 = 2_000,
+        idempotencyMilliseconds: Int64 = 24 * 3_600_000,
         replayBytesMax: Int = StreamLimits.replayBytesMax,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
@@ -51,6 +54,7 @@ package struct DispatcherSettings: ServiceSettings {
         self.commandsInHandMax = commandsInHandMax
         self.window = window
         self.recheckMilliseconds = recheckMilliseconds
+        self.idempotencyMilliseconds = idempotencyMilliseconds
         self.replayBytesMax = replayBytesMax
     }
 
@@ -80,6 +84,11 @@ package struct DispatcherSettings: ServiceSettings {
             commandsInHandMax: reader.integer("dispatcher.commands_in_hand", default: 256, in: 1...4_096),
             window: reader.integer("dispatcher.window", default: Self.defaultWindow, in: 16...100_000),
             recheckMilliseconds: milliseconds("recheck_after", 2_000, .milliseconds(100) ... .seconds(600)),
+            idempotencyMilliseconds: milliseconds(
+                "idempotency_window",
+                24 * 3_600_000,
+                .seconds(60) ... .seconds(30 * 24 * 3_600)
+            ),
             replayBytesMax: reader.integer(
                 "dispatcher.replay_bytes",
                 default: StreamLimits.replayBytesMax,

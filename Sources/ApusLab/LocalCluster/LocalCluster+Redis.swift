@@ -5,7 +5,7 @@ internal import ApusStreams
 
 extension LocalCluster {
     /// The keys of a queue shard that need not be empty: they are for publishers and operators, have no reader yet, or are kept for a time.
-    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events"]
+    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events", "idem"]
     private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"]
     private static let workPrefixes = ["plan:", "work:", "held:"]
     private static let keptPrefixes = [

@@ -84,6 +84,54 @@ public final class RedisBlockingConnection: Sendable {
         }
     }
 
+    /// Sends a write and asks on the same connection, with `WAIT`, how many replicas have it: `WAIT` speaks of what its own connection wrote,
+    /// and stops whatever comes behind it.
+    ///
+    /// - Parameters:
+    ///   - patience: how long the first replica may take.
+    ///   - server: the only server that it is meant for; nil: any.
+    /// - Returns: how many replicas have it; nil: the server has none. A user who may not ask (`INFO`) is told the same.
+    package func sendReplicated(
+        _ command: RedisCommand,
+        patience: Duration,
+        server: RedisServerIdentity? = nil,
+    ) async throws(RedisError) -> Int? {
+        do {
+            return try await self.eventLoop.flatSubmit {
+                self.connection.value.connection(notAfter: .distantFuture).flatMap { connection in
+                    self.submitReplicated(command, patience, server, over: connection)
+                }
+            }.get()
+        } catch {
+            let error = RedisError(error)
+            if error.code == .readOnly || error.code == .masterDown { await self.discard(error) }
+            throw error
+        }
+    }
+
+    private func submitReplicated(
+        _ command: RedisCommand,
+        _ patience: Duration,
+        _ server: RedisServerIdentity?,
+        over connection: RedisConnection,
+    ) -> EventLoopFuture<Int?> {
+        let timeout = TimeAmount(self.requestTimeout)
+        let question = RedisCommand("INFO", "replication")
+        return connection.submit(question, to: server, timeout: timeout).map { $0.namesOnlineReplica }
+            .flatMapErrorThrowing { error in
+                guard RedisError(error).code == .noPermission else { throw error }
+                return false
+            }
+            .flatMap { hasReplica in
+                let written = connection.submit(command, to: server, timeout: timeout)
+                guard hasReplica else { return written.map { _ in nil } }
+                let wait = RedisCommand("WAIT", 1, .integer(max(1, Int64(patience / .milliseconds(1)))))
+                let longer = TimeAmount(patience + self.requestTimeout)
+                let waited = connection.submit(wait, to: server, timeout: longer, mayBlock: true)
+                return written.and(waited).map { Int($0.1.root.integer ?? 0) }
+            }
+    }
+
     /// Ends the blocked read as if its time had run out; does nothing when the server knows of none.
     ///
     /// The server may receive this before the read: callers that must be sure repeat it until the read has ended.
@@ -109,5 +157,14 @@ public final class RedisBlockingConnection: Sendable {
             guard let live = self.connection.value.live else { return }
             self.connection.value.discard(live, because: error)
         }.get()
+    }
+}
+
+extension RESPReply {
+    /// True when this, an answer to `INFO replication`, names a replica that follows.
+    package var namesOnlineReplica: Bool {
+        guard let text = self.root.string else { return false }
+        return text.split(whereSeparator: \.isNewline)
+            .contains { $0.hasPrefix("slave") && $0.contains("state=online") }
     }
 }

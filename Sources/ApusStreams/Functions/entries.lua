@@ -55,8 +55,42 @@ register_function{
     end,
 }
 
+-- Writes something, so that WAIT on the same connection speaks of all that its server wrote before.
+-- KEYS: 1 {q}claims
+-- Returns: how often that was done
+register_function{
+    name = 'apus2_mark_write',
+    flags = {'allow-oom'},
+    run = function(keys)
+        return redis.call('HINCRBY', keys[1], 'marked', 1)
+    end,
+}
+
+local CLOCK_STEP_ENTRIES_MAX = 10000 -- of a stream that get a new lease when the clock has gone back
+local CLOCK_STEP_PAGE = 100
+
+-- Gives entries a lease from now that were renewed at a time to come, as a clock that has gone back leaves them: Redis shows no idle time of
+-- them, so nobody could take them over before the clock is there again.
+local function restart_leases(stream, group)
+    local from, left = '-', CLOCK_STEP_ENTRIES_MAX
+    repeat
+        local page = redis.pcall('XPENDING', stream, group, from, '+', CLOCK_STEP_PAGE)
+        if page.err then
+            return
+        end
+        for _, pending in ipairs(page) do
+            if pending[3] == 0 then
+                redis.call('XCLAIM', stream, group, pending[2], 0, pending[1], 'IDLE', 0, 'JUSTID')
+            end
+            from = '(' .. pending[1]
+        end
+        left = left - #page
+    until #page < CLOCK_STEP_PAGE or left <= 0
+end
+
 -- Takes over entries whose owner is silent, from all the streams that a consumer has room for. When nobody has asked for a while
--- (Redis was frozen, the clock jumped, everybody was cut off), the owners first get the time of a lease to renew. A poison entry waits to
+-- (Redis was frozen, the clock jumped, everybody was cut off), the owners first get the time of a lease to renew. Idle times are differences of
+-- the server's clock: after a step back the leases of each stream are counted from then on. A poison entry waits to
 -- run alone, so its delivery counts when it begins (apus2_renew_leases).
 -- KEYS: streams of one shard
 -- Returns: per stream {cursor ('' there is no such stream or group), entries: {id, message, deliveries, journal ('' none)} …,
@@ -82,12 +116,21 @@ register_function{
             redis.call('HSET', stamps, group .. '/amnesty', digits(amnesty))
         end
         redis.call('HSET', stamps, group .. '/asked', digits(now))
+        local steps = redis.call('HGET', stamps, group .. '/steps') or '0'
+        if now < asked then
+            steps = digits(redis.call('HINCRBY', stamps, group .. '/steps', 1))
+        end
         local left = CLAIM_ENTRIES_MAX
         if now < amnesty and amnesty - now <= lease_ms then
             left = 0
         end
         local answer = {}
         for index, stream in ipairs(keys) do
+            local steps_field = group .. '/steps/' .. name_of(stream)
+            if steps ~= '0' and redis.call('HGET', stamps, steps_field) ~= steps then
+                restart_leases(stream, group)
+                redis.call('HSET', stamps, steps_field, steps)
+            end
             local count, cursor = math.min(counts[index], left), cursors[index]
             local entries, vanished = {}, {}
             if count > 0 then

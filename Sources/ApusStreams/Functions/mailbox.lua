@@ -41,24 +41,23 @@ end
 -- Returns: {'new', send, entry} · {'duplicate', send} · {'conflict', send} · {'full', entries, ms after which to come back}
 register_function{
     name = 'apus2_publish',
-    required = 5,
+    required = 4,
     run = function(
         keys,
-        app,
-        digest, -- of the command's content
+        digest, -- of the command's content, 8 bytes
         send, -- its id in the app
         entries_max, -- that the mailbox may hold
         command, -- SendCommand
-        key -- idempotency key
+        key -- digest of the idempotency key, 12 bytes
     )
         key = key or ''
         local mailbox = keys[1]
         local tag, now = tag_of(mailbox), now_ms()
         if key ~= '' then
-            local known_digest, known_send, origin, place = idempotency_find(tag, app, key, now)
+            local known_digest, known_send, _, place = idempotency_find(tag, key, send)
             if known_digest == digest then
                 -- Written again as it is: a WAIT that follows speaks of the last write of its connection.
-                redis.call('HSET', place, idempotency_field(app, key), digest .. '\0' .. known_send .. '\0' .. origin)
+                redis.call('HSET', place, key, redis.call('HGET', place, key))
                 return {'duplicate', known_send}
             elseif known_digest then
                 return {'conflict', known_send}
@@ -70,14 +69,14 @@ register_function{
         end
         local entry = redis.call('XADD', mailbox, '*', 'm', command)
         if key ~= '' then
-            idempotency_put(tag, app, key, digest, send, mailbox .. '/' .. entry, now)
+            idempotency_put(tag, key, digest, send, mailbox .. '/' .. entry, now)
         end
         return {'new', send, entry}
     end,
 }
 
--- Decides whether a direct send may go out: its key names it and no other, and no other send of the app has its id. One whose state is kept has gone
--- out.
+-- Decides whether a direct send may go out: its key names it and no other, and no other send of the app has its id. One whose state is kept
+-- has gone out.
 -- KEYS: 1 {q}idem
 -- Returns: {'new'} (also when this origin asks again) · {'known'} (this origin's send is kept) · {'duplicate', send} · {'conflict', send}
 register_function{
@@ -87,16 +86,16 @@ register_function{
     run = function(
         keys,
         app,
-        digest, -- of the command's content
+        digest, -- of the command's content, 8 bytes
         send, -- its id in the app
         origin, -- mailbox key / entry
-        key -- idempotency key
+        key -- digest of the idempotency key, 12 bytes
     )
         key = key or ''
         local tag, now = tag_of(keys[1]), now_ms()
         local is_known = key == ''
         if not is_known then
-            local known_digest, known_send, known_origin = idempotency_find(tag, app, key, now)
+            local known_digest, known_send, known_origin = idempotency_find(tag, key, send)
             if known_digest and known_digest ~= digest then
                 return {'conflict', known_send}
             end
@@ -113,7 +112,7 @@ register_function{
             return {kept[2] == digest and 'duplicate' or 'conflict', send}
         end
         if not is_known then
-            idempotency_put(tag, app, key, digest, send, origin, now)
+            idempotency_put(tag, key, digest, send, origin, now)
         end
         return {'new'}
     end,
@@ -130,12 +129,12 @@ register_function{
     run = function(
         keys,
         app,
-        digest, -- of the command's content
+        digest, -- of the command's content, 8 bytes
         send, -- its id in the app
         origin, -- mailbox key / entry
         command, -- SendCommand
         routes, -- numbers
-        key, -- idempotency key
+        key, -- digest of the idempotency key, 12 bytes
         plan_entries, -- ids that the plans had, when the call is repeated after a failover
         due_ms, -- when the plans begin; 0: now
         rate_per_second, -- recipients; 0: any
@@ -153,7 +152,7 @@ register_function{
         local state = keys[1]
         local tag, now = tag_of(state), now_ms()
         if key ~= '' then
-            local known_digest, known_send, known_origin = idempotency_find(tag, app, key, now)
+            local known_digest, known_send, known_origin = idempotency_find(tag, key, send)
             if known_digest then
                 if known_digest ~= digest then
                     return {'conflict', known_send}
@@ -188,7 +187,7 @@ register_function{
                 plans[index] = plan
             end
             if key ~= '' then
-                idempotency_put(tag, app, key, digest, send, origin, now)
+                idempotency_put(tag, key, digest, send, origin, now)
             end
         end
         if mailbox ~= '' then
@@ -235,7 +234,7 @@ register_function{
     run = function(
         keys,
         app,
-        digest, -- of the command's content
+        digest, -- of the command's content, 8 bytes
         origin, -- mailbox key / entry
         command, -- SendCommand
         recipients, -- in all
@@ -271,19 +270,32 @@ register_function{
     end,
 }
 
--- Finds the send that an idempotency key names.
+-- Sets for how long an idempotency key counts, at least; at most a sixth longer.
 -- KEYS: 1 {q}idem
--- Returns: {send, where its command was written} · {} nothing
+-- Returns: 1
+register_function{
+    name = 'apus2_set_idempotency_window',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, window_ms)
+        redis.call('HSET', keys[1], 'window_ms', window_ms)
+        return 1
+    end,
+}
+
+-- Finds where the command of an idempotency key was written.
+-- KEYS: 1 {q}idem
+-- Returns: mailbox key / entry · '' nothing
 register_function{
     name = 'apus2_find_idempotency_key',
     flags = {'no-writes'},
-    required = 2,
-    run = function(keys, app, key)
-        local _, send, origin = idempotency_find(tag_of(keys[1]), app, key, now_ms())
-        if not send then
-            return {}
-        end
-        return {send, origin}
+    required = 1,
+    run = function(
+        keys,
+        key -- digest, 12 bytes
+    )
+        local _, _, origin = idempotency_find(tag_of(keys[1]), key, '')
+        return origin or ''
     end,
 }
 
@@ -293,17 +305,16 @@ register_function{
 register_function{
     name = 'apus2_forget_idempotency_key',
     flags = {'allow-oom'},
-    required = 3,
+    required = 2,
     run = function(
         keys,
-        app,
-        key,
+        key, -- digest, 12 bytes
         origin -- mailbox key / entry
     )
-        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), app, key, now_ms())
+        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), key, '')
         if known_origin ~= origin then
             return 0
         end
-        return redis.call('HDEL', place, idempotency_field(app, key))
+        return redis.call('HDEL', place, key)
     end,
 }

@@ -1,7 +1,7 @@
 -- Shared by the stream functions. Every key that they touch lies in one slot: names are built from the tag of a declared key.
 
-local IDEMPOTENCY_PERIOD_MS = 4 * 3600 * 1000
-local IDEMPOTENCY_PERIODS = 7 -- the current one and the six before: at least 24 hours
+local IDEMPOTENCY_WINDOW_MS = 24 * 3600 * 1000 -- until a dispatcher has set another
+local IDEMPOTENCY_PERIODS = 6 -- of a window
 local RECEIPTS_RETENTION_MS = 72 * 3600 * 1000
 local DEAD_LETTERS_MAX = 10000
 local UNITS_WAITING_MAX = 64 -- per route and lane
@@ -140,29 +140,79 @@ local function move_due(due, id, entry)
     return body and entry or nil
 end
 
-local function idempotency_field(app, key)
-    return app .. '\0' .. key
+-- What is known of idempotency keys lies in hashes {q}idem:<period>, of which a window has six. The hash {q}idem has the number of the current
+-- one ('period'), since when it is ('begun_at', ms) and the window ('window_ms'). Periods are numbered one after the other and not by the clock,
+-- so that a clock that goes back forgets none.
+--
+-- A field is the digest of a key, 12 bytes: the first is 'i' if the key is the send's own id, else 'k'. A value is 8 bytes of digest of the
+-- command's content, the origin (below), and, unless the key says it, the send's id.
+local IDEMPOTENCY_OF_ID = 105 -- 'i'
+local IDEMPOTENCY_DIGEST_BYTES = 8
+-- An origin in a mailbox of the same shard is its letter and the entry's id in ten bytes; any other is 't', its length in two bytes, its text.
+local MAILBOX_LETTERS = {['in:express'] = 'e', ['in:bulk'] = 'b'}
+local MAILBOX_NAMES = {e = 'in:express', b = 'in:bulk'}
+local ENTRY_TIME_MAX = 2 ^ 48
+local ENTRY_NUMBER_MAX = 2 ^ 32
+
+local function pack_origin(tag, origin)
+    local stream, time, number = string.match(origin, '^(.*)/(%d+)-(%d+)$')
+    local letter = stream and string.sub(stream, 1, #tag) == tag and MAILBOX_LETTERS[string.sub(stream, #tag + 1)]
+    if letter and tonumber(time) < ENTRY_TIME_MAX and tonumber(number) < ENTRY_NUMBER_MAX then
+        return letter .. struct.pack('>I6I4', tonumber(time), tonumber(number))
+    end
+    return 't' .. struct.pack('>I2', #origin) .. origin
+end
+
+-- Returns the origin that begins there in a value, and where what follows begins.
+local function unpack_origin(tag, value, from)
+    local name = MAILBOX_NAMES[string.sub(value, from, from)]
+    if name then
+        local time, number = struct.unpack('>I6I4', value, from + 1)
+        return tag .. name .. '/' .. digits(time) .. '-' .. digits(number), from + 11
+    end
+    local length = struct.unpack('>I2', value, from + 1)
+    return string.sub(value, from + 3, from + 2 + length), from + 3 + length
 end
 
 -- Finds the send that an idempotency key names: returns digest, send, origin, and the hash that has them; nil if there is none.
-local function idempotency_find(tag, app, key, now)
-    local period = math.floor(now / IDEMPOTENCY_PERIOD_MS)
-    local prefix, field = tag .. 'idem:', idempotency_field(app, key)
-    for back = 0, IDEMPOTENCY_PERIODS - 1 do
-        local place = prefix .. (period - back)
-        local found = redis.call('HGET', place, field)
+-- send: whom the key names if it is a send's own id
+local function idempotency_find(tag, key, send)
+    local current = tonumber(redis.call('HGET', tag .. 'idem', 'period') or '0')
+    for period = current, math.max(1, current - IDEMPOTENCY_PERIODS), -1 do
+        local place = tag .. 'idem:' .. digits(period)
+        local found = redis.call('HGET', place, key)
         if found then
-            local digest, send, origin = string.match(found, '^([^%z]*)%z([^%z]*)%z(.*)$')
+            local digest = string.sub(found, 1, IDEMPOTENCY_DIGEST_BYTES)
+            local origin, rest = unpack_origin(tag, found, IDEMPOTENCY_DIGEST_BYTES + 1)
+            if string.byte(key) ~= IDEMPOTENCY_OF_ID then
+                send = string.sub(found, rest)
+            end
             return digest, send, origin, place
         end
     end
     return nil
 end
 
-local function idempotency_put(tag, app, key, digest, send, origin, now)
-    local period = tag .. 'idem:' .. digits(math.floor(now / IDEMPOTENCY_PERIOD_MS))
-    redis.call('HSET', period, idempotency_field(app, key), digest .. '\0' .. send .. '\0' .. origin)
-    redis.call('PEXPIRE', period, digits((IDEMPOTENCY_PERIODS + 1) * IDEMPOTENCY_PERIOD_MS), 'NX')
+local function idempotency_put(tag, key, digest, send, origin, now)
+    local known = redis.call('HMGET', tag .. 'idem', 'period', 'begun_at', 'window_ms')
+    local period, begun, window = tonumber(known[1] or '0'), tonumber(known[2] or '0'), tonumber(known[3] or IDEMPOTENCY_WINDOW_MS)
+    local length = math.ceil(window / IDEMPOTENCY_PERIODS)
+    local is_moved = now < begun
+    if period == 0 or now - begun >= length then
+        period = period + 1
+        redis.call('HSET', tag .. 'idem', 'period', period, 'begun_at', digits(now))
+    elseif is_moved then
+        -- The clock went back: the period begins anew, and its hash is kept as if it had.
+        redis.call('HSET', tag .. 'idem', 'begun_at', digits(now))
+    end
+    local place = tag .. 'idem:' .. digits(period)
+    local tail = string.byte(key) == IDEMPOTENCY_OF_ID and '' or send
+    redis.call('HSET', place, key, digest .. pack_origin(tag, origin) .. tail)
+    if is_moved then
+        redis.call('PEXPIRE', place, digits(window + length))
+    else
+        redis.call('PEXPIRE', place, digits(window + length), 'NX')
+    end
 end
 
 -- Returns for how many microseconds a rate limit still gives out nothing, after a provider asked for a pause.

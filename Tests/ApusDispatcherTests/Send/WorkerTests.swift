@@ -218,7 +218,7 @@ import Testing
 
     @Test func `A run goes at its send's pace, which can be changed and lifted`() async throws {
         let leases = ScriptedLeases { request, limiter in
-            limiter.key.contains("send_rate:")
+            limiter.key.contains("send_rate:demo/s")
                 ? RateLimitGrant(permits: min(request.use, 1)) : RateLimitGrant(permits: nil)
         }
         try await WorkerStage.with(leases) { stage in
@@ -228,8 +228,8 @@ import Testing
             try await eventually("some are out") { stage.accepted >= 5 }
             #expect(stage.accepted < 100)
             try await stage.worker.setRate(token, perSecond: 70)
-            try await eventually("the new rate is asked for") { leases.rates("send_rate:").last == 70 }
-            #expect(leases.rates("send_rate:").first == 50)
+            try await eventually("the new rate is asked for") { leases.rates("send_rate:demo/s").last == 70 }
+            #expect(leases.rates("send_rate:demo/s").first == 50)
             try await stage.worker.setRate(token, perSecond: 0)
             #expect(try await stage.follow(token) == [.accepted: 400])
         }
@@ -238,7 +238,7 @@ import Testing
     @Test func `Two apps' sends of one id go each at its own pace`() async throws {
         let slow = HashTag(ofKey: "{2}")
         let leases = ScriptedLeases { request, limiter in
-            guard limiter.key.contains("send_rate:") else { return RateLimitGrant(permits: nil) }
+            guard limiter.key.contains("send_rate:demo/s") else { return RateLimitGrant(permits: nil) }
             return limiter.tag == slow ? RateLimitGrant(permits: 0) : RateLimitGrant(permits: min(request.use, 50))
         }
         try await WorkerStage.with(leases) { stage in
