@@ -179,6 +179,7 @@ public struct Mailboxes: Sendable {
 
     /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
     ///
+    /// - Parameter now: the time by the clock that the retries' own times are of.
     /// - Throws: `StreamError.taken` when another send came by that id meanwhile: nothing was written.
     package func persist(
         _ command: SendCommand,
@@ -187,6 +188,7 @@ public struct Mailboxes: Sendable {
         recipients: Int,
         batches: [OutcomeBatch],
         retries: [UnitRetry],
+        now: UnixMilliseconds,
     ) async throws -> Bool {
         let keys = self.access.home(app: command.app, identity.home)
         let call = PersistSendCall(
@@ -199,7 +201,7 @@ public struct Mailboxes: Sendable {
             recipients: recipients,
             ratePerSecond: command.ratePerSecond,
             outcomes: try batches.map { try $0.encode() },
-            retries: try UnitRetry.Packed(retries),
+            retries: try UnitRetry.Packed(retries, now: now),
         )
         let answer = try await self.access.call(call, on: keys.tag) { $0.text == "new" ? call : nil }
         switch answer.text {

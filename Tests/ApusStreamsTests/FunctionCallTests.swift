@@ -144,7 +144,7 @@ import Testing
         percentMax: 1,
     )
 
-    private static let noRetries = UnitRetry.Packed(due: [], ids: [], streams: [], units: [])
+    private static let noRetries = UnitRetry.Packed(delays: [], ids: [], streams: [], units: [])
 
     @Test func `Swift and Lua declare the same fields of every function`() throws {
         let declared = DeclaredFunction.all(in: StreamFunctions.sources)

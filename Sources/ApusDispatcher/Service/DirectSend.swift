@@ -247,6 +247,7 @@ struct DirectSend: Sendable {
                 recipients: recipients.count,
                 batches: batches,
                 retries: retries,
+                now: self.handler.clock.now(),
             )
             _ = try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
             return

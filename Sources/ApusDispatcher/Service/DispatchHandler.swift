@@ -298,6 +298,7 @@ struct DispatchHandler: Sendable {
 
     // MARK: Plans and work
 
+            clock: self.clock,
     private func plan(
         _ entry: StreamEntry,
         _ route: RouteNumber,

@@ -3,6 +3,7 @@ import ApusCore
 import ApusMessages
 import ApusProviders
 import ApusStore
+import ApusStreams
 import Testing
 
 @testable import ApusDispatcher
@@ -99,7 +100,7 @@ import Testing
         }
         let counting = { (command: inout SendCommand) in command.notification.badge = .increment(1) }
         guard case .direct = try self.decide(.devices(["d1"]), counting) else { throw NotExpected() }
-        let past = self.now.advanced(byMilliseconds: -1)
+        let past = self.now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
         guard case .direct = try self.decide(.devices(["d1"]), { $0.notBefore = past }) else { throw NotExpected() }
     }
 
