@@ -120,6 +120,7 @@ import Testing
         DeadLetterCall(keys: [], consumer: Self.consumer, entry: "", letter: [], receipt: [], outcomes: []),
         ReplayDeadLetterCall(keys: [], entry: "", message: [], send: "", recipients: 0),
         NumberRouteCall(keys: [], route: ""),
+        ReportRoutesCall(keys: [], routes: [], absenceMilliseconds: 0),
         ControlRouteCall(keys: [], command: ""),
         RouteStateCall(keys: []),
         RateLimitCall(

@@ -7,17 +7,19 @@ extension RouteTable {
     /// The routes whose plans find a send's recipients, in order; never none: somebody must count those whom no route leads to.
     func planned(_ context: SendContext) -> [RouteNumber] {
         guard context.routes.isEmpty else { return context.routes.keys.sorted() }
-        let own = self.apps.first { $0.key.text == context.command.app }?.value ?? []
-        return own.map(\.number).min().map { [$0] } ?? []
+        return context.anyRoute.map { [$0] } ?? []
     }
 
-    /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer.
+    /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer. A send that was accepted before
+    /// breaks none by the configuration having lost routes since: for those nothing is written out.
     func render(
         _ command: SendCommand,
         app: AppID,
         context: RenderContext,
     ) throws(Problem) -> [RouteNumber: RouteContext] {
-        guard let entries = self.apps[app] else {
+        let entries = self.apps[app] ?? []
+        if context.isAccepted, entries.isEmpty { return [:] }
+        guard self.apps[app] != nil else {
             throw Problem(code: "unknown_app", field: "app", detail: "there is no app \"\(app)\" in the configuration")
         }
         guard !entries.isEmpty else {
@@ -37,7 +39,7 @@ extension RouteTable {
                 unsupported = error
             }
         }
-        if contexts.isEmpty, let unsupported { throw unsupported }
+        if contexts.isEmpty, !context.isAccepted, let unsupported { throw unsupported }
         return contexts
     }
 

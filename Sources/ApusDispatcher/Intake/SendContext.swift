@@ -30,8 +30,12 @@ final class SendContext: Sendable {
     let kind: Notification.Kind
     /// A provider of the app's, for what belongs to none.
     let anyProvider: Provider
+    /// A route of the app's, likewise; nil: the configuration has none.
+    let anyRoute: RouteNumber?
     /// The routes of the app, rendered.
     let routes: [RouteNumber: RouteContext]
+    /// Routes that have a number and are not in the configuration.
+    private let others: [Route: RouteNumber]
 
     /// What a record must still fulfil when its turn comes.
     enum Predicate: Sendable {
@@ -45,7 +49,10 @@ final class SendContext: Sendable {
         case users([[UInt8]])
     }
 
-    /// - Parameter anyProvider: of the app, for a send that no route leads to.
+    /// - Parameters:
+    ///   - anyProvider: of the app, for a send that no route leads to.
+    ///   - anyRoute: likewise; nil: the least of `routes`.
+    ///   - others: routes that have a number and are not in the configuration.
     init(
         send: String,
         command: SendCommand,
@@ -55,6 +62,8 @@ final class SendContext: Sendable {
         predicate: Predicate,
         routes: [RouteNumber: RouteContext],
         anyProvider: Provider,
+        anyRoute: RouteNumber? = nil,
+        others: [Route: RouteNumber] = [:],
     ) {
         self.send = send
         self.command = command
@@ -66,7 +75,9 @@ final class SendContext: Sendable {
         self.activity = ActivityAddress(command)
         self.kind = command.notification.kind
         self.anyProvider = command.target.holder ?? routes.values.map(\.route.provider).min() ?? anyProvider
+        self.anyRoute = anyRoute ?? routes.keys.min()
         self.routes = routes
+        self.others = others
     }
 
     /// What it takes, roughly: the command, and what was written out for each route.
@@ -96,6 +107,9 @@ final class SendContext: Sendable {
 
     /// The context of a route by the route itself.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
+
+    /// The number of a route by the route itself: of one that the message is written out for, or that the configuration does not have.
+    func number(of route: Route) -> RouteNumber? { self.context(of: route)?.number ?? self.others[route] }
 
     /// The same way out in another environment.
     func home(of route: RouteNumber, in environment: ProviderEnvironment) -> RouteContext? {

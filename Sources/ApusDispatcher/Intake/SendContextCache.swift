@@ -104,6 +104,8 @@ actor SendContextCache {
             ),
             routes: contexts,
             anyProvider: self.routes.apps[app]?.first?.route.provider ?? self.routes.anyProvider,
+            anyRoute: self.routes.apps[app]?.map(\.number).min(),
+            others: self.routes.others,
         )
     }
 

@@ -462,7 +462,7 @@ struct DispatchHandler: Sendable {
 
     /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
     private func batch(of send: String, _ route: RouteNumber) async -> OutcomeBatch {
-        let known = self.routes.entries.first { $0.number == route }?.route
+        let known = self.routes.route(route)
         var batch = OutcomeBatch(
             send: send,
             app: known?.app.text ?? "",

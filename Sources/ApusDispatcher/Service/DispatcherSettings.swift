@@ -20,6 +20,8 @@ package struct DispatcherSettings: ServiceSettings {
     package var window: Int
     /// Bytes of the last minute of writes that are kept, to write them again after a failover of Redis. 0: none.
     package var replayBytesMax: Int
+    /// How long no dispatcher must have had a route configured before what is left of it ends as `no_route`.
+    package var removedRouteMilliseconds: Int64
 
     /// Settings.
     package init(
@@ -31,6 +33,7 @@ package struct DispatcherSettings: ServiceSettings {
         commandsInHandMax: Int = 256,
         window: Int = Self.defaultWindow,
         replayBytesMax: Int = StreamLimits.replayBytesMax,
+        removedRouteMilliseconds: Int64 = Self.defaultRemovedRouteMilliseconds,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
         precondition(heartbeatMilliseconds * 2 < leaseMilliseconds, "an owner must be able to miss a rateLimit")
@@ -44,12 +47,16 @@ package struct DispatcherSettings: ServiceSettings {
         self.commandsInHandMax = commandsInHandMax
         self.window = window
         self.replayBytesMax = replayBytesMax
+        self.removedRouteMilliseconds = removedRouteMilliseconds
     }
 
     package static var reservedEventLoops: Int { DispatchLoops.reserved }
 
     /// What a fast route has on the wire and in its journal's next write.
     package static let defaultWindow = 2_000
+
+    /// Longer than dispatchers are away that alone have a route, and than a configuration stays wrong.
+    package static let defaultRemovedRouteMilliseconds: Int64 = 3_600_000
 
     /// Reads them from `dispatcher.…`; mistakes are noted with the reader.
     package init(_ reader: SettingsReader) {
@@ -75,6 +82,11 @@ package struct DispatcherSettings: ServiceSettings {
                 "dispatcher.replay_bytes",
                 default: StreamLimits.replayBytesMax,
                 in: 0...1_024 * 1_024 * 1_024,
+            ),
+            removedRouteMilliseconds: milliseconds(
+                "removed_route_after",
+                Self.defaultRemovedRouteMilliseconds,
+                .seconds(1) ... .seconds(86_400),
             ),
         )
     }
