@@ -220,6 +220,15 @@ public struct Mailboxes: Sendable {
         return answer.isNull ? nil : try SendCommand.decode(answer.blob)
     }
 
+    /// Whether the command written at that origin was taken as that send, so that its state is kept: it ends with receipts of its own.
+    ///
+    /// - Parameter home: what chooses the home shard together with the app: the idempotency key, else the id.
+    package func isKept(_ send: String, app: String, home: String, origin: String) async throws -> Bool {
+        let keys = self.access.home(app: app, home)
+        let answer = try await self.access.send(RedisCommand("HGET", .text(keys.send(send)), "origin"), on: keys.tag)
+        return answer.text == origin
+    }
+
     /// Where the command of a published send was written ("<stream>/<entry>"); nil: nothing is known of it any more, or ever was.
     func origin(app: String, send: String) async throws -> String? {
         let keys = self.access.home(app: app, send)

@@ -15,7 +15,7 @@ public struct SendIdentity: Hashable, Sendable {
 
     /// The identity of a command written at that origin ("<stream>/<entry id>").
     public init(of command: SendCommand, origin: String) {
-        self.send = command.id.isEmpty ? "s" + Self.short(Array(origin.utf8)) : command.id
+        self.send = Self.send(id: command.id, origin: origin)
         if command.idempotencyKey.isEmpty {
             self.key = command.id.isEmpty ? "" : "id:\(command.id)"
             self.home = self.send
@@ -29,6 +29,11 @@ public struct SendIdentity: Hashable, Sendable {
         content.traceparent = ""
         content.tracestate = ""
         self.digest = Self.short((try? content.encode()) ?? [])
+    }
+
+    /// The id of the send that a command names, or that is derived from where it was written.
+    package static func send(id: String, origin: String) -> String {
+        id.isEmpty ? "s" + Self.short(Array(origin.utf8)) : id
     }
 
     private static func short(_ bytes: [UInt8]) -> String {

@@ -6,8 +6,8 @@ internal import ApusStreams
 
 /// What is to be done with a command, decided from its bytes, the configuration and the time: pure.
 enum IntakeDecision: Equatable, Sendable {
-    /// It breaks a rule: dead letter and receipt.
-    case refuse(DeadLetter.Cause, Problem, app: String, send: String)
+    /// It breaks a rule: dead letter and receipt, which goes where the head says.
+    case refuse(DeadLetter.Cause, Problem, CommandHead)
     /// It is worth nothing any more, or will not be when its time comes: a receipt, and that is all.
     case expired(SendCommand)
     /// Few recipients, now: straight to the providers.
@@ -36,14 +36,14 @@ enum IntakeDecision: Equatable, Sendable {
             command = try SendCommand.decode(message)
         } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
-            self = .refuse(.malformed, problem, app: "", send: "")
+            self = .refuse(.malformed, problem, Self.usable(CommandHead(reading: message)))
             return
         }
         do throws(Problem) {
             try Self.check(command)
             try providers.check(command.target)
         } catch {
-            self = .refuse(.invalid, error, app: command.app, send: command.id)
+            self = .refuse(.invalid, error, Self.usable(CommandHead(command)))
             return
         }
         if command.publishedAtNanoseconds == 0 {
@@ -66,6 +66,17 @@ enum IntakeDecision: Equatable, Sendable {
         self = isDirect ? .direct(command) : .plan(command, due: due)
     }
 
+    /// The fields of a head that a receipt may carry and go by.
+    static func usable(_ head: CommandHead) -> CommandHead {
+        var head = head
+        if (try? AppID(head.app)) == nil { head.app = "" }
+        if (try? SendID(head.id)) == nil { head.id = "" }
+        if !Self.isReplyStream(head.replyTo) { head.replyTo = "" }
+        return head
+    }
+
+    private static func isReplyStream(_ key: String) -> Bool { key.hasPrefix(StreamKeys.replyPrefix) }
+
     /// Whether the target has few recipients by itself, so that it needs no plan.
     private static func isSmall(_ target: Target) -> Bool {
         switch target {
@@ -84,7 +95,7 @@ enum IntakeDecision: Equatable, Sendable {
                 throw Problem(code: "invalid_id", field: "id", detail: error.description)
             }
         }
-        if !command.replyTo.isEmpty, !command.replyTo.hasPrefix(StreamKeys.replyPrefix) {
+        if !command.replyTo.isEmpty, !Self.isReplyStream(command.replyTo) {
             throw Problem(
                 code: "invalid_reply_to",
                 field: "reply_to",

@@ -279,7 +279,7 @@ struct DirectSend: Sendable {
         var batch = OutcomeBatch(
             send: self.context.send,
             app: command.app,
-            route: self.context.routes.keys.min() ?? RouteNumber(0),
+            route: self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0),
             provider: self.context.anyProvider,
         )
         batch.replyTo = command.replyTo
