@@ -220,7 +220,8 @@ public struct Mailboxes: Sendable {
         return answer.isNull ? nil : try SendCommand.decode(answer.blob)
     }
 
-    /// Whether the command written at that origin was taken as that send, so that its state is kept: it ends with receipts of its own.
+    /// Returns whether the command written at that origin was taken as that send. Then its state is kept, and it ends with receipts
+    /// of its own.
     ///
     /// - Parameter home: what chooses the home shard together with the app: the idempotency key, else the id.
     package func isKept(_ send: String, app: String, home: String, origin: String) async throws -> Bool {

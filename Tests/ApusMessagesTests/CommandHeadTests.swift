@@ -14,13 +14,14 @@ import Testing
         return CommandHead(command)
     }
 
-    @Test(arguments: [
+    private static let rests: [(String, [UInt8])] = [
         ("nothing else", []), ("a text with a NUL", Wire.nested([4], Wire.bytes(1, [0]))),
         ("a field of a later version", Wire.bytes(900, [1])), ("a number where a message belongs", Wire.number(3, 1)),
         ("an end too early", [0x22, 0x7f, 0x01]), ("a field of no form", [0x07]),
         ("the same again", Wire.text(1, "other") + Wire.text(2, "other")),
-    ] as [(String, [UInt8])])
-    func `It is read whatever comes behind it`(_ name: String, _ rest: [UInt8]) {
+    ]
+
+    @Test(arguments: Self.rests) func `It is read whatever comes behind it`(_ name: String, _ rest: [UInt8]) {
         #expect(CommandHead(reading: Self.head + rest) == Self.known, "\(name)")
         #expect(throws: MessageError.self) { try SendCommand.decode(Self.head + rest) }
     }

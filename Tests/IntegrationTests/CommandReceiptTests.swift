@@ -87,7 +87,7 @@ import Testing
             #expect(receipts.allSatisfy { $0.kind == .refused && $0.app == Fleet.app && $0.problem != nil })
             #expect(receipts.map(\.send).sorted() == ["rule", "whole", "whole", "whole"])
             #expect(Set(receipts.map(\.id)).count == 4)
-            #expect(try await Self.letters(fleet).count == 4)
+            try await eventually("each is a dead letter") { try await Self.letters(fleet).count == 4 }
             // No receipts go to a key of another kind, or to one that is not a publisher's.
             command.replyTo = "\(Self.replies):text"
             let set = RedisCommand("SET", .text(command.replyTo), "x")
@@ -103,7 +103,9 @@ import Testing
         }
     }
 
-    @Test func `A command that is given up after too many deliveries is refused where its publisher looks`() async throws {
+    @Test func `A command that is given up after too many deliveries is refused where its publisher looks`()
+        async throws
+    {
         try await Fleet.with { fleet in
             var command = fleet.command(.devices(["d"]), id: "poison")
             command.replyTo = Self.replies
@@ -111,20 +113,25 @@ import Testing
             // Five owners have had it, and ended.
             let keys = fleet.installation.streams.keys(shard: 0)
             let mailbox = keys.mailbox(.express)
-            _ = try await fleet.redis.command("XGROUP", "CREATE", .text(mailbox), .text(StreamGroup.dispatcher), "0")
-            let read = try await fleet.redis.command(
-                "XREADGROUP", "GROUP", .text(StreamGroup.dispatcher), "gone", "STREAMS", .text(mailbox), ">"
-            )
+            let group = StreamGroup.dispatcher
+            _ = try await fleet.redis.command("XGROUP", "CREATE", .text(mailbox), .text(group), "0")
+            let order: [RedisArgument] = ["GROUP", .text(group), "gone", "STREAMS", .text(mailbox), ">"]
+            let read = try await fleet.client.send(RedisCommand("XREADGROUP", order), on: keys.tag)
             let id = try #require(read.root[0][1][0][0].string)
-            _ = try await fleet.redis.command(
-                "XCLAIM", .text(mailbox), .text(StreamGroup.dispatcher), "gone", 0, .text(id), "IDLE", 3_600_000,
-                "RETRYCOUNT", .integer(Int64(StreamLimits.deliveriesMax)), "JUSTID"
-            )
+            let count = Int64(StreamLimits.deliveriesMax)
+            let claim: [RedisArgument] =
+                [.text(mailbox), .text(group), "gone", 0, .text(id), "IDLE", 3_600_000, "RETRYCOUNT"]
+                + [.integer(count), "JUSTID"]
+            _ = try await fleet.client.send(RedisCommand("XCLAIM", claim), on: keys.tag)
             let dispatcher = try await fleet.startDispatcher(lease: "1s")
             try await eventually("it is told", timeout: .seconds(60)) { try await Self.receipts(fleet).count == 1 }
             let receipt = try #require(try await Self.receipts(fleet).first)
             #expect(receipt.kind == .refused && receipt.send == "poison" && receipt.problem?.code == "poison")
-            let letters = try await Self.letters(fleet)
+            var letters: [DeadLetter] = []
+            try await eventually("it is a dead letter") {
+                letters = try await Self.letters(fleet)
+                return !letters.isEmpty
+            }
             #expect(letters.map(\.cause) == [.poison] && letters.map(\.send) == ["poison"])
             #expect(letters.map(\.app) == [Fleet.app])
             try await eventually("nothing is left but the letter") {

@@ -44,7 +44,8 @@ import Testing
         }
     }
 
-    @Test(arguments: Absence.allCases) func `A service with work that cannot be written down ends by its deadline, and says what is left`(
+    @Test(arguments: Absence.allCases)
+    func `A dispatcher with work that cannot be written down ends by its deadline and says what is left`(
         _ absence: Absence
     ) async throws {
         var plan = FaultPlan(seed: 1)

@@ -49,8 +49,8 @@ enum IntakeDecision: Equatable, Sendable {
         if command.publishedAtNanoseconds == 0 {
             command.publishedAtNanoseconds = min(writtenAt ?? now, now).value * 1_000_000
         }
-        // Whether a time has come that is near is decided by Redis' clock, which all dispatchers share: the one that dated the entry, and that
-        // plans wait by. This machine's only tells what is long past.
+        // Whether a time that is near has come is decided by Redis' clock, which all dispatchers share: it dated the entry, and
+        // plans wait by it. This machine's only tells what is long past.
         let longPast = now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
         let surelyPast = max(writtenAt ?? longPast, longPast)
         let due = command.notBefore.flatMap { $0 > surelyPast ? $0 : nil }

@@ -10,8 +10,8 @@ extension RouteTable {
         return context.anyRoute.map { [$0] } ?? []
     }
 
-    /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer. A send that was accepted before
-    /// breaks none by the configuration having lost routes since: for those nothing is written out.
+    /// Writes a notification out for every route of an app; the first rule it breaks on any of them is the answer. A send that was
+    /// accepted before breaks none by the configuration having lost routes since: for those nothing is written out.
     func render(
         _ command: SendCommand,
         app: AppID,

@@ -31,8 +31,8 @@ extension DispatchHandler {
         try await self.end(entry, letter: letter, problem: problem, head, command: command)
     }
 
-    /// Gives up a command that was delivered again and again: dead letter and receipt. Nothing but its head is read, for decoding it may be what
-    /// it does harm by.
+    /// Gives up a command that was delivered again and again: dead letter and receipt. Nothing but its head is read, for decoding it
+    /// may be what it does harm by.
     func giveUp(_ entry: StreamEntry, _ problem: Problem) async throws {
         let head = IntakeDecision.usable(CommandHead(reading: entry.message))
         let send = SendIdentity.send(id: head.id, origin: entry.origin)

@@ -21,8 +21,8 @@ public struct CommandHead: Hashable, Sendable {
         self.replyTo = command.replyTo
     }
 
-    /// Reads the fields one by one up to where the bytes are no message any more. What is too long or no text is left out, and of a field that
-    /// is given twice the first counts.
+    /// Reads the fields one by one up to where the bytes are no message any more. What is too long or no text is left out, and of a
+    /// field that is given twice the first counts.
     public init(reading bytes: [UInt8]) {
         let bytes = bytes.span
         let schema = unsafe SendCommand.schema
