@@ -155,6 +155,11 @@ package struct Entries: Sendable {
         return Int(try await self.access.call(call, on: tag).number)
     }
 
+    /// How many entries a stream holds, read or not.
+    package func count(of stream: String, tag: HashTag) async throws -> Int {
+        Int(try await self.access.send(RedisCommand("XLEN", .text(stream)), on: tag).number())
+    }
+
     /// Consumers of a group that have not asked for anything for so long.
     package func silentConsumers(
         of stream: String,

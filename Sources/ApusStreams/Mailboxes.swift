@@ -201,6 +201,7 @@ public struct Mailboxes: Sendable {
 
     /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
     ///
+    /// - Parameter now: the time by the clock that the retries' own times are of.
     /// - Throws: `StreamError.taken` when another send came by that id meanwhile: nothing was written.
     package func persist(
         _ command: SendCommand,
@@ -209,6 +210,7 @@ public struct Mailboxes: Sendable {
         recipients: Int,
         batches: [OutcomeBatch],
         retries: [UnitRetry],
+        now: UnixMilliseconds,
     ) async throws -> Bool {
         let keys = self.access.home(app: command.app, identity.home)
         let call = PersistSendCall(
@@ -220,7 +222,7 @@ public struct Mailboxes: Sendable {
             recipients: recipients,
             ratePerSecond: command.ratePerSecond,
             outcomes: try batches.map { try $0.encode() },
-            retries: try UnitRetry.Packed(retries),
+            retries: try UnitRetry.Packed(retries, now: now),
         )
         let answer = try await self.access.call(call, on: keys.tag) { $0.text == "new" ? call : nil }
         switch answer.text {
@@ -246,6 +248,16 @@ public struct Mailboxes: Sendable {
     public func command(of send: SendKey, tag: HashTag) async throws -> SendCommand? {
         let answer = try await self.access.send(RedisCommand("GET", .text(StreamKeys(tag: tag).command(send))), on: tag)
         return answer.isNull ? nil : try SendCommand.decode(answer.blob)
+    }
+
+    /// Returns whether the command written at that origin was taken as that send. Then its state is kept, and it ends with receipts
+    /// of its own.
+    ///
+    /// - Parameter home: what chooses the home shard together with the app: the idempotency key, else the id.
+    package func isKept(_ send: String, app: String, home: String, origin: String) async throws -> Bool {
+        let keys = self.access.home(app: app, home)
+        let answer = try await self.access.send(RedisCommand("HGET", .text(keys.send(SendKey(app: app, id: send))), "origin"), on: keys.tag)
+        return answer.text == origin
     }
 
     /// Where the command of a published send was written ("<stream>/<entry>"); nil: nothing is known of it any more, or ever was.

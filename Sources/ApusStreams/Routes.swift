@@ -81,10 +81,23 @@ package struct Routes: Sendable {
         let command = RedisCommand("HGETALL", .text(StreamKeys.routes))
         var routes: [(number: RouteNumber, name: String)] = []
         for (name, text) in try await self.access.send(command, on: HashTag(ofKey: StreamKeys.routes)).pairs
-        where name != "#" {
+        where name.contains("/") {
             if let number = UInt32(text) { routes.append((RouteNumber(number), name)) }
         }
         return routes.sorted { $0.number < $1.number }
+    }
+
+    /// Reports which routes a dispatcher has configured.
+    ///
+    /// - Returns: the numbers of those that no dispatcher has had for that long, in order.
+    package func report(_ configured: [RouteNumber], absenceMilliseconds: Int64) async throws -> [RouteNumber] {
+        let call = ReportRoutesCall(
+            keys: [StreamKeys.routes],
+            routes: configured.map(\.value),
+            absenceMilliseconds: absenceMilliseconds,
+        )
+        let answer = try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes))
+        return try answer.elements().map { RouteNumber(UInt32(clamping: try $0.number())) }.sorted()
     }
 
     /// Controls a route: every dispatcher learns it with its next request for permits.
@@ -141,6 +154,18 @@ struct NumberRouteCall: FunctionCall {
 
     func set(_ fields: inout CallFields) {
         fields.set("route", self.route)
+    }
+}
+
+struct ReportRoutesCall: FunctionCall {
+    static let function = "apus2_report_routes"
+    var keys: [String]
+    var routes: [UInt32]
+    var absenceMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("routes", self.routes)
+        fields.set("absence_ms", self.absenceMilliseconds)
     }
 }
 

@@ -21,7 +21,7 @@ public struct SendIdentity: Hashable, Sendable {
 
     /// The identity of a command written at that origin ("<stream>/<entry id>").
     public init(of command: SendCommand, origin: String) {
-        self.send = command.id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: origin).prefix(10)) : command.id
+        self.send = Self.send(id: command.id, origin: origin)
         if command.idempotencyKey.isEmpty {
             self.key = command.id.isEmpty ? [] : Self.key(ofID: command.id, app: command.app)
             self.home = self.send
@@ -39,6 +39,11 @@ public struct SendIdentity: Hashable, Sendable {
 
     /// The key of a send that is published by its id.
     static func key(ofID id: String, app: String) -> [UInt8] { Self.keyDigest("i", id, app) }
+
+    /// Returns the id of the send that a command names, or that is derived from where it was written.
+    package static func send(id: String, origin: String) -> String {
+        id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: origin).prefix(10)) : id
+    }
 
     private static func keyDigest(_ kind: Character, _ text: String, _ app: String) -> [UInt8] {
         Array("\(kind)".utf8) + SHA256.hash(utf8: "\(app)\u{0}\(text)").prefix(Self.keyBytes - 1)

@@ -67,6 +67,8 @@ public enum StreamLimits {
     public static let poisonRest = Duration.milliseconds(500)
     /// The same after a poison entry that made no progress: if it is it that ends the process after all, it should not be excused by then.
     public static let poisonSlowRest = Duration.seconds(5)
+    /// How far a dispatcher's clock may be from Redis' without a send going out before its time.
+    public static let clockSkewMaxMilliseconds: Int64 = 60_000
     /// How long a stream that has room for entries may go without an answered read. A blocking read ends after two seconds at most, so beyond it
     /// something is wrong: the process is not ready, and connects anew.
     public static let readSilenceMax = Duration.seconds(10)

@@ -4,7 +4,7 @@ package import ApusRedis
 
 /// A unit that comes back at a time.
 package struct UnitRetry: Sendable {
-    /// When.
+    /// When, by the clock of the process that says so. What Redis is told is in how long.
     package var due: UnixMilliseconds
     /// Its name: the same name twice is one.
     package var id: String
@@ -20,7 +20,8 @@ package struct UnitRetry: Sendable {
 
     /// Retries as fields of a call.
     struct Packed: Sendable {
-        var due: [Int64]
+        /// Milliseconds from the call on, by Redis' clock.
+        var delays: [Int64]
         var ids: [String]
         var streams: [String]
         var units: [[UInt8]]
@@ -28,9 +29,10 @@ package struct UnitRetry: Sendable {
 }
 
 extension UnitRetry.Packed {
-    init(_ retries: [UnitRetry]) throws {
+    /// - Parameter now: the time by the clock that the retries' own times are of.
+    init(_ retries: [UnitRetry], now: UnixMilliseconds) throws {
         self.init(
-            due: retries.map(\.due.value),
+            delays: retries.map { max(0, $0.due.milliseconds(since: now)) },
             ids: retries.map(\.id),
             streams: retries.map { StreamKeys.workName($0.unit.route, $0.unit.lane) },
             units: try retries.map { try $0.unit.encode() },
@@ -39,9 +41,9 @@ extension UnitRetry.Packed {
 }
 
 extension CallFields {
-    /// Sets the fields `retry_due_ms`, `retry_ids` and `retry_streams`.
+    /// Sets the fields `retry_delays_ms`, `retry_ids` and `retry_streams`.
     mutating func setTimes(of retries: UnitRetry.Packed) {
-        self.set("retry_due_ms", retries.due, default: [])
+        self.set("retry_delays_ms", retries.delays, default: [])
         self.set("retry_ids", retries.ids, default: [])
         self.set("retry_streams", retries.streams, default: [])
     }
@@ -110,6 +112,8 @@ package struct Work: Sendable {
     /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing. Without a journal it writes nothing.
     ///
     /// The same report twice, as after a lost answer, is written once.
+    ///
+    /// - Parameter now: the time by the clock that the retries' own times are of; nil only without retries.
     package func record(
         _ entry: StreamEntry,
         of send: SendKey,
@@ -118,10 +122,12 @@ package struct Work: Sendable {
         journal: UnitJournal?,
         outcomes: OutcomeBatch? = nil,
         retries: [UnitRetry] = [],
+        now: UnixMilliseconds? = nil,
         rejection: MessageRejection? = nil,
         next: NextStep,
     ) async throws -> Verdict {
         precondition(journal != nil || (outcomes == nil && retries.isEmpty), "a report that is written has a number")
+        precondition(now != nil || retries.isEmpty, "retries need the time that theirs are relative to")
         var call = RecordProgressCall(
             keys: [entry.stream, StreamKeys(tag: tag).send(send)],
             consumer: consumer,
@@ -129,7 +135,7 @@ package struct Work: Sendable {
             journal: journal?.encoded ?? [],
             outcomes: try outcomes?.encode() ?? [],
             nextStep: next.rawValue,
-            retries: try UnitRetry.Packed(retries),
+            retries: try UnitRetry.Packed(retries, now: now ?? UnixMilliseconds(0)),
         )
         if let rejection {
             call.rejectedField = rejection.field

@@ -32,6 +32,7 @@ import Testing
             recipients: 1,
             batches: [],
             retries: [],
+            now: UnixMilliseconds(1),
         )
     }
 
@@ -145,6 +146,35 @@ import Testing
             #expect(try await streams.outcomes.ledger(app: "news", send: ours.id)?.state == .running)
             #expect(try await streams.mailboxes.command(of: our, tag: keys.tag) == ours)
             #expect(try await streams.mailboxes.command(of: SendKey(app: "news", id: ours.id), tag: keys.tag) == theirs)
+        }
+    }
+
+    @Test func `A retry waits as long as it should by Redis' clock, whatever the writer's says`() async throws {
+        try await StreamsFixture.with { fixture in
+            // A clock that is wrong by decades, either way.
+            for (number, now) in [UnixMilliseconds(1_000), UnixMilliseconds(4_000_000_000_000)].enumerated() {
+                let command = fixture.command(id: "code-\(number)")
+                let identity = SendIdentity(of: command, origin: Self.first)
+                let keys = fixture.streams.home(app: command.app, identity.home)
+                let unit = WorkUnit(send: identity.send, route: RouteNumber(1), recipients: .addresses([0]))
+                let retries = [
+                    UnitRetry(due: now.advanced(byMilliseconds: 60_000), id: "later-\(number)", unit: unit),
+                    UnitRetry(due: UnixMilliseconds(0), id: "now-\(number)", unit: unit),
+                ]
+                _ = try await fixture.streams.mailboxes.persist(
+                    command,
+                    identity: identity,
+                    origin: Self.first,
+                    recipients: 2,
+                    batches: [],
+                    retries: retries,
+                    now: now,
+                )
+                #expect(try await fixture.streams.work.moveDue(tag: keys.tag).moved == 1)
+                let wait = try #require(try await fixture.streams.work.moveDue(tag: keys.tag).nextMilliseconds)
+                #expect((1...60_000).contains(wait))
+                _ = try await fixture.client.send(RedisCommand("DEL", .text(keys.due)), on: keys.tag)
+            }
         }
     }
 }

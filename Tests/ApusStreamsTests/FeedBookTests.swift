@@ -286,7 +286,7 @@ import Testing
         #expect(book.unansweredStreams(for: limit, now: Self.now + .seconds(99)).isEmpty)
     }
 
-    @Test func `A stopped book waits for reads and for words to Redis until answers are given up, and for work always`() {
+    @Test func `A stopped book waits for answers of Redis until they are given up, and for work always`() {
         var book = Self.book(["a": 4, "b": 4])
         let reads = book.takeOwnReads()
         _ = book.arrived(Self.entry("a", 0), ownedAt: Self.now)

@@ -121,6 +121,7 @@ import Testing
         DeadLetterCall(keys: [], consumer: Self.consumer, entry: "", letter: [], receipt: [], outcomes: []),
         ReplayDeadLetterCall(keys: [], entry: "", message: [], send: "", recipients: 0),
         NumberRouteCall(keys: [], route: ""),
+        ReportRoutesCall(keys: [], routes: [], absenceMilliseconds: 0),
         ControlRouteCall(keys: [], command: ""),
         RouteStateCall(keys: []),
         RateLimitCall(
@@ -146,7 +147,7 @@ import Testing
         deadPercentMax: 1,
     )
 
-    private static let noRetries = UnitRetry.Packed(due: [], ids: [], streams: [], units: [])
+    private static let noRetries = UnitRetry.Packed(delays: [], ids: [], streams: [], units: [])
 
     @Test func `Swift and Lua declare the same fields of every function`() throws {
         let declared = DeclaredFunction.all(in: StreamFunctions.sources)

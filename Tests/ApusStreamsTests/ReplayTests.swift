@@ -256,6 +256,7 @@ import Testing
                 journal: UnitJournal(sequence: 1, bitmap: [0b111]),
                 outcomes: Self.batch([(.accepted, 1)]),
                 retries: retries,
+                now: UnixMilliseconds(1),
                 next: .finish,
             )
             #expect(filed.state == .running)

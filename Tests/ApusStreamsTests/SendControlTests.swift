@@ -83,6 +83,7 @@ private struct ControlledSend {
             journal: sequence.map { UnitJournal(sequence: $0, bitmap: [bits]) },
             outcomes: sequence == nil ? nil : self.batch([(.accepted, 1)]),
             retries: retries,
+            now: UnixMilliseconds(1_000_000_000_000),
             next: next,
         )
     }
@@ -226,6 +227,27 @@ private struct ControlledSend {
             let again = try await fixture.read(send.work, send.me)
             #expect(again.id != unit.id && again.deliveries == 1)
             #expect(try await send.tell(again, .begin).journal == UnitJournal(sequence: 1, bitmap: [0b100]))
+        }
+    }
+
+    @Test func `A unit's retry waits as long as it should by Redis' clock, whatever the owner's says`() async throws {
+        try await StreamsFixture.with { fixture in
+            let send = try await ControlledSend.accepted(fixture)
+            _ = try await send.plannedOnce()
+            let unit = try await fixture.read(send.work, send.me)
+            let now = UnixMilliseconds(4_000_000_000_000)
+            _ = try await send.streams.work.record(
+                unit,
+                of: send.id,
+                by: send.me,
+                tag: send.tag,
+                journal: UnitJournal(sequence: 1, bitmap: [0b001]),
+                retries: [UnitRetry(due: now.advanced(byMilliseconds: 60_000), id: "later", unit: send.unit(1))],
+                now: now,
+                next: .continue,
+            )
+            let wait = try #require(try await send.streams.work.moveDue(tag: send.tag).nextMilliseconds)
+            #expect((1...60_000).contains(wait))
         }
     }
 

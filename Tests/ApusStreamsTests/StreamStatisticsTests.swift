@@ -64,6 +64,24 @@ private struct Board: Sendable {
 }
 
 @Suite struct StreamStatisticsTests {
+    @Test func `Streams that are not read are told of all shards together, and no more when they are read`() async {
+        let board = Board()
+        let counts = board.counts
+        func gauge() async -> String? {
+            String(decoding: await board.registry.exposition(.prometheusText), as: UTF8.self).split(separator: "\n")
+                .first { $0.hasPrefix("apus_stream_reads_stalled ") }.map(String.init)
+        }
+        #expect(await gauge() == "apus_stream_reads_stalled 0")
+        counts.readsUnanswered(2, shard: HashTag("q1"))
+        counts.readsUnanswered(3, shard: HashTag("q2"))
+        #expect(await gauge() == "apus_stream_reads_stalled 5")
+        #expect(counts.unansweredReads?.contains("5 streams of 2 shards") == true)
+        counts.readsUnanswered(0, shard: HashTag("q1"))
+        #expect(await gauge() == "apus_stream_reads_stalled 3")
+        counts.readsUnanswered(0, shard: HashTag("q2"))
+        #expect(await gauge() == "apus_stream_reads_stalled 0" && counts.unansweredReads == nil)
+    }
+
     private func add(_ id: String, to stream: String, _ fixture: StreamsFixture, tag: HashTag) async throws {
         _ = try await fixture.client.send(RedisCommand("XADD", .text(stream), .text(id), "m", "x"), on: tag)
     }

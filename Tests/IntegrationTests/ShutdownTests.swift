@@ -44,6 +44,34 @@ import Testing
         }
     }
 
+    @Test(arguments: Absence.allCases)
+    func `A dispatcher with work that cannot be written down ends by its deadline and says what is left`(
+        _ absence: Absence
+    ) async throws {
+        var plan = FaultPlan(seed: 1)
+        plan.apns.silence = 1
+        plan.fcm.silence = 1
+        try await Fleet.with(faults: plan) { fleet in
+            _ = try await fleet.register(600) { _ in ["news"] }
+            let dispatcher = try await fleet.startDispatcher(["drain_timeout": "2s"])
+            try await fleet.send(.topic("news"), id: "s")
+            try await eventually("requests hang") {
+                fleet.simulator.ledger.snapshot.summary.faults["silence"] ?? 0 >= 100
+            }
+            switch absence {
+            case .killed: await fleet.redis.kill()
+            case .frozen: fleet.redis.suspend()
+            }
+            let start = ContinuousClock.now
+            try await dispatcher.terminate()
+            // The drain's two seconds, and the five in which what was cancelled may clean up.
+            #expect(ContinuousClock.now - start < .seconds(12))
+            #expect(dispatcher.log.contains("could not hand back"), "\(dispatcher.lastWords)")
+            #expect(dispatcher.log.contains("\"entries\""))
+            fleet.redis.resume()
+        }
+    }
+
     @Test func `A dispatcher whose providers never answer ends by its deadline and leaves everything to its successor`()
         async throws
     {

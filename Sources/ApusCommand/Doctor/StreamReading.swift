@@ -73,9 +73,8 @@ package struct StreamReading: Hashable, Sendable {
             on: tag
         ).root
         // Redis 7.2 tells since when nothing was read; before that, since when nothing was asked.
-        reading.readMillisecondsAgo =
-            consumers.children.map(Self.fields).compactMap { ($0["inactive"] ?? $0["idle"])?.integer }.filter { $0 >= 0 }
-            .min()
+        let times = consumers.children.map(Self.fields).compactMap { ($0["inactive"] ?? $0["idle"])?.integer }
+        reading.readMillisecondsAgo = times.filter { $0 >= 0 }.min()
         return reading
     }
 
@@ -94,7 +93,9 @@ extension Diagnosis {
     package static func streams(_ readings: [StreamReading]) -> [Finding] {
         let limit = StreamLimits.readSilenceMax.components.seconds * 1_000
         let late = readings.filter { $0.unreadMilliseconds ?? 0 > limit }
-        guard !late.isEmpty else { return [Finding(.ok, .streams, "no entry waits unread for longer than ten seconds")] }
+        guard !late.isEmpty else {
+            return [Finding(.ok, .streams, "no entry waits unread for longer than ten seconds")]
+        }
         return Dictionary(grouping: late, by: \.name).sorted { $0.key < $1.key }.map { name, late in
             let age = NumberText.age(milliseconds: late.compactMap(\.unreadMilliseconds).max() ?? 0)
             let of = readings.count { $0.name == name }
@@ -104,7 +105,9 @@ extension Diagnosis {
                 let cure = "More comes in than goes out, or something holds it back: apus lag"
                 return Finding(.warn, .streams, name, waiting, cure: cure)
             }
-            let since = unheard.readMillisecondsAgo.map { "nobody has read there for \(NumberText.age(milliseconds: $0))" }
+            let since = unheard.readMillisecondsAgo.map {
+                "nobody has read there for \(NumberText.age(milliseconds: $0))"
+            }
             return Finding(
                 .fail,
                 .streams,

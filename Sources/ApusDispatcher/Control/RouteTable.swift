@@ -20,6 +20,8 @@ struct RouteTable: Sendable {
     let apps: [AppID: [Entry]]
     /// The providers of this process.
     let providers: ProviderList
+    /// The routes that have a number and are not in the configuration: removed from it, or another dispatcher's.
+    let others: [Route: RouteNumber]
 
     /// Creates the table and assigns each route its number. A route keeps its number forever.
     init(_ settings: [AppID: AppSettings], providers: ProviderList, streams: SendStreams) async throws {
@@ -40,6 +42,12 @@ struct RouteTable: Sendable {
         }
         self.apps = apps
         self.providers = providers
+        let own = Set(apps.values.joined().map(\.number))
+        var others: [Route: RouteNumber] = [:]
+        for (number, name) in try await streams.routes.all() where !own.contains(number) {
+            if let route = Route(name) { others[route] = number }
+        }
+        self.others = others
     }
 
     /// All routes.
@@ -50,6 +58,11 @@ struct RouteTable: Sendable {
 
     /// Returns the entry of a route; nil if it is not configured.
     func entry(_ route: Route) -> Entry? { self.apps[route.app]?.first { $0.route == route } }
+
+    /// Returns the route of a number, configured or not; nil: it got its number after this process had started.
+    func route(_ number: RouteNumber) -> Route? {
+        self.entries.first { $0.number == number }?.route ?? self.others.first { $0.value == number }?.key
+    }
 
     /// The provider under which outcomes are counted that belong to no provider.
     var anyProvider: Provider { self.entries.map(\.route.provider).min() ?? Provider.allCases[0] }

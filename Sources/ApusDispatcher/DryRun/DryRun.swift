@@ -146,7 +146,7 @@ package struct DryRun: Sendable {
         let now = self.clock.now()
         let tag = HashTag(ofKey: StreamKeys.routes)
         switch IntakeDecision(message: try command.encode(), now: now, providers: self.routes.providers) {
-        case .refuse(_, let problem, _, _): throw problem
+        case .refuse(_, let problem, _): throw problem
         case .expired:
             throw Problem(code: "expired", field: "notification.expiry", detail: "it has no worth any more")
         case .direct(let command), .plan(let command, _), .dryRun(let command):

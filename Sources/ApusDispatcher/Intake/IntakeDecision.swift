@@ -6,8 +6,8 @@ internal import ApusStreams
 
 /// Decides how to handle a command, from its bytes, the configuration and the time. Pure.
 enum IntakeDecision: Equatable, Sendable {
-    /// The command breaks a rule: it gets a dead letter and a receipt.
-    case refuse(DeadLetter.Cause, Problem, app: String, send: String)
+    /// The command breaks a rule: it gets a dead letter, and a receipt that goes where the head says.
+    case refuse(DeadLetter.Cause, Problem, CommandHead)
     /// The command has expired, or will have when it becomes due: it gets only a receipt.
     case expired(SendCommand)
     /// The command has few recipients and is due: it is sent to the providers without a plan.
@@ -37,21 +37,25 @@ enum IntakeDecision: Equatable, Sendable {
             command = try SendCommand.decode(message)
         } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
-            self = .refuse(.malformed, problem, app: "", send: "")
+            self = .refuse(.malformed, problem, Self.usable(CommandHead(reading: message)))
             return
         }
         do throws(Problem) {
             try Self.check(command)
             try providers.check(command.target)
         } catch {
-            self = .refuse(.invalid, error, app: command.app, send: command.id)
+            self = .refuse(.invalid, error, Self.usable(CommandHead(command)))
             return
         }
         if command.publishedAtNanoseconds == 0 {
             command.publishedAtNanoseconds = min(writtenAt ?? now, now).value * 1_000_000
         }
-        let due = command.notBefore.flatMap { $0 > now ? $0 : nil }
-        if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= due ?? now {
+        // Whether a time that is near has come is decided by Redis' clock, which all dispatchers share: it dated the entry, and
+        // plans wait by it. This machine's only tells what is long past.
+        let longPast = now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
+        let surelyPast = max(writtenAt ?? longPast, longPast)
+        let due = command.notBefore.flatMap { $0 > surelyPast ? $0 : nil }
+        if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= max(due ?? now, now) {
             self = .expired(command)
             return
         }
@@ -62,6 +66,17 @@ enum IntakeDecision: Equatable, Sendable {
         let isDirect = due == nil && command.delivery == .atLeastOnce && Self.isSmall(command.target)
         self = isDirect ? .direct(command) : .plan(command, due: due)
     }
+
+    /// Returns a head without the fields that a receipt cannot carry or go by.
+    static func usable(_ head: CommandHead) -> CommandHead {
+        var head = head
+        if (try? AppID(head.app)) == nil { head.app = "" }
+        if (try? SendID(head.id)) == nil { head.id = "" }
+        if !Self.isReplyStream(head.replyTo) { head.replyTo = "" }
+        return head
+    }
+
+    private static func isReplyStream(_ key: String) -> Bool { key.hasPrefix(StreamKeys.replyPrefix) }
 
     /// Returns true for a target whose recipients are few enough to need no plan.
     private static func isSmall(_ target: Target) -> Bool {
@@ -81,7 +96,7 @@ enum IntakeDecision: Equatable, Sendable {
                 throw Problem(code: "invalid_id", field: "id", detail: error.description)
             }
         }
-        if !command.replyTo.isEmpty, !command.replyTo.hasPrefix(StreamKeys.replyPrefix) {
+        if !command.replyTo.isEmpty, !Self.isReplyStream(command.replyTo) {
             throw Problem(
                 code: "invalid_reply_to",
                 field: "reply_to",

@@ -8,17 +8,19 @@ extension RouteTable {
     /// because a plan must also count the recipients that no route leads to.
     func planned(_ context: SendContext) -> [RouteNumber] {
         guard context.routes.isEmpty else { return context.routes.keys.sorted() }
-        let own = self.apps.first { $0.key.text == context.command.app }?.value ?? []
-        return own.map(\.number).min().map { [$0] } ?? []
+        return context.anyRoute.map { [$0] } ?? []
     }
 
-    /// Renders a notification for every route of an app. Throws the first rule that it breaks on any of them.
+    /// Renders a notification for every route of an app. Throws the first rule that it breaks on any of them. A send that was accepted
+    /// before breaks no rule because the configuration has lost routes since: for those nothing is rendered.
     func render(
         _ command: SendCommand,
         app: AppID,
         context: RenderContext,
     ) throws(Problem) -> [RouteNumber: RouteContext] {
-        guard let entries = self.apps[app] else {
+        let entries = self.apps[app] ?? []
+        if context.isAccepted, entries.isEmpty { return [:] }
+        guard self.apps[app] != nil else {
             throw Problem(code: "unknown_app", field: "app", detail: "there is no app \"\(app)\" in the configuration")
         }
         guard !entries.isEmpty else {
@@ -38,7 +40,7 @@ extension RouteTable {
                 unsupported = error
             }
         }
-        if contexts.isEmpty, let unsupported { throw unsupported }
+        if contexts.isEmpty, !context.isAccepted, let unsupported { throw unsupported }
         return contexts
     }
 

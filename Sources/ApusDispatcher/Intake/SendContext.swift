@@ -34,10 +34,17 @@ final class SendContext: Sendable {
     let kind: Notification.Kind
     /// The provider under which outcomes are counted that belong to no route.
     let anyProvider: Provider
+    /// A route of the app's, for outcomes that belong to no route; nil: the configuration has none.
+    let anyRoute: RouteNumber?
     /// The contexts of the app's routes.
     let routes: [RouteNumber: RouteContext]
+    /// Routes that have a number and are not in the configuration.
+    private let others: [Route: RouteNumber]
 
-    /// - Parameter anyProvider: a provider of the app, for a send that no route leads to.
+    /// - Parameters:
+    ///   - anyProvider: a provider of the app, for a send that no route leads to.
+    ///   - anyRoute: a route of the app, likewise; nil: the least of `routes`.
+    ///   - others: routes that have a number and are not in the configuration.
     init(
         send: String,
         command: SendCommand,
@@ -48,6 +55,8 @@ final class SendContext: Sendable {
         namesUnknownTopic: Bool = false,
         routes: [RouteNumber: RouteContext],
         anyProvider: Provider,
+        anyRoute: RouteNumber? = nil,
+        others: [Route: RouteNumber] = [:],
     ) {
         self.send = send
         self.command = command
@@ -60,7 +69,9 @@ final class SendContext: Sendable {
         self.activity = ActivityAddress(command)
         self.kind = command.notification.kind
         self.anyProvider = command.target.holder ?? routes.values.map(\.route.provider).min() ?? anyProvider
+        self.anyRoute = anyRoute ?? routes.keys.min()
         self.routes = routes
+        self.others = others
     }
 
     /// The send, by its app and its id.
@@ -94,6 +105,9 @@ final class SendContext: Sendable {
 
     /// Returns the context of a route; nil if there is none.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
+
+    /// Returns the number of a route: of one that the message is rendered for, or that the configuration does not have.
+    func number(of route: Route) -> RouteNumber? { self.context(of: route)?.number ?? self.others[route] }
 
     /// Returns the context of the same app and provider in another environment.
     func home(of route: RouteNumber, in environment: ProviderEnvironment) -> RouteContext? {

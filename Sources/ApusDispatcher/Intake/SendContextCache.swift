@@ -113,6 +113,8 @@ actor SendContextCache {
             namesUnknownTopic: namesUnknownTopic,
             routes: contexts,
             anyProvider: self.routes.apps[app]?.first?.route.provider ?? self.routes.anyProvider,
+            anyRoute: self.routes.apps[app]?.map(\.number).min(),
+            others: self.routes.others,
         )
     }
 

@@ -44,9 +44,12 @@ struct ListSource: RecipientSource {
         var mine: [UInt32] = []
         var closed = ClosedCounts()
         for position in index..<end {
-            switch self.share.part(of: self.context.route(of: addresses[position])?.number) {
-            case .mine: mine.append(UInt32(position))
-            case .nobodys: closed.add(addresses[position].provider, .failed, .noRoute)
+            let route = self.context.route(of: addresses[position])
+            let number = self.context.number(of: addresses[position])
+            switch self.share.part(of: number) {
+            case .mine where route != nil: mine.append(UInt32(position))
+            // Nobody's, or of a route that the configuration has lost.
+            case .mine, .nobodys: closed.add(addresses[position].provider, .failed, .noRoute)
             case .others: break
             }
         }
@@ -78,10 +81,12 @@ struct ListSource: RecipientSource {
         var mine: [DeviceReference] = []
         var closed = ClosedCounts()
         for device in devices {
-            let route = device.flatMap { self.context.context(of: $0.realm.route(of: $0.app)) }
-            switch (self.share.part(of: route?.number), device) {
-            case (.mine, let device?): mine.append(device.reference)
-            case (.nobodys, let device?): closed.add(device.realm.provider, .failed, .noRoute)
+            let route = device.map { $0.realm.route(of: $0.app) }
+            let isConfigured = route.flatMap { self.context.context(of: $0) } != nil
+            switch (self.share.part(of: route.flatMap { self.context.number(of: $0) }), device) {
+            case (.mine, let device?) where isConfigured: mine.append(device.reference)
+            // Nobody's, or of a route that the configuration has lost.
+            case (.mine, let device?), (.nobodys, let device?): closed.add(device.realm.provider, .failed, .noRoute)
             case (.nobodys, nil): closed.add(self.context.anyProvider, .skipped, .deviceGone)
             case (.mine, nil), (.others, _): break
             }
@@ -116,6 +121,12 @@ struct ClosedCounts {
 }
 
 extension SendContext {
+    /// Returns the number of an address's route, if it has one.
+    func number(of address: Address) -> RouteNumber? {
+        guard let app = try? AppID(self.command.app) else { return nil }
+        return self.number(of: Route(app: app, provider: address.provider, environment: address.environment))
+    }
+
     /// Returns the route of an address; nil if it is not configured.
     func route(of address: Address) -> RouteContext? {
         guard let app = try? AppID(self.command.app) else { return nil }

@@ -28,7 +28,7 @@ struct ScanSource: RecipientSource {
         }
         let all = Realm.allCases.map { $0.route(of: app) }.filter { wanted.contains($0.provider) }
         func part(_ part: PlanShare.Part) -> [Route] {
-            all.filter { self.share.part(of: self.context.context(of: $0)?.number) == part }
+            all.filter { self.share.part(of: self.context.number(of: $0)) == part }
         }
         return part(.mine) + part(.nobodys)
     }
@@ -57,6 +57,7 @@ struct ScanSource: RecipientSource {
         let partitions = self.planner.store.keys.keyspace.devicePartitions
         while routeIndex < routes.count {
             let route = routes[routeIndex]
+            // Of a route that the configuration has lost, they are counted only.
             let isMine = self.context.context(of: route)?.number == self.share.route
             var gathering = Gathering(recipientsMax: Planner.unitRecipientsMax)
             var unroutable: UInt64 = 0

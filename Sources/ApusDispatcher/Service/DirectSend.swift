@@ -251,6 +251,7 @@ struct DirectSend: Sendable {
                 recipients: recipients.count,
                 batches: batches,
                 retries: retries,
+                now: self.handler.clock.now(),
             )
             _ = try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
             return
@@ -288,7 +289,7 @@ struct DirectSend: Sendable {
         var batch = OutcomeBatch(
             send: self.context.send,
             app: command.app,
-            route: self.context.routes.keys.min() ?? RouteNumber(0),
+            route: self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0),
             provider: self.context.anyProvider,
         )
         batch.replyTo = command.replyTo

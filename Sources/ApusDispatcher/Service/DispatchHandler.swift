@@ -33,7 +33,11 @@ struct DispatchHandler: Sendable {
     func handle(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without progress"
-            return try await self.bury(entry, .poison, Problem(code: "poison", detail: detail))
+            guard self.isCommand(entry) else {
+                return try await self.bury(entry, .poison, Problem(code: "poison", detail: detail))
+            }
+            let doubt = "\(detail): some of its recipients may have been sent to"
+            return try await self.giveUp(entry, Problem(code: "poison", detail: doubt))
         }
         if let route = self.keys.route(ofPlan: entry.stream) {
             try await self.plan(entry, route, turn)
@@ -46,6 +50,10 @@ struct DispatchHandler: Sendable {
 
     // MARK: Commands
 
+    private func isCommand(_ entry: StreamEntry) -> Bool {
+        Lane.allCases.contains { entry.stream == self.keys.mailbox($0) }
+    }
+
     private func command(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
         let now = self.clock.now()
         let start = self.clock.nanosecondsSince1970()
@@ -57,8 +65,8 @@ struct DispatchHandler: Sendable {
             providers: self.routes.providers,
         )
         switch decision {
-        case .refuse(let cause, let problem, let app, let send):
-            try await self.refuse(entry, cause, problem, command: nil, app: app, send: send, now: now)
+        case .refuse(let cause, let problem, let head):
+            try await self.refuse(entry, cause, problem, head, command: nil, now: now)
         case .expired(let command):
             try await self.expire(entry, command)
         case .dryRun(let command):
@@ -101,15 +109,7 @@ struct DispatchHandler: Sendable {
             try await self.channels.check(command, now: now)
             return context
         } catch let problem as Problem {
-            try await self.refuse(
-                entry,
-                .invalid,
-                problem,
-                command: command,
-                app: command.app,
-                send: identity.send,
-                now: now
-            )
+            try await self.refuse(entry, .invalid, problem, CommandHead(command), command: command, now: now)
             return nil
         }
     }
@@ -162,7 +162,7 @@ struct DispatchHandler: Sendable {
         )
         receipt.duplicateOf = send
         receipt.carry(command, send: identity.send)
-        let home = self.receiptsTag(of: command, entry)
+        let home = self.receiptsTag(of: CommandHead(command), send: identity.send)
         try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
         _ = try await self.streams.entries.acknowledge(
             [entry.id],
@@ -185,103 +185,7 @@ struct DispatchHandler: Sendable {
             field: command.idempotencyKey.isEmpty ? "id" : "idempotency_key",
             detail: "names another command, published within dispatcher.idempotency_window: \(send)",
         )
-        try await self.refuse(
-            entry,
-            .conflict,
-            problem,
-            command: command,
-            app: command.app,
-            send: identity.send,
-            now: now
-        )
-    }
-
-    func refuse(
-        _ entry: StreamEntry,
-        _ cause: DeadLetter.Cause,
-        _ problem: Problem,
-        command: SendCommand?,
-        app: String,
-        send: String,
-        now: UnixMilliseconds,
-    ) async throws {
-        self.count(cause == .conflict ? .conflict : .invalid)
-        let trace = command.flatMap { SendContext.trace(of: $0, send: send) }
-        self.logger.traced(trace).warning(
-            "refused a command",
-            metadata: ["entry": "\(entry.origin)", "code": "\(problem.code)", "problem": "\(problem)", "app": "\(app)"],
-        )
-        var letter = DeadLetter(
-            stream: entry.stream,
-            entry: entry.id,
-            cause: cause,
-            problem: problem,
-            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
-            at: now,
-        )
-        letter.deliveries = entry.deliveries
-        letter.service = "dispatcher"
-        letter.app = app
-        letter.send = send
-        try await self.end(entry, letter: letter, problem: problem, command: command, app: app, send: send)
-    }
-
-    /// A command that came too late: its publisher is told, and that is all.
-    private func expire(_ entry: StreamEntry, _ command: SendCommand) async throws {
-        self.count(.expired)
-        let problem = Problem(
-            code: "expired",
-            field: "notification.expiry",
-            detail: "it has no worth any more when it could be sent; nothing was sent",
-        )
-        let send = SendIdentity(of: command, origin: entry.origin).send
-        self.logger.traced(SendContext.trace(of: command, send: send)).info(
-            "a command came too late",
-            metadata: ["app": "\(command.app)", "send": "\(send)"],
-        )
-        try await self.end(entry, letter: nil, problem: problem, command: command, app: command.app, send: send)
-    }
-
-    /// Ends a command that is not taken, with a receipt that says why.
-    private func end(
-        _ entry: StreamEntry,
-        letter: DeadLetter?,
-        problem: Problem,
-        command: SendCommand?,
-        app: String,
-        send: String,
-    ) async throws {
-        var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: app, kind: .refused)
-        receipt.problem = problem
-        try await self.end(entry, letter: letter, receipt: receipt, command: command)
-    }
-
-    /// Ends a command of which nothing goes out, with a receipt.
-    private func end(
-        _ entry: StreamEntry,
-        letter: DeadLetter?,
-        receipt: SendReceipt,
-        command: SendCommand?,
-    ) async throws {
-        var receipt = receipt
-        if let command { receipt.carry(command, send: receipt.send) }
-        receipt.idempotencyKey = command?.idempotencyKey ?? ""
-        receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
-        var ownReceipt: SendReceipt? = receipt
-        if let command {
-            let home = self.receiptsTag(of: command, entry)
-            if !command.replyTo.isEmpty || home != self.keys.tag {
-                try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
-                ownReceipt = nil
-            }
-        }
-        _ = try await self.streams.deadLetters.write(
-            entry,
-            by: self.consumer,
-            tag: self.keys.tag,
-            letter: letter,
-            receipt: ownReceipt
-        )
+        try await self.refuse(entry, .conflict, problem, CommandHead(command), command: command, now: now)
     }
 
     /// Answers what a command would do: whom it reaches, how large it is, what is to be said of it.
@@ -292,16 +196,11 @@ struct DispatchHandler: Sendable {
             let report = try await dryRun.run(command, asksProviders: false)
             self.count(.dryRun)
             let receipt = SendReceipt(report, id: "dry-run:\(entry.origin)", send: send, app: command.app)
-            try await self.end(entry, letter: nil, receipt: receipt, command: command)
+            try await self.end(entry, letter: nil, receipt: receipt, CommandHead(command), command: command)
         } catch let problem as Problem {
             self.count(.invalid)
-            try await self.end(entry, letter: nil, problem: problem, command: command, app: command.app, send: send)
+            try await self.end(entry, letter: nil, problem: problem, CommandHead(command), command: command)
         }
-    }
-
-    /// Returns the shard whose receipts a publisher looks at: the command's home, whatever mailbox it was written into.
-    private func receiptsTag(of command: SendCommand, _ entry: StreamEntry) -> HashTag {
-        self.streams.home(app: command.app, SendIdentity(of: command, origin: entry.origin).home).tag
     }
 
     // MARK: Plans and work
@@ -405,6 +304,7 @@ struct DispatchHandler: Sendable {
             worker: self.worker,
             loader: loader,
             channels: self.channels,
+            clock: self.clock,
             turn: turn,
             instruments: self.instruments,
             writer: OutcomeWriter(logger: self.logger),
@@ -416,16 +316,7 @@ struct DispatchHandler: Sendable {
 
     /// Not to be decoded, or delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
     private func bury(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
-        var letter = DeadLetter(
-            stream: entry.stream,
-            entry: entry.id,
-            cause: cause,
-            problem: problem,
-            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
-            at: self.clock.now(),
-        )
-        letter.deliveries = entry.deliveries
-        letter.service = "dispatcher"
+        var letter = self.letter(entry, cause, problem, at: self.clock.now())
         var batch: OutcomeBatch?
         var keepsLetter = true
         if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
@@ -475,7 +366,7 @@ struct DispatchHandler: Sendable {
 
     /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
     private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
-        let known = self.routes.entries.first { $0.number == route }?.route
+        let known = self.routes.route(route)
         var batch = OutcomeBatch(
             send: send.id,
             app: send.app,
@@ -501,14 +392,5 @@ struct DispatchHandler: Sendable {
         guard command.publishedAtNanoseconds > 0 else { return }
         let waited = self.clock.nanosecondsSince1970() - command.publishedAtNanoseconds
         self.instruments.shared.observe(waited, in: self.instruments.metrics.queueWait)
-    }
-}
-
-extension SendReceipt {
-    /// Goes on with the trace of its command.
-    fileprivate mutating func carry(_ command: SendCommand, send: String) {
-        guard let trace = SendContext.trace(of: command, send: send) else { return }
-        self.traceparent = trace.traceparent
-        self.tracestate = command.tracestate
     }
 }

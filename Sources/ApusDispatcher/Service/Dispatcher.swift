@@ -150,6 +150,7 @@ package struct Dispatcher: Service {
             instruments: instruments,
             clock: clock,
         )
+        var bulkHandlers: [DispatchHandler] = []
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             func handler(_ installation: Installation, _ worker: WorkerHandle) -> DispatchHandler {
                 DispatchHandler(
@@ -171,9 +172,11 @@ package struct Dispatcher: Service {
                     logger: logger,
                 )
             }
+            let bulk = handler(bulkInstallation, workers.bulk[shard % workers.bulk.count])
+            bulkHandlers.append(bulk)
             return DispatchedShard(
                 express: handler(installation, workers.express),
-                bulk: handler(bulkInstallation, workers.bulk[shard % workers.bulk.count]),
+                bulk: bulk,
                 routes: routes.numbers,
                 gate: gate,
                 replayLog: logs[shard],
@@ -181,6 +184,13 @@ package struct Dispatcher: Service {
                 logger: logger,
             )
         }
+        let removed = RemovedRoutes(
+            configured: routes.numbers,
+            handlers: bulkHandlers,
+            absenceMilliseconds: own.removedRouteMilliseconds,
+            observer: counts,
+            logger: logger,
+        )
         logger.notice(
             "dispatching",
             metadata: [
@@ -192,6 +202,7 @@ package struct Dispatcher: Service {
                 for shard in shards { group.addTask { await shard.run() } }
                 group.addTask { await untilShutdown { await reloader.follow(updates) } }
                 group.addTask { await untilShutdown { await watch.run() } }
+                group.addTask { await untilShutdown { await removed.run() } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {

@@ -28,6 +28,8 @@ package struct DispatcherSettings: ServiceSettings {
     /// The maximum number of bytes of the last minute's writes that are kept to repeat them after a failover of Redis;
     /// 0 for none.
     package var replayBytesMax: Int
+    /// How long no dispatcher must have had a route configured before what is left of it ends as `no_route`.
+    package var removedRouteMilliseconds: Int64
 
     /// Creates settings. Traps on values that contradict each other.
     package init(
@@ -41,6 +43,7 @@ package struct DispatcherSettings: ServiceSettings {
         recheckMilliseconds: Int64 = 2_000,
         idempotencyMilliseconds: Int64 = 24 * 3_600_000,
         replayBytesMax: Int = StreamLimits.replayBytesMax,
+        removedRouteMilliseconds: Int64 = Self.defaultRemovedRouteMilliseconds,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
         precondition(heartbeatMilliseconds * 2 < leaseMilliseconds, "an owner must be able to miss a heartbeat")
@@ -56,12 +59,16 @@ package struct DispatcherSettings: ServiceSettings {
         self.recheckMilliseconds = recheckMilliseconds
         self.idempotencyMilliseconds = idempotencyMilliseconds
         self.replayBytesMax = replayBytesMax
+        self.removedRouteMilliseconds = removedRouteMilliseconds
     }
 
     package static var reservedEventLoops: Int { DispatchLoops.reserved }
 
     /// The number of recipients that a fast route has in flight and in its journal's next write.
     package static let defaultWindow = 2_000
+
+    /// The default of `removed_route_after`: longer than dispatchers are away that alone have a route, and than a configuration stays wrong.
+    package static let defaultRemovedRouteMilliseconds: Int64 = 3_600_000
 
     /// Reads the settings from `dispatcher.…`. Errors are reported to the reader.
     package init(_ reader: SettingsReader) {
@@ -93,6 +100,11 @@ package struct DispatcherSettings: ServiceSettings {
                 "dispatcher.replay_bytes",
                 default: StreamLimits.replayBytesMax,
                 in: 0...1_024 * 1_024 * 1_024,
+            ),
+            removedRouteMilliseconds: milliseconds(
+                "removed_route_after",
+                Self.defaultRemovedRouteMilliseconds,
+                .seconds(1) ... .seconds(86_400),
             ),
         )
     }

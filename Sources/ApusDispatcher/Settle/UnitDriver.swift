@@ -18,6 +18,7 @@ struct UnitDriver {
     let worker: WorkerHandle
     let loader: RecipientLoader
     let channels: ChannelGate
+    let clock: any WallClock
     /// Told of every report that was written, and while the run waits for its send's rate.
     let turn: EntryTurn
     let instruments: DispatcherInstruments
@@ -189,6 +190,7 @@ struct UnitDriver {
                     journal: journal,
                     outcomes: outcomes,
                     retries: retries,
+                    now: self.clock.now(),
                     rejection: blame,
                     next: next,
                 )

@@ -185,6 +185,7 @@ package final class LocalCluster: Sendable {
     ///   - sandboxPort: the port of a simulator for Apple's sandbox; nil when the apps do not use it.
     ///   - broadcastPort: the port of a simulator for broadcasts; nil for the one of other notifications.
     ///   - missing: the apps that its configuration omits.
+    ///   - appsWithoutGoogle: the apps of which its configuration omits Google.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
@@ -193,6 +194,7 @@ package final class LocalCluster: Sendable {
         sandboxPort: Int? = nil,
         broadcastPort: Int? = nil,
         missing: Set<String> = [],
+        appsWithoutGoogle: Set<String> = [],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
             redisURL: self.redis.url,
@@ -210,6 +212,7 @@ package final class LocalCluster: Sendable {
         services.sandboxPort = sandboxPort
         services.broadcastPort = broadcastPort
         services.credentials.apps.removeAll { missing.contains($0.app.name) }
+        services.appsWithoutGoogle = appsWithoutGoogle
         services.rates = self.configuration.rates
         let defaultPort = Self.services.first { $0.name == name }?.port ?? 0
         let service = try await ServiceProcess.start(

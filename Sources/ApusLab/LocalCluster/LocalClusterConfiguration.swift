@@ -95,6 +95,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var broadcastPort: Int?
     /// The rate limits of the dispatchers.
     package var rates = ProviderRates()
+    /// Apps that have no Google in the configuration, though they have an account.
+    package var appsWithoutGoogle: Set<String> = []
 
     /// Creates a configuration.
     package init(redisURL: String, credentials: SimulatorCredentials, addresses: SimulatorAddresses) {
@@ -153,7 +155,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 lines += ["      broadcast_host: 127.0.0.1", "      broadcast_port: \(broadcastPort)"]
             }
         }
-        if let accountFile = files.serviceAccountFile {
+        if let accountFile = files.serviceAccountFile, !self.appsWithoutGoogle.contains(files.app.name) {
             let base = "\(self.addresses.scheme)://127.0.0.1:\(self.addresses.fcmPort ?? 0)"
             lines += [
                 "    fcm:",

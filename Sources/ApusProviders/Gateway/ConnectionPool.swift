@@ -293,11 +293,11 @@ package struct ConnectionPool: Sendable {
         self.attemptNotBefore = now + self.limits.backoff.wait(failures: self.failures, draw: draw)
     }
 
-    /// Returns a connection on which the peer has allowed no requests for too long; nil: there is none. It counts as retired from now
-    /// on, and another one takes its place: after a wait when it never answered any.
+    /// Retires a connection on which the peer has allowed no requests for too long, and returns it; nil: there is none. Another one takes
+    /// its place: after a wait when it never answered any.
     package mutating func takeForbidden(now: UInt64, draw: Double) -> Place? {
-        let place = self.entries.indices.first { place in
-            guard self.entries[place].phase == .open, let since = self.entries[place].forbiddenSince else { return false }
+        let place = self.entries.firstIndex { entry in
+            guard entry.phase == .open, let since = entry.forbiddenSince else { return false }
             return now - min(since, now) >= self.limits.forbiddenMax
         }
         if let place { self.retired(place, now: now, draw: draw) }

@@ -9,8 +9,8 @@ package enum ShutdownLimits {
     package static let closingMax = Duration.milliseconds(200)
 }
 
-/// Returns the result of some work; nil when the service is asked to stop first, or the task is cancelled. The work is cancelled then, and not
-/// waited for any longer than `limit`.
+/// Returns the result of some work; nil when the service is asked to stop first, or the task is cancelled. The work is cancelled
+/// then, and not waited for any longer than `limit`.
 package func unlessShutdown<Value: Sendable>(
     endingWithin limit: Duration = ShutdownLimits.endingMax,
     _ work: @escaping @Sendable () async throws -> Value,
@@ -43,8 +43,8 @@ package func unlessShutdown<Value: Sendable>(
     }
 }
 
-/// Runs work that nothing depends on until it ends or the service is asked to stop. It is cancelled then, and not waited for any longer than
-/// `limit`.
+/// Runs work that nothing depends on until it ends or the service is asked to stop. It is cancelled then, and not waited for any
+/// longer than `limit`.
 package func untilShutdown(
     endingWithin limit: Duration = ShutdownLimits.endingMax,
     _ work: @escaping @Sendable () async -> Void,

@@ -61,6 +61,8 @@ package final class ShardConsumer: Sendable {
     static let lastAnswersMax = Duration.seconds(1)
     /// How long it may take to leave the group with nothing in hand.
     static let leavingMax = Duration.milliseconds(500)
+    /// How long connections may still take to close after that: one that is being made ends by itself.
+    static let closingMax = Duration.milliseconds(100)
     /// How long it may take to give back what is in hand when there is no more time for it.
     static let handingBackMax = Duration.seconds(3)
 
@@ -178,15 +180,20 @@ package final class ShardConsumer: Sendable {
 
     /// Whatever is still in hand is given back, and the group is left where nothing is.
     private func leave() async {
-        for watcher in self.watchers { await watcher.connection.close() }
+        let closing = Task { for watcher in self.watchers { await watcher.connection.close() } }
         let left = self.inHand
-        guard !left.isEmpty else {
+        if left.isEmpty {
             let streams = self.feeds.map(\.stream)
             await firstWithin(Self.leavingMax) {
                 _ = try? await self.streams.entries.remove(self.consumer, from: streams, tag: self.tag)
             }
-            return
+        } else {
+            await self.handBack(left)
         }
+        await firstWithin(Self.closingMax) { await closing.value }
+    }
+
+    private func handBack(_ left: [(stream: String, id: String, deliveries: UInt32)]) async {
         let metadata: Logger.Metadata = [
             "shard": "\(self.tag)", "entries": "\(left.count)", "streams": "\(Set(left.map(\.stream)).sorted())",
         ]

@@ -240,14 +240,14 @@ register_function{
         recipients, -- in all
         rate_per_second, -- recipients; 0: any
         outcomes, -- OutcomeBatches
-        retry_due_ms, -- of each retry, in the same order as the next three
+        retry_delays_ms, -- of each retry, from now, in the same order as the next three
         retry_ids,
         retry_streams, -- names
         retry_units -- WorkUnits
     )
         rate_per_second = rate_per_second or 0
         outcomes = outcomes or none
-        retry_due_ms = retry_due_ms or none
+        retry_delays_ms = retry_delays_ms or none
         retry_ids = retry_ids or none
         retry_streams = retry_streams or none
         retry_units = retry_units or none
@@ -256,15 +256,16 @@ register_function{
         if redis.call('EXISTS', state) == 1 then
             return redis.call('HGET', state, 'origin') == origin and 'known' or 'taken'
         end
+        local now = now_ms()
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
-            rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now_ms()))
+            rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now))
         redis.call('SET', tag .. 'command:' .. send_of(state), command)
         redis.call('SADD', tag .. 'open_sends', send_of(state))
         for _, batch in ipairs(outcomes) do
             redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
         end
         for index, id in ipairs(retry_ids) do
-            add_due(tag, retry_due_ms[index], id, retry_streams[index], retry_units[index])
+            add_due(tag, now + retry_delays_ms[index], id, retry_streams[index], retry_units[index])
         end
         return 'new'
     end,

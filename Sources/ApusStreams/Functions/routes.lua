@@ -21,6 +21,43 @@ register_function{
     end,
 }
 
+-- Notes which routes a dispatcher has configured ('@<number>' has when one last said so), and tells which ones none has had for a while. When
+-- nobody has asked for long (all dispatchers were off, the clock jumped), nobody's absence is known: the time starts anew.
+-- KEYS: 1 apus:routes
+-- Returns: numbers of the routes that no dispatcher has configured for that long
+register_function{
+    name = 'apus2_report_routes',
+    flags = {'allow-oom'},
+    required = 2,
+    run = function(
+        keys,
+        routes, -- numbers of those that the caller has configured
+        absence_ms
+    )
+        local hash, now = keys[1], now_ms()
+        local asked = tonumber(redis.call('HGET', hash, '#asked') or '0')
+        local is_unknown = now < asked or now - asked > absence_ms / 2
+        redis.call('HSET', hash, '#asked', digits(now))
+        for _, number in ipairs(routes) do
+            redis.call('HSET', hash, '@' .. digits(number), digits(now))
+        end
+        local absent = {}
+        local fields = redis.call('HGETALL', hash)
+        for index = 1, #fields, 2 do
+            if string.find(fields[index], '/', 1, true) then
+                local number = fields[index + 1]
+                local seen = tonumber(redis.call('HGET', hash, '@' .. number) or '')
+                if is_unknown or not seen or now < seen then
+                    redis.call('HSET', hash, '@' .. number, digits(now))
+                elseif now - seen >= absence_ms then
+                    absent[#absent + 1] = tonumber(number)
+                end
+            end
+        end
+        return absent
+    end,
+}
+
 -- Sets what an operator wants of a route: dispatchers learn it with their next request for permits. Resuming also tells the mass-failure
 -- guard that an operator has looked: only what comes after that can stop the route again, and the quarantine of its tokens goes on.
 -- 'restore' is a dispatcher's command: it takes back what dispatchers have said of our configuration, and nothing else.

@@ -123,7 +123,7 @@ end
 -- Stores a message that is to move to the stream of that name at `due` (ms); the same id twice is one.
 local function add_due(tag, due, id, stream, message)
     redis.call('HSET', tag .. 'due:messages', id, stream .. '\0' .. message)
-    redis.call('ZADD', tag .. 'due', due, id)
+    redis.call('ZADD', tag .. 'due', digits(due), id)
 end
 
 -- Moves a message that was stored under `id` to its stream, as entry `entry` if it had that id there before ('' else); returns its id

@@ -29,7 +29,7 @@ register_function{
         journal, -- number of the report (4 bytes, big endian) and bitmap; '': nothing to write
         outcomes, -- OutcomeBatch
         is_repeat, -- the call is repeated after a failover, maybe behind others of the same owner
-        retry_due_ms, -- of each retry, in the same order as the next three
+        retry_delays_ms, -- of each retry, from now, in the same order as the next three
         retry_ids,
         retry_streams, -- names
         rejected_field, -- of the message, which the provider calls wrong
@@ -37,7 +37,7 @@ register_function{
     )
         journal = journal or ''
         outcomes = outcomes or ''
-        retry_due_ms = retry_due_ms or none
+        retry_delays_ms = retry_delays_ms or none
         retry_ids = retry_ids or none
         retry_streams = retry_streams or none
         rejected_field = rejected_field or ''
@@ -78,9 +78,10 @@ register_function{
         end
         local is_new = number > last
         if is_new then
+            local now = now_ms()
             for index, id in ipairs(retry_ids) do
                 -- A retry of a cancelled or refused send need not wait: the next reader closes it.
-                local due = (verdict == 'cancelled' or verdict == 'refused') and 0 or retry_due_ms[index]
+                local due = (verdict == 'cancelled' or verdict == 'refused') and 0 or now + retry_delays_ms[index]
                 add_due(tag, due, id, retry_streams[index], retry_units[index])
             end
             if outcomes ~= '' then

@@ -86,7 +86,7 @@ import Testing
     func `Changes for devices name their activity`(event: Notification.LiveActivity.Event) throws {
         func refusal(_ command: SendCommand) throws -> String? {
             guard
-                case .refuse(_, let problem, _, _) = IntakeDecision(
+                case .refuse(_, let problem, _) = IntakeDecision(
                     message: try command.encode(),
                     now: Self.now,
                     providers: ProviderList(BuiltInProviders.all)

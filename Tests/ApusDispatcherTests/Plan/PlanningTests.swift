@@ -3,6 +3,7 @@ import ApusCore
 import ApusMessages
 import ApusProviders
 import ApusStore
+import ApusStreams
 import Testing
 
 @testable import ApusDispatcher
@@ -80,7 +81,7 @@ import Testing
     }
 
     private func code(_ decision: IntakeDecision) -> String {
-        guard case .refuse(_, let problem, _, _) = decision else { return "taken" }
+        guard case .refuse(_, let problem, _) = decision else { return "taken" }
         return problem.code
     }
 
@@ -99,8 +100,50 @@ import Testing
         }
         let counting = { (command: inout SendCommand) in command.notification.badge = .increment(1) }
         guard case .direct = try self.decide(.devices(["d1"]), counting) else { throw NotExpected() }
-        let past = self.now.advanced(byMilliseconds: -1)
+        let past = self.now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
         guard case .direct = try self.decide(.devices(["d1"]), { $0.notBefore = past }) else { throw NotExpected() }
+    }
+
+    @Test func `Whether a time has come is for Redis to say, unless it had come when the command was written`() throws {
+        // By this machine's clock it has come; Redis' may be behind.
+        let time = self.now.advanced(byMilliseconds: -10_000)
+        guard case .plan(_, due: time) = try self.decide(.devices(["d1"]), { $0.notBefore = time }) else {
+            throw NotExpected()
+        }
+        var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
+        command.notBefore = time
+        func decide(writtenAt: UnixMilliseconds) throws -> IntakeDecision {
+            IntakeDecision(
+                message: try command.encode(),
+                writtenAt: writtenAt,
+                now: self.now,
+                providers: Self.providers
+            )
+        }
+        guard case .direct = try decide(writtenAt: time) else { throw NotExpected() }
+        guard case .plan(_, due: time) = try decide(writtenAt: time.advanced(byMilliseconds: -1)) else {
+            throw NotExpected()
+        }
+    }
+
+    @Test func `A refusal knows its publisher as far as the command can be read`() throws {
+        var command = SendCommand(app: "shop", target: .condition("(("), notification: Notification())
+        command.id = "order-17"
+        command.replyTo = "apus:receipts:shop"
+        command.idempotencyKey = "key"
+        let whole = try command.encode()
+        let invalid = IntakeDecision(message: whole, now: self.now, providers: Self.providers)
+        let malformed = IntakeDecision(message: whole + [0x22], now: self.now, providers: Self.providers)
+        for (decision, cause) in [(invalid, DeadLetter.Cause.invalid), (malformed, .malformed)] {
+            guard case .refuse(cause, _, let head) = decision else { throw NotExpected() }
+            #expect(head == CommandHead(command))
+        }
+        // A stream that is no publisher's, and an app that can be none, are nobody's.
+        command.replyTo = "elsewhere"
+        command.app = "no app"
+        let strange = IntakeDecision(message: try command.encode(), now: self.now, providers: Self.providers)
+        guard case .refuse(.invalid, _, let head) = strange else { throw NotExpected() }
+        #expect(head.replyTo.isEmpty && head.app.isEmpty && head.id == "order-17")
     }
 
     @Test func `What has no worth any more when it could be sent is expired, unless it may be under way already`()
@@ -178,7 +221,7 @@ import Testing
         ] as [([UInt8], String)] {
             let bytes = head + [0x1a, UInt8(target.count)] + target + [0x22, 0x00]
             guard
-                case .refuse(.malformed, let problem, _, _) = IntakeDecision(
+                case .refuse(.malformed, let problem, _) = IntakeDecision(
                     message: bytes,
                     now: self.now,
                     providers: Self.providers

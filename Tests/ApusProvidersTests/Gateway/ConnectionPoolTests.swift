@@ -281,7 +281,7 @@ import Testing
         #expect(pool.statistics == .init(connecting: 1, open: 1, draining: 1, inFlight: 1, streamsLimit: 10))
     }
 
-    @Test("connections that allow no requests from the first are replaced ever more slowly, however long they are waited for")
+    @Test("connections that allow no requests from the first are replaced ever more slowly")
     func forbiddenFromTheFirst() {
         var pool = self.pool()
         self.open(&pool)

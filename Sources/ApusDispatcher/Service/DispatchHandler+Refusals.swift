@@ -1,0 +1,160 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+internal import ApusService
+internal import ApusStreams
+internal import Logging
+
+/// How commands end of which nothing goes out: each with a receipt where its publisher looks.
+extension DispatchHandler {
+    /// Refuses a command, of which at least the head could be read: dead letter and receipt.
+    func refuse(
+        _ entry: StreamEntry,
+        _ cause: DeadLetter.Cause,
+        _ problem: Problem,
+        _ head: CommandHead,
+        command: SendCommand?,
+        now: UnixMilliseconds,
+    ) async throws {
+        self.count(cause == .conflict ? .conflict : .invalid)
+        let send = SendIdentity.send(id: head.id, origin: entry.origin)
+        let trace = command.flatMap { SendContext.trace(of: $0, send: send) }
+        self.logger.traced(trace).warning(
+            "refused a command",
+            metadata: [
+                "entry": "\(entry.origin)", "code": "\(problem.code)", "problem": "\(problem)", "app": "\(head.app)",
+            ],
+        )
+        var letter = self.letter(entry, cause, problem, at: now)
+        letter.app = head.app
+        letter.send = send
+        try await self.end(entry, letter: letter, problem: problem, head, command: command)
+    }
+
+    /// Gives up a command that was delivered again and again: dead letter and receipt. Nothing but its head is read, for decoding it
+    /// may be what it does harm by.
+    func giveUp(_ entry: StreamEntry, _ problem: Problem) async throws {
+        let head = IntakeDecision.usable(CommandHead(reading: entry.message))
+        let send = SendIdentity.send(id: head.id, origin: entry.origin)
+        var letter = self.letter(entry, .poison, problem, at: self.clock.now())
+        letter.app = head.app
+        letter.send = send
+        self.logger.error(
+            "gave up a command",
+            metadata: ["entry": "\(entry.origin)", "app": "\(head.app)", "send": "\(send)", "problem": "\(problem)"]
+        )
+        let home = head.idempotencyKey.isEmpty ? send : head.idempotencyKey
+        let isKept = try await self.streams.mailboxes.isKept(send, app: head.app, home: home, origin: entry.origin)
+        // What was taken ends with receipts of its own.
+        guard isKept else { return try await self.end(entry, letter: letter, problem: problem, head, command: nil) }
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: letter,
+            receipt: nil
+        )
+    }
+
+    /// Makes the dead letter of an entry, without app and send.
+    func letter(
+        _ entry: StreamEntry,
+        _ cause: DeadLetter.Cause,
+        _ problem: Problem,
+        at now: UnixMilliseconds,
+    ) -> DeadLetter {
+        var letter = DeadLetter(
+            stream: entry.stream,
+            entry: entry.id,
+            cause: cause,
+            problem: problem,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
+            at: now,
+        )
+        letter.deliveries = entry.deliveries
+        letter.service = "dispatcher"
+        return letter
+    }
+
+    /// A command that came too late: its publisher is told, and that is all.
+    func expire(_ entry: StreamEntry, _ command: SendCommand) async throws {
+        self.count(.expired)
+        let problem = Problem(
+            code: "expired",
+            field: "notification.expiry",
+            detail: "it has no worth any more when it could be sent; nothing was sent",
+        )
+        let send = SendIdentity(of: command, origin: entry.origin).send
+        self.logger.traced(SendContext.trace(of: command, send: send)).info(
+            "a command came too late",
+            metadata: ["app": "\(command.app)", "send": "\(send)"],
+        )
+        try await self.end(entry, letter: nil, problem: problem, CommandHead(command), command: command)
+    }
+
+    /// Ends a command that is not taken, with a receipt that says why.
+    func end(
+        _ entry: StreamEntry,
+        letter: DeadLetter?,
+        problem: Problem,
+        _ head: CommandHead,
+        command: SendCommand?,
+    ) async throws {
+        let send = SendIdentity.send(id: head.id, origin: entry.origin)
+        var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: head.app, kind: .refused)
+        receipt.problem = problem
+        try await self.end(entry, letter: letter, receipt: receipt, head, command: command)
+    }
+
+    /// Ends a command of which nothing goes out, with a receipt.
+    func end(
+        _ entry: StreamEntry,
+        letter: DeadLetter?,
+        receipt: SendReceipt,
+        _ head: CommandHead,
+        command: SendCommand?,
+    ) async throws {
+        var receipt = receipt
+        if let command { receipt.carry(command, send: receipt.send) }
+        receipt.idempotencyKey = head.idempotencyKey
+        receipt.publishedAtNanoseconds = command?.publishedAtNanoseconds ?? 0
+        var ownReceipt: SendReceipt? = receipt
+        let home = self.receiptsTag(of: head, send: receipt.send)
+        if !head.replyTo.isEmpty || home != self.keys.tag {
+            do {
+                try await self.streams.outcomes.write(receipt, replyTo: head.replyTo, tag: home)
+                ownReceipt = nil
+            } catch let error as RedisError where !error.isRetryable && !error.isOutcomeUnknown {
+                // Such a key takes no receipt, however often the command comes back.
+                self.logger.warning(
+                    "reply_to takes no receipt; it goes to the shard's own stream",
+                    metadata: ["entry": "\(entry.origin)", "error": "\(error)"]
+                )
+            }
+        }
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: letter,
+            receipt: ownReceipt
+        )
+    }
+}
+
+extension DispatchHandler {
+    /// Returns the shard whose receipts a publisher looks at: the command's home, whatever mailbox it was written into.
+    func receiptsTag(of head: CommandHead, send: String) -> HashTag {
+        guard !head.app.isEmpty else { return self.keys.tag }
+        return self.streams.home(app: head.app, head.idempotencyKey.isEmpty ? send : head.idempotencyKey).tag
+    }
+}
+
+extension SendReceipt {
+    /// Goes on with the trace of its command.
+    mutating func carry(_ command: SendCommand, send: String) {
+        guard let trace = SendContext.trace(of: command, send: send) else { return }
+        self.traceparent = trace.traceparent
+        self.tracestate = command.tracestate
+    }
+}

@@ -1,0 +1,143 @@
+import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusMessages
+import ApusRedis
+import ApusSimulator
+import ApusStreams
+import ApusTestKit
+import Testing
+
+/// Every command ends in a receipt where its publisher looks.
+@Suite(.serialized) struct CommandReceiptTests {
+    private static let replies = "\(StreamKeys.replyPrefix)shop"
+
+    private static func receipts(_ fleet: Fleet, _ key: String = Self.replies) async throws -> [SendReceipt] {
+        let range = RedisCommand("XRANGE", .text(key), "-", "+")
+        return try await fleet.client.send(range, on: HashTag(ofKey: key)).root.children.map {
+            try SendReceipt.decode($0[1][1].bytes ?? [])
+        }
+    }
+
+    /// Writes bytes into a mailbox, as any client of Redis may.
+    private static func write(_ bytes: [UInt8], _ fleet: Fleet) async throws {
+        let keys = fleet.installation.streams.keys(shard: 0)
+        let add = RedisCommand("XADD", .text(keys.mailbox(.express)), "*", "m", .bytes(bytes))
+        _ = try await fleet.client.send(add, on: keys.tag)
+    }
+
+    private static func letters(_ fleet: Fleet) async throws -> [DeadLetter] {
+        var letters: [DeadLetter] = []
+        for shard in 0..<fleet.installation.keyspace.queueShards {
+            let page = try await fleet.installation.streams.deadLetters.page(shard: shard, before: "+")
+            letters += page.letters.map(\.letter)
+        }
+        return letters
+    }
+
+    @Test func `Recipients without a configured route fail at once as no_route, and their publisher is told`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher(lease: "60s")
+            var sandbox = Address(provider: .apns, token: String(repeating: "07", count: 32))
+            sandbox.environment = .sandbox
+            var browser = Address(provider: .webpush, token: "https://push.example/x")
+            browser.webpushP256DH = Array(repeating: 4, count: 65)
+            browser.webpushAuth = Array(repeating: 4, count: 16)
+            let targets: [(String, Target)] = [
+                ("sandbox", .addresses([sandbox])), ("browser", .addresses([browser])),
+                ("both", .addresses([sandbox, browser])),
+            ]
+            for (id, target) in targets {
+                try await fleet.send(target, id: id, lane: .express) { $0.replyTo = Self.replies }
+            }
+            try await eventually("all are told") { try await Self.receipts(fleet).count == 3 }
+            let receipts = try await Self.receipts(fleet)
+            #expect(Set(receipts.map(\.send)) == ["sandbox", "browser", "both"])
+            for receipt in receipts {
+                #expect(receipt.kind == .final && receipt.planned == (receipt.send == "both" ? 2 : 1))
+                #expect(receipt.counts.allSatisfy { $0.outcome == .failed && $0.reason == .noRoute })
+                #expect(receipt.counts.reduce(0) { $0 + $1.count } == receipt.planned)
+            }
+            #expect(try await Self.letters(fleet).isEmpty)
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A command that cannot be decoded or breaks a rule is refused where its publisher looks`() async throws {
+        try await Fleet.with { fleet in
+            let dispatcher = try await fleet.startDispatcher()
+            var command = fleet.command(.devices(["d"]), id: "whole")
+            command.replyTo = Self.replies
+            // Behind the head: a second target, a text with a NUL, and the end of the message in the middle of a field.
+            let head = try command.encode()
+            try await Self.write(head + [0x1a, 0x00], fleet)
+            try await Self.write(head + [0x22, 0x03, 0x0a, 0x01, 0x00], fleet)
+            try await Self.write(head + [0x22, 0x7f], fleet)
+            // A rule that the schema does not have.
+            command.id = "rule"
+            command.target = .condition("((")
+            try await Self.write(try command.encode(), fleet)
+            try await eventually("all are told") { try await Self.receipts(fleet).count == 4 }
+            let receipts = try await Self.receipts(fleet)
+            #expect(receipts.allSatisfy { $0.kind == .refused && $0.app == Fleet.app && $0.problem != nil })
+            #expect(receipts.map(\.send).sorted() == ["rule", "whole", "whole", "whole"])
+            #expect(Set(receipts.map(\.id)).count == 4)
+            try await eventually("each is a dead letter") { try await Self.letters(fleet).count == 4 }
+            // No receipts go to a key of another kind, or to one that is not a publisher's.
+            command.replyTo = "\(Self.replies):text"
+            let set = RedisCommand("SET", .text(command.replyTo), "x")
+            _ = try await fleet.client.send(set, on: HashTag(ofKey: command.replyTo))
+            command.id = "astray"
+            try await Self.write(try command.encode(), fleet)
+            command.replyTo = "elsewhere"
+            try await Self.write(try command.encode(), fleet)
+            try await eventually("they are told in the shard's own stream") {
+                try await fleet.receipts(of: "astray").count == 2
+            }
+            try await dispatcher.terminate()
+        }
+    }
+
+    @Test func `A command that is given up after too many deliveries is refused where its publisher looks`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            var command = fleet.command(.devices(["d"]), id: "poison")
+            command.replyTo = Self.replies
+            try await Self.write(try command.encode(), fleet)
+            // Five owners have had it, and ended.
+            let keys = fleet.installation.streams.keys(shard: 0)
+            let mailbox = keys.mailbox(.express)
+            let group = StreamGroup.dispatcher
+            _ = try await fleet.redis.command("XGROUP", "CREATE", .text(mailbox), .text(group), "0")
+            let order: [RedisArgument] = ["GROUP", .text(group), "gone", "STREAMS", .text(mailbox), ">"]
+            let read = try await fleet.client.send(RedisCommand("XREADGROUP", order), on: keys.tag)
+            let id = try #require(read.root[0][1][0][0].string)
+            let count = Int64(StreamLimits.deliveriesMax)
+            let claim: [RedisArgument] =
+                [.text(mailbox), .text(group), "gone", 0, .text(id), "IDLE", 3_600_000, "RETRYCOUNT"]
+                + [.integer(count), "JUSTID"]
+            _ = try await fleet.client.send(RedisCommand("XCLAIM", claim), on: keys.tag)
+            let dispatcher = try await fleet.startDispatcher(lease: "1s")
+            try await eventually("it is told", timeout: .seconds(60)) { try await Self.receipts(fleet).count == 1 }
+            let receipt = try #require(try await Self.receipts(fleet).first)
+            #expect(receipt.kind == .refused && receipt.send == "poison" && receipt.problem?.code == "poison")
+            var letters: [DeadLetter] = []
+            try await eventually("it is a dead letter") {
+                letters = try await Self.letters(fleet)
+                return !letters.isEmpty
+            }
+            #expect(letters.map(\.cause) == [.poison] && letters.map(\.send) == ["poison"])
+            #expect(letters.map(\.app) == [Fleet.app])
+            try await eventually("nothing is left but the letter") {
+                try await fleet.remainingEntries().keys.allSatisfy { $0.contains("}dead") }
+            }
+            try await dispatcher.terminate()
+        }
+    }
+}
