@@ -180,6 +180,8 @@ public struct Mailboxes: Sendable {
                 recipients: recipients,
                 batches: [batch],
                 retries: [],
+                // Of no retry's time.
+                now: UnixMilliseconds(0),
             )
             return try await entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag) == 1
         }
