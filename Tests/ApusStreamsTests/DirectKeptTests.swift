@@ -156,7 +156,8 @@ import Testing
                 let command = fixture.command(id: "code-\(number)")
                 let identity = SendIdentity(of: command, origin: Self.first)
                 let keys = fixture.streams.home(app: command.app, identity.home)
-                let unit = WorkUnit(send: identity.send, route: RouteNumber(1), recipients: .addresses([0]))
+                let send = SendKey(app: command.app, id: identity.send)
+                let unit = WorkUnit(send: send, route: RouteNumber(1), recipients: .addresses([0]))
                 let retries = [
                     UnitRetry(due: now.advanced(byMilliseconds: 60_000), id: "later-\(number)", unit: unit),
                     UnitRetry(due: UnixMilliseconds(0), id: "now-\(number)", unit: unit),

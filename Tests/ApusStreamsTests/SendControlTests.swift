@@ -238,7 +238,7 @@ private struct ControlledSend {
             let now = UnixMilliseconds(4_000_000_000_000)
             _ = try await send.streams.work.record(
                 unit,
-                of: send.id,
+                of: send.key,
                 by: send.me,
                 tag: send.tag,
                 journal: UnitJournal(sequence: 1, bitmap: [0b001]),

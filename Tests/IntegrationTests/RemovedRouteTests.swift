@@ -44,7 +44,7 @@ import Testing
             let after = try await fleet.start("dispatcher", settings, missing: ["news"])
             let control = fleet.installation.streams.control
             let stopped = try #require(try await control.find(app: "news", send: "stopped").first)
-            _ = try await control.apply(.cancel, app: "news", send: "stopped", at: stopped.keys)
+            _ = try await control.apply(.cancel, to: SendKey(app: "news", id: "stopped"), at: stopped.keys)
             for send in ["waiting", "unplanned", "stopped"] {
                 let ledger = try await fleet.completion(of: send, app: "news", timeout: .seconds(120))
                 #expect(ledger.planned == 2_000 && ledger.total(.open) == 0, "\(send): \(ledger)")

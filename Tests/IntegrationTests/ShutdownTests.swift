@@ -36,7 +36,7 @@ import Testing
             for service in services {
                 let start = ContinuousClock.now
                 try await service.terminate()
-                #expect(ContinuousClock.now - start < Self.idleEndMax, "\(service.name): \(service.lastWords)")
+                #expect(ContinuousClock.now - start < Self.idleEndMax, "\(service.name): \(service.logTail)")
                 #expect(service.log.contains("drained"))
                 #expect(!service.log.contains("the drain did not end in time"))
             }
@@ -66,7 +66,7 @@ import Testing
             try await dispatcher.terminate()
             // The drain's two seconds, and the five in which what was cancelled may clean up.
             #expect(ContinuousClock.now - start < .seconds(12))
-            #expect(dispatcher.log.contains("could not hand back"), "\(dispatcher.lastWords)")
+            #expect(dispatcher.log.contains("could not hand back"), "\(dispatcher.logTail)")
             #expect(dispatcher.log.contains("\"entries\""))
             fleet.redis.resume()
         }
