@@ -258,7 +258,8 @@ public struct Mailboxes: Sendable {
     /// - Parameter home: what chooses the home shard together with the app: the idempotency key, else the id.
     package func isKept(_ send: String, app: String, home: String, origin: String) async throws -> Bool {
         let keys = self.access.home(app: app, home)
-        let answer = try await self.access.send(RedisCommand("HGET", .text(keys.send(SendKey(app: app, id: send))), "origin"), on: keys.tag)
+        let state = keys.send(SendKey(app: app, id: send))
+        let answer = try await self.access.send(RedisCommand("HGET", .text(state), "origin"), on: keys.tag)
         return answer.text == origin
     }
 
