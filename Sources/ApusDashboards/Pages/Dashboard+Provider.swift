@@ -57,12 +57,13 @@ extension Dashboard {
 
     private static let retries = Panel.lines(
         "Retries",
-        "Recipients that are retried, by reason.",
+        "Recipients that are retried, by reason, and recipients of all providers that were read again because they had waited.",
         .perSecond,
         PanelQuery(
             Q.dispatcher[\.retries].rate(chosen, by: ["provider", "reason"]) + " > 0",
             "{{provider}} {{reason}}",
         ),
+        PanelQuery(Q.dispatcher[\.rechecked].rate() + " > 0", "read again"),
     )
 
     private static let reasons = Panel.lines(

@@ -16,7 +16,7 @@ package import NIOCore
 package struct DryRun: Sendable {
     let routes: RouteTable
     let apps: [AppID: AppSettings]
-    private let book: SendContextCache
+    private let contexts: SendContextCache
     let planner: Planner
     private let clock: any WallClock
     /// The means to ask providers; nil when they are not asked.
@@ -30,10 +30,10 @@ package struct DryRun: Sendable {
     }
 
     /// Creates dry runs for a running dispatcher. They do not ask providers, so that a command does not wait for one.
-    init(routes: RouteTable, book: SendContextCache, planner: Planner, clock: any WallClock) {
+    init(routes: RouteTable, contexts: SendContextCache, planner: Planner, clock: any WallClock) {
         self.routes = routes
         self.apps = [:]
-        self.book = book
+        self.contexts = contexts
         self.planner = planner
         self.clock = clock
         self.asking = nil
@@ -54,7 +54,7 @@ package struct DryRun: Sendable {
         var catalogue = MetricCatalogue()
         let metrics = DispatcherMetrics(&catalogue)
         let instruments = DispatcherInstruments(metrics: metrics, shared: MetricRegistry(catalogue).shared)
-        self.book = SendContextCache(
+        self.contexts = SendContextCache(
             streams: installation.streams,
             store: installation.store,
             routes: self.routes,
@@ -150,7 +150,7 @@ package struct DryRun: Sendable {
         case .expired:
             throw Problem(code: "expired", field: "notification.expiry", detail: "it has no worth any more")
         case .direct(let command), .plan(let command, _), .dryRun(let command):
-            let context = try await self.book.context(of: command, send: command.id, tag: tag)
+            let context = try await self.contexts.context(of: command, send: command.id, tag: tag)
             try await ChannelGate(streams: self.planner.streams, routes: self.routes).check(command, now: now)
             return context
         }

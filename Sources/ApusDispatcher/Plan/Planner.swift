@@ -46,13 +46,13 @@ struct Planner: Sendable {
         _ entry: StreamEntry,
         route: RouteNumber,
         tag: HashTag,
-        book: SendContextCache,
+        contexts: SendContextCache,
         isStopping: @escaping @Sendable () -> Bool,
     ) async throws {
         let text = String(decoding: entry.message, as: UTF8.self)
         guard let send = SendKey(text),
             let state = try await self.streams.plans.state(send: send, route: route, tag: tag),
-            let context = try await book.context(of: send, tag: tag, isNew: state.cursor.isEmpty)
+            let context = try await contexts.context(of: send, tag: tag, isNew: state.cursor.isEmpty)
         else {
             self.logger.warning("a plan for a send that has ended", metadata: ["send": "\(text)"])
             _ = try await self.streams.entries.acknowledge([entry.id], of: entry.stream, by: self.consumer, tag: tag)

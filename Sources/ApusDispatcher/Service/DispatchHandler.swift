@@ -13,7 +13,7 @@ struct DispatchHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
     let store: DeviceStore
-    let book: SendContextCache
+    let contexts: SendContextCache
     let routes: RouteTable
     let consumer: StreamConsumer
     /// Waits for replicas to have what is marked of sends that may go out once only.
@@ -104,7 +104,7 @@ struct DispatchHandler: Sendable {
         let tag = self.streams.home(app: command.app, identity.home).tag
         do {
             let context = try await self.instruments.timing(.render) {
-                try await self.book.context(of: command, send: identity.send, tag: tag)
+                try await self.contexts.context(of: command, send: identity.send, tag: tag)
             }
             try await self.channels.check(command, now: now)
             return context
@@ -191,7 +191,7 @@ struct DispatchHandler: Sendable {
     /// Answers what a command would do: whom it reaches, how large it is, what is to be said of it.
     private func tryOut(_ entry: StreamEntry, _ command: SendCommand, _ now: UnixMilliseconds) async throws {
         let send = SendIdentity(of: command, origin: entry.origin).send
-        let dryRun = DryRun(routes: self.routes, book: self.book, planner: self.planner(), clock: self.clock)
+        let dryRun = DryRun(routes: self.routes, contexts: self.contexts, planner: self.planner(), clock: self.clock)
         do {
             let report = try await dryRun.run(command, asksProviders: false)
             self.count(.dryRun)
@@ -214,7 +214,7 @@ struct DispatchHandler: Sendable {
             entry,
             route: route,
             tag: self.keys.tag,
-            book: self.book,
+            contexts: self.contexts,
             isStopping: turn.isStopping
         )
     }
@@ -242,7 +242,7 @@ struct DispatchHandler: Sendable {
             return try await self.bury(entry, .malformed, problem)
         }
         let found = try await self.instruments.timing(.render) {
-            try await self.book.context(of: unit.send, tag: self.keys.tag)
+            try await self.contexts.context(of: unit.send, tag: self.keys.tag)
         }
         guard let send = found else {
             // Its send has ended: whatever it carried has its outcome.
@@ -373,7 +373,7 @@ struct DispatchHandler: Sendable {
             route: route,
             provider: known?.provider ?? self.routes.anyProvider
         )
-        guard let context = try? await self.book.context(of: send, tag: self.keys.tag) else { return batch }
+        guard let context = try? await self.contexts.context(of: send, tag: self.keys.tag) else { return batch }
         batch.replyTo = context.command.replyTo
         batch.receiptLevel = context.command.receiptLevel
         batch.traceparent = context.trace?.traceparent ?? ""

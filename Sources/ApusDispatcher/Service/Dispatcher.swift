@@ -143,7 +143,7 @@ package struct Dispatcher: Service {
                 logger: logger,
             )
         }
-        let book = SendContextCache(
+        let contexts = SendContextCache(
             streams: bulkInstallation.streams,
             store: bulkInstallation.store,
             routes: routes,
@@ -157,7 +157,7 @@ package struct Dispatcher: Service {
                     keys: installation.streams.keys(shard: shard),
                     streams: installation.streams.observed(by: counts).logged(in: logs),
                     store: installation.store,
-                    book: book,
+                    contexts: contexts,
                     routes: routes,
                     consumer: consumer,
                     confirmation: confirmation,

@@ -13,7 +13,7 @@ package final class ShardConsumer: Sendable {
     package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
 
     private struct State {
-        var book: FeedBook
+        var scheduler: FetchScheduler
         /// Blocking reads that have nothing to wait for, by group.
         var sleepers: [Int: CheckedContinuation<Void, Never>] = [:]
         /// Groups whose blocking read is being interrupted.
@@ -108,16 +108,16 @@ package final class ShardConsumer: Sendable {
         self.observer = observer
         self.logger = logger
         self.handle = handle
-        let book = FeedBook(feeds, now: .now)
-        self.watchers = book.groups.map { Watcher($0.map { feeds[$0] }, streams.client, tag) }
-        self.state = Mutex(State(book: book))
+        let scheduler = FetchScheduler(feeds, now: .now)
+        self.watchers = scheduler.groups.map { Watcher($0.map { feeds[$0] }, streams.client, tag) }
+        self.state = Mutex(State(scheduler: scheduler))
         replayLog?.attach { [weak self] in
             self?.inHand.map { EntryName(stream: $0.stream, id: $0.id) } ?? []
         }
     }
 
     /// Whether `stop` was called: what is in hand is to be brought to a good end soon.
-    package var isStopping: Bool { self.state.withLock { $0.book.isStopped } }
+    package var isStopping: Bool { self.state.withLock { $0.scheduler.isStopped } }
 
     /// Reads and begins nothing more; `run` returns when nothing is in hand. Where Redis is away and nothing in hand waits for it, neither
     /// does `run`.
@@ -125,7 +125,7 @@ package final class ShardConsumer: Sendable {
         let (waiting, isFirst) = self.state.withLock { state in
             let isFirst = state.stoppedAt == nil
             if isFirst { state.stoppedAt = .now }
-            return (state.book.stop(), isFirst)
+            return (state.scheduler.stop(), isFirst)
         }
         self.gate.stop()
         for entry in waiting {
@@ -140,7 +140,7 @@ package final class ShardConsumer: Sendable {
 
     private func giveUpAnswers() async {
         try? await Task.sleep(for: Self.lastAnswersMax)
-        self.state.withLock { $0.book.giveUpAnswers() }
+        self.state.withLock { $0.scheduler.giveUpAnswers() }
         self.pump()
     }
 
@@ -210,7 +210,7 @@ package final class ShardConsumer: Sendable {
     /// Far less than a lease: what a blocking read brings counts as held from when it was asked for.
     private var blockMilliseconds: Int { Int(min(Self.blockMillisecondsMax, self.leaseMilliseconds / 4)) }
 
-    var inHand: [(stream: String, id: String, deliveries: UInt32)] { self.state.withLock { $0.book.inHand } }
+    var inHand: [(stream: String, id: String, deliveries: UInt32)] { self.state.withLock { $0.scheduler.inHand } }
 
     private func waitUntilQuiet() async {
         await withCheckedContinuation { continuation in
@@ -221,24 +221,25 @@ package final class ShardConsumer: Sendable {
 
     // MARK: Reading
 
-    /// Does what the book asks for. To be called after whatever changes it.
+    /// Does what the scheduler asks for. To be called after whatever changes it.
     private func pump() {
         let (reads, wakened, interrupts, mustTimeLinger) = self.state.withLock { state in
-            let reads = state.book.takeOwnReads()
+            let reads = state.scheduler.takeOwnReads()
             var wakened: [CheckedContinuation<Void, Never>] = []
-            for group in Array(state.sleepers.keys) where state.book.isStopped || state.book.canWatch(group: group) {
+            let isStopped = state.scheduler.isStopped
+            for group in Array(state.sleepers.keys) where isStopped || state.scheduler.canWatch(group: group) {
                 if let sleeper = state.sleepers.removeValue(forKey: group) { wakened.append(sleeper) }
             }
-            if state.book.isStopped, state.book.isQuiet || state.isAbandoned, let waiter = state.quietWaiter {
+            if state.scheduler.isStopped, state.scheduler.isQuiet || state.isAbandoned, let waiter = state.quietWaiter {
                 state.quietWaiter = nil
                 wakened.append(waiter)
             }
             var interrupts: [Int] = []
-            for group in 0..<state.book.groupCount
-            where state.book.mustInterrupt(group: group) && state.interrupting.insert(group).inserted {
+            for group in 0..<state.scheduler.groupCount
+            where state.scheduler.mustInterrupt(group: group) && state.interrupting.insert(group).inserted {
                 interrupts.append(group)
             }
-            let mustTimeLinger = !state.isLingerTimed && state.book.isLingering
+            let mustTimeLinger = !state.isLingerTimed && state.scheduler.isLingering
             if mustTimeLinger { state.isLingerTimed = true }
             return (reads, wakened, interrupts, mustTimeLinger)
         }
@@ -254,22 +255,22 @@ package final class ShardConsumer: Sendable {
         try? await Task.sleep(for: Self.lingerPause)
         self.state.withLock { state in
             state.isLingerTimed = false
-            state.book.endLingering()
+            state.scheduler.endLingering()
         }
         self.pump()
     }
 
-    private func perform(_ read: FeedBook.OwnRead) async {
+    private func perform(_ read: FetchScheduler.OwnRead) async {
         do {
             let server = try await self.replayLog?.serverForReading()
             let reader = self.sites[read.stream]?.reader ?? self.reader
             let asked = ContinuousClock.now
             let entries = try await reader.read(read.stream, count: read.count, server: server)
             self.take(entries, of: [read.stream], asked: asked)
-            self.state.withLock { $0.book.ended(read, with: entries.count) }
+            self.state.withLock { $0.scheduler.ended(read, with: entries.count) }
         } catch {
             await self.recover(from: error, reading: [read.stream])
-            self.state.withLock { $0.book.ended(read, with: nil) }
+            self.state.withLock { $0.scheduler.ended(read, with: nil) }
         }
         self.pump()
     }
@@ -277,7 +278,7 @@ package final class ShardConsumer: Sendable {
     /// One group's blocking reads, one after the other.
     private func watch(_ group: Int, _ watcher: Watcher) async {
         while !self.isStopping {
-            guard let watch = self.state.withLock({ $0.book.watch(group: group) }) else {
+            guard let watch = self.state.withLock({ $0.scheduler.watch(group: group) }) else {
                 await self.sleep(group)
                 continue
             }
@@ -295,14 +296,14 @@ package final class ShardConsumer: Sendable {
                 for entry in entries { counts[entry.stream, default: 0] += 1 }
                 self.take(entries, of: watch.streams, asked: asked)
                 if let rest = self.rest, let executor = watcher.executor,
-                    self.state.withLock({ $0.book.rests(group: group, with: counts) })
+                    self.state.withLock({ $0.scheduler.rests(group: group, with: counts) })
                 {
                     await executor.tick(every: rest)
                 }
             } catch {
                 await self.recover(from: error, reading: watch.streams)
             }
-            self.state.withLock { $0.book.watchEnded(group: group, with: counts) }
+            self.state.withLock { $0.scheduler.watchEnded(group: group, with: counts) }
             self.pump()
         }
     }
@@ -310,7 +311,7 @@ package final class ShardConsumer: Sendable {
     private func sleep(_ group: Int) async {
         await withCheckedContinuation { continuation in
             let mustWait = self.state.withLock { state in
-                guard !state.book.isStopped, !state.book.canWatch(group: group) else { return false }
+                guard !state.scheduler.isStopped, !state.scheduler.canWatch(group: group) else { return false }
                 state.sleepers[group] = continuation
                 return true
             }
@@ -321,9 +322,9 @@ package final class ShardConsumer: Sendable {
     /// Until the blocking read has ended: the server may learn of an interruption sooner than of the read.
     private func interrupt(_ group: Int) async {
         var pause = Self.interruptionPauseMin
-        while self.state.withLock({ $0.book.mustInterrupt(group: group) }) {
+        while self.state.withLock({ $0.scheduler.mustInterrupt(group: group) }) {
             await self.watchers[group].connection.interrupt()
-            guard self.state.withLock({ $0.book.mustInterrupt(group: group) }) else { break }
+            guard self.state.withLock({ $0.scheduler.mustInterrupt(group: group) }) else { break }
             try? await Task.sleep(for: pause)
             pause = min(pause * 2, Self.interruptionPauseMax)
         }
@@ -384,12 +385,12 @@ package final class ShardConsumer: Sendable {
         }
         self.state.withLock { state in
             state.loggedCode = nil
-            state.book.recordAnswer(for: streams, now: .now)
+            state.scheduler.recordAnswer(for: streams, now: .now)
         }
     }
 
     private func arrived(_ entry: StreamEntry, ownedAt: ContinuousClock.Instant) {
-        if self.state.withLock({ $0.book.arrived(entry, ownedAt: ownedAt) }) == .begin { self.begin(entry) }
+        if self.state.withLock({ $0.scheduler.arrived(entry, ownedAt: ownedAt) }) == .begin { self.begin(entry) }
     }
 
     private func begin(_ entry: StreamEntry) {
@@ -401,7 +402,7 @@ package final class ShardConsumer: Sendable {
                     isStopping: { self.isStopping },
                     progressed: { self.gate.progressed(visitor) },
                     waits: { self.waits(entry, $0) },
-                    ownedAt: { self.state.withLock { $0.book.ownedAt(entry) } ?? begun },
+                    ownedAt: { self.state.withLock { $0.scheduler.ownedAt(entry) } ?? begun },
                 )
                 do {
                     if entry.isPoison {
@@ -430,19 +431,19 @@ package final class ShardConsumer: Sendable {
 
     /// Only Redis has yet to be told of an entry.
     private func handled(_ entry: StreamEntry) {
-        self.state.withLock { $0.book.handled(entry) }
+        self.state.withLock { $0.scheduler.handled(entry) }
         self.pump()
     }
 
     private func waits(_ entry: StreamEntry, _ isWaiting: Bool) {
-        let next = self.state.withLock { $0.book.waits(entry, isWaiting) }
+        let next = self.state.withLock { $0.scheduler.waits(entry, isWaiting) }
         if let next { self.begin(next) }
         self.pump()
     }
 
     private func ended(_ entry: StreamEntry) {
         self.replayLog?.ended(entry.name)
-        let next = self.state.withLock { $0.book.ended(entry) }
+        let next = self.state.withLock { $0.scheduler.ended(entry) }
         if let next { self.begin(next) }
         self.pump()
     }
@@ -474,7 +475,7 @@ package final class ShardConsumer: Sendable {
     private func checkReads() {
         let now = ContinuousClock.now
         let (unanswered, isNews, mustReconnect) = self.state.withLock { state in
-            let streams = state.book.unansweredStreams(for: StreamLimits.readSilenceMax, now: now)
+            let streams = state.scheduler.unansweredStreams(for: StreamLimits.readSilenceMax, now: now)
             let isNews = streams.count != state.unansweredCount
             state.unansweredCount = streams.count
             let isDue = state.reconnectedAt.map { now - $0 >= StreamLimits.readSilenceMax } ?? true
@@ -506,16 +507,16 @@ package final class ShardConsumer: Sendable {
 
     private func renew() async {
         let now = ContinuousClock.now
-        let due = self.state.withLock { $0.book.due(for: .milliseconds(self.leaseMilliseconds / 4), now: now) }
+        let due = self.state.withLock { $0.scheduler.due(for: .milliseconds(self.leaseMilliseconds / 4), now: now) }
         guard !due.isEmpty else { return }
         do {
             if try await self.streams.entries.renew(due, by: self.consumer, tag: self.tag) == due.count {
-                return self.state.withLock { $0.book.renewed(due, now: now) }
+                return self.state.withLock { $0.scheduler.renewed(due, now: now) }
             }
             // Some are another's by now: which ones is asked one by one.
             for holding in due
             where try await self.streams.entries.renew([holding], by: self.consumer, tag: self.tag) == 1 {
-                self.state.withLock { $0.book.renewed([holding], now: now) }
+                self.state.withLock { $0.scheduler.renewed([holding], now: now) }
             }
         } catch {
             self.logger.warning("cannot renew leases", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
@@ -524,7 +525,7 @@ package final class ShardConsumer: Sendable {
 
     private func takeOver() async {
         guard self.gate.isOpen else { return }
-        let (room, cursors) = self.state.withLock { ($0.book.claimable, $0.cursors) }
+        let (room, cursors) = self.state.withLock { ($0.scheduler.claimable, $0.cursors) }
         for first in stride(from: 0, to: room.count, by: StreamLimits.streamsPerReadMax) {
             let requests = room[first..<min(first + StreamLimits.streamsPerReadMax, room.count)].map {
                 Entries.ClaimRequest($0.stream, count: $0.count, cursor: cursors[$0.stream] ?? "0-0")

@@ -1,10 +1,10 @@
-/// What one shard's feeds have in hand, and how each is to be read next. Pure: a driver reads, begins and interrupts.
+/// Schedules the reads of one shard's streams, by what is in hand of each. Pure: a driver reads, begins entries and interrupts reads.
 ///
 /// A stream that may hold a backlog is read by itself, without blocking, as far as its credit goes. One that is known to be empty is
 /// *watched*: one blocking read waits for all watched streams together. So a full backlog keeps nobody waiting, and an idle shard costs
 /// one call now and then. A stream that was emptied while something of it is in hand *lingers* first: to change what a blocking read
 /// waits for, it has to be interrupted, which costs more than to look once more when an entry ends.
-struct FeedBook {
+struct FetchScheduler {
     /// How a stream is read.
     private enum Phase {
         /// By itself, as soon as there is credit. Can become `reading`.
