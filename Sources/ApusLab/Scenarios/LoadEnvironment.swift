@@ -136,7 +136,10 @@ struct LoadEnvironment: Sendable {
     /// - Returns: false when work is left after that time.
     func waitUntilDone(within patience: Double) async throws -> Bool {
         let deadline = ContinuousClock.now + .seconds(patience)
-        while try await !self.cluster.unfinishedEntries().isEmpty {
+        // One look reads one key after the other: what moves from a key that is still to be read to one that was read is not seen.
+        var emptyLooks = 0
+        while emptyLooks < 3 {
+            emptyLooks = try await self.cluster.unfinishedEntries().isEmpty ? emptyLooks + 1 : 0
             guard ContinuousClock.now < deadline else { return false }
             try await Task.sleep(for: Self.pollInterval)
         }
