@@ -64,6 +64,11 @@ public final class RedisConnection: Sendable {
         on eventLoop: any EventLoop,
     ) -> EventLoopFuture<RedisConnection> {
         let requestTimeout = TimeAmount(configuration.requestTimeout)
+        // By channel: one that closes at once, because TLS fails, has no handlers any more when it is looked at.
+        let handlers = NIOLoopBoundBox.makeEmptyBox(
+            valueType: [ObjectIdentifier: RedisChannelHandler].self,
+            eventLoop: eventLoop
+        )
         let bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(configuration.connectTimeout))
             .channelInitializer { channel in
@@ -75,6 +80,7 @@ public final class RedisConnection: Sendable {
                         observer: observer,
                     )
                     try channel.pipeline.syncOperations.addHandler(handler)
+                    handlers.value = (handlers.value ?? [:]).merging([ObjectIdentifier(channel): handler]) { $1 }
                 }
             }
         let connecting =
@@ -89,7 +95,9 @@ public final class RedisConnection: Sendable {
                 throw error.code == .tls ? error : RedisError(.notConnected, "\(endpoint): \(error.message)")
             }
             .flatMapThrowing { channel in
-                let handler = try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self)
+                guard let handler = handlers.value?[ObjectIdentifier(channel)] else {
+                    preconditionFailure("a channel that was not initialized")
+                }
                 return RedisConnection(channel: channel, handler: handler, requestTimeout: requestTimeout)
             }
             .flatMap { connection in connection.logIn(configuration) }
@@ -232,6 +240,11 @@ public final class RedisConnection: Sendable {
 
     /// Logs in, names the connection and checks that the server is ready, all in one write.
     private func logIn(_ configuration: RedisConfiguration) -> EventLoopFuture<RedisConnection> {
+        if let reason = self.closeReason {
+            // A peer that is as fast as we are has failed the handshake by now.
+            let reported = reason.code == .tls ? reason : RedisError(.notConnected, reason.message)
+            return self.eventLoop.makeFailedFuture(reported)
+        }
         let timeout = TimeAmount(configuration.connectTimeout)
         var steps: [EventLoopFuture<Void>] = []
         if let password = configuration.password {
