@@ -34,7 +34,7 @@ public struct RetryPolicy: Hashable, Sendable {
     public enum Decision: Hashable, Sendable {
         /// Retry, not before the given time.
         case retry(notBefore: UnixMilliseconds)
-        /// No attempt is left.
+        /// Every attempt has been used.
         case giveUp
         /// The next attempt would come after the message's expiry.
         case expire

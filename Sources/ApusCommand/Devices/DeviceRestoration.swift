@@ -7,7 +7,7 @@ internal import ApusStreams
 
 /// Brings back devices that a provider's word removed, for `apus device restore`.
 package struct DeviceRestoration: Sendable {
-    /// What became of the devices of one route.
+    /// Counts the devices of one route by what the restoration did with them.
     package struct Report: Hashable, Sendable {
         /// "shop/apns/production".
         package var route: String

@@ -3,18 +3,18 @@ internal import ApusCore
 internal import ApusRedis
 package import ApusStreams
 
-/// How one stream of a shard is read.
+/// A summary of how one stream of a shard is being read.
 package struct StreamReading: Hashable, Sendable {
     /// Its name without the shard's tag.
     package var name: String
     /// The service that reads it.
     package var service: String
-    /// How long its oldest unread entry has waited; nil: nothing is unread.
+    /// The age of its oldest unread entry; nil: nothing is unread.
     package var unreadMilliseconds: Int64?
-    /// How long ago a consumer was last heard of; nil: there is none.
+    /// The time since a consumer of it was last active; nil: it has no consumer.
     package var readMillisecondsAgo: Int64?
 
-    /// How a stream is read.
+    /// Creates a summary.
     package init(
         _ name: String,
         service: String,

@@ -3,9 +3,9 @@ internal import ApusMetrics
 internal import ApusProviders
 internal import NIOCore
 
-/// How runs take their turns.
+/// Lets the runs of a route take turns in sending.
 extension Worker {
-    /// What came of a run's turn.
+    /// The result of a run's turn.
     private enum Turn {
         /// It has had its batch, or has nothing more to send.
         case taken
@@ -21,7 +21,7 @@ extension Worker {
         if isHeld { route.noteHold(lane, now: .now()) } else { route.endHold(now: .now()) }
     }
 
-    /// Whether all that waits on a slot could go out.
+    /// Sends what waits on a slot; returns true when nothing was held back.
     private func feed(_ route: RouteSender, _ slot: GatewaySlot, _ lane: Lane) -> Bool {
         while let active = slot.waiting.takeFirst(lane) {
             active.isQueued = false

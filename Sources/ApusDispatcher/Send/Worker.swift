@@ -339,7 +339,7 @@ extension Worker: ProviderGatewayDelegate {
         if active.run.isFinished { self.update(active, isFlush: false) }
     }
 
-    /// What an answer says of the route as a whole; what it means after all answers before.
+    /// Records what an answer says of the route as a whole; returns its meaning after all answers before it.
     private func learn(
         _ outcome: DeliveryOutcome,
         _ answer: ProviderAnswer,

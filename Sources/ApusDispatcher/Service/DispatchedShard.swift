@@ -12,7 +12,7 @@ struct DispatchedShard: Sendable {
 
     /// Plans of one route in hand at once.
     private static let plansInHandMax = 2
-    /// How long what is due may still be moved after everything else has ended.
+    /// The maximum time for moving due entries after everything else has ended.
     private static let movingEndMax = Duration.milliseconds(100)
 
     /// A shard that is not running yet; the handlers differ in what they send with: threads and connections.

@@ -14,7 +14,7 @@ struct RemovedRoutes: Sendable {
     let configured: [RouteNumber]
     /// A handler for each shard.
     let handlers: [DispatchHandler]
-    /// How long no dispatcher must have had a route.
+    /// The minimum time for which no dispatcher has had a route in its configuration.
     let absenceMilliseconds: Int64
     let observer: any StreamObserver
     let logger: Logger

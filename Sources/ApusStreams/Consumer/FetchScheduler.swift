@@ -5,7 +5,7 @@
 /// one call now and then. A stream that was emptied while something of it is in hand *lingers* first: to change what a blocking read
 /// waits for, it has to be interrupted, which costs more than to look once more when an entry ends.
 struct FetchScheduler {
-    /// How a stream is read.
+    /// The ways in which a stream is read.
     private enum Phase {
         /// By itself, as soon as there is credit. Can become `reading`.
         case unread
