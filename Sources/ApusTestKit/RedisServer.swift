@@ -130,6 +130,13 @@ package final class RedisServer: Sendable {
         }
     }
 
+    /// Waits until one client waits in a blocking read, in the server's own view.
+    package func untilClientBlocks() async throws {
+        try await eventually("the server sees a client that blocks") {
+            try await self.command("INFO", "clients").root.string?.contains("blocked_clients:1\r\n") == true
+        }
+    }
+
     private func takeProcess() -> WatchedProcess? {
         self.process.withLock { process in
             defer { process = nil }

@@ -112,9 +112,7 @@ struct RedisClientTests {
                     }
                 }
             }()
-            try await eventually("the reader blocks") {
-                try await server.command("INFO", "clients").root.string?.contains("blocked_clients:1") == true
-            }
+            try await server.untilClientBlocks()
             await server.kill()
             try await Task.sleep(for: .milliseconds(300))
             try await server.restart()

@@ -117,7 +117,7 @@ private final class Notebook: RedisObserver {
             let connection = client.blockingConnection(for: self.tag)
             let read = RedisCommand("XREAD", "BLOCK", 30_000, "STREAMS", "{q1}s", "0")
             let answer = Task { try await connection.send(read, blocking: .seconds(30)) }
-            try await eventually("the connection is there") { notebook.made == 1 }
+            try await server.untilClientBlocks()
             await server.kill()
             await expectError(.disconnected) { _ = try await answer.value }
             #expect(notebook.commands.last == .init(name: "xread", ending: .disconnected, isTimed: false))

@@ -34,9 +34,7 @@ import Testing
             await connection.interrupt()
             let read = Task { try await connection.send(command, blocking: .seconds(60)).root.isNull }
             let start = ContinuousClock.now
-            try await eventually("the server sees it blocked") {
-                try await server.command("INFO", "clients").root.string?.contains("blocked_clients:1") == true
-            }
+            try await server.untilClientBlocks()
             await connection.interrupt()
             #expect(try await read.value)
             #expect(ContinuousClock.now - start < .seconds(50))

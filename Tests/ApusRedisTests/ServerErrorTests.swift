@@ -64,9 +64,7 @@ struct ServerErrorTests {
             let blocking = client.blockingConnection(for: self.tag)
             func whileBlocked(_ act: () async throws -> Void) async throws -> RESPReply {
                 async let reply = blocking.send(read, blocking: .seconds(30))
-                try await eventually("the reader blocks") {
-                    try await server.command("INFO", "clients").root.string?.contains("blocked_clients:1") == true
-                }
+                try await server.untilClientBlocks()
                 try await act()
                 return try await reply
             }
