@@ -90,6 +90,11 @@ let package = Package(
         .systemLibrary(name: "CProtobufC", providers: [.apt(["libprotobuf-c-dev"])]),
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
         .target(
+            name: "COpenSSLSetup",
+            dependencies: ["COpenSSL"],
+            linkerSettings: [.linkedLibrary("crypto")],
+        ),
+        .target(
             name: "CApusMessages",
             dependencies: ["CProtobufC"],
             linkerSettings: [.linkedLibrary("protobuf-c")],
@@ -101,7 +106,7 @@ let package = Package(
         library("ApusMetrics", ["ApusCore"]),
 
         // Engines
-        library("ApusTLS", ["ApusCore", "COpenSSL", nioCore]),
+        library("ApusTLS", ["ApusCore", "COpenSSL", "COpenSSLSetup", nioCore]),
         library("ApusYAML", ["CYAML"]),
         library("ApusHTTP2", ["CNghttp2", nioCore]),
         library("ApusRedis", ["ApusCore", "ApusTLS", "CHiredis", nioCore, nioPosix, logging]),

@@ -78,13 +78,16 @@ package struct Feedback: Service {
         let executors = Array(self.context.eventLoopGroup.makeIterator()).map { LoopExecutor($0) }
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             let site = ShardConsumer.Site(executor: executors[shard % executors.count], client: client)
+            let keys = installation.streams.keys(shard: shard)
+            let streams = installation.streams.observed(by: counts)
             let handler = OutcomeHandler(
-                keys: installation.streams.keys(shard: shard),
-                streams: installation.streams.observed(by: counts),
+                keys: keys,
+                streams: streams,
                 store: installation.store,
                 massFailureGuard: massFailureGuard,
                 history: history,
                 consumer: consumer,
+                acknowledgements: OutcomeHandler.acknowledgements(streams, keys, consumer, on: site.executor),
                 settings: settings.own,
                 metrics: self.context.metrics,
                 shared: self.context.registry.shared,
@@ -147,12 +150,14 @@ package struct Feedback: Service {
                 for shard in shards { group.addTask { await shard.run() } }
                 group.addTask { await untilShutdown { await massFailureGuard.run() } }
                 group.addTask { await untilShutdown { await sweeper.run() } }
+                group.addTask { await untilShutdown { await history.run() } }
                 for sender in senders { group.addTask { await untilShutdown { await sender.run() } } }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {
             for shard in shards { shard.stop() }
         }
+        await firstWithin(ShutdownLimits.closingMax) { await history.flush() }
         await firstWithin(ShutdownLimits.closingMax) { await client.close() }
         logger.notice("drained")
     }

@@ -3,19 +3,61 @@ internal import ApusMessages
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
+internal import Synchronization
 
-/// Tells the histories of devices what became of them.
+/// Writes what became of devices into their histories.
 ///
-/// What is written, and what is not, is chosen so that a fan-out costs nothing for each notification: verdicts about tokens are few;
-/// outcomes one by one are known of sends that name a few devices or users, one call for each, and of those whose publisher asked for
-/// receipts per recipient: of these only what was rejected or failed is told. Best effort: nothing fails with it.
-struct HistoryWriter: Sendable {
-    let store: DeviceStore
-    /// Which histories are kept; nil: none is written.
-    let rules: DeviceStore.HistoryRules?
-    let logger: Logger
+/// What is written is chosen so that a fan-out costs nothing for each notification: verdicts about tokens, which are few; the outcomes of sends
+/// that name a few devices or users; and, of sends whose publisher asked for receipts of recipients, what was rejected or failed. Events wait for
+/// half a second, so that those of one partition take one call. Histories are best effort: nothing fails with them, and a process that is
+/// killed loses the events that wait.
+final class HistoryWriter: Sendable {
+    /// How long an event waits for others.
+    static let pause = Duration.milliseconds(500)
+    /// Events that may wait. Whoever adds one more writes them first.
+    static let waitingMax = 4_096
 
-    /// Tells what a provider's word that a token is dead led to.
+    private let store: DeviceStore
+    /// Which histories are kept; nil: none is written.
+    private let rules: DeviceStore.HistoryRules?
+    private let logger: Logger
+    private let waiting = Mutex<[DeviceStore.HistoryEntry]>([])
+
+    /// A writer with nothing to write.
+    init(store: DeviceStore, rules: DeviceStore.HistoryRules?, logger: Logger) {
+        self.store = store
+        self.rules = rules
+        self.logger = logger
+    }
+
+    /// Writes what waits, again and again, until its task is cancelled.
+    func run() async {
+        while (try? await Task.sleep(for: Self.pause)) != nil { await self.flush() }
+    }
+
+    /// Writes what waits.
+    func flush() async {
+        let entries = self.waiting.withLock { waiting in
+            defer { waiting.removeAll(keepingCapacity: true) }
+            return waiting
+        }
+        guard let rules, !entries.isEmpty else { return }
+        do throws(StoreError) {
+            try await self.store.note(entries, rules)
+        } catch {
+            self.logger.notice("histories not written", metadata: ["events": "\(entries.count)", "error": "\(error)"])
+        }
+    }
+
+    private func add(_ entry: DeviceStore.HistoryEntry) async {
+        let isFull = self.waiting.withLock { waiting in
+            waiting.append(entry)
+            return waiting.count >= Self.waitingMax
+        }
+        if isFull { await self.flush() }
+    }
+
+    /// Adds what a provider's statement that a token is dead led to.
     func note(
         _ verdict: TokenVerdict,
         _ result: VerdictResult,
@@ -37,7 +79,7 @@ struct HistoryWriter: Sendable {
         await self.note(event, result, at: reference, on: route)
     }
 
-    /// Tells that a device is under suspicion, or what that led to.
+    /// Adds that a device is under suspicion, or what that led to.
     func note(
         _ suspect: QuarantinedToken,
         _ result: VerdictResult,
@@ -52,34 +94,31 @@ struct HistoryWriter: Sendable {
         await self.note(event, result, at: suspect.reference, on: route)
     }
 
-    /// Tells outcomes that a batch has one by one.
+    /// Adds outcomes that a batch has one by one.
     func noteRecipients(of batch: OutcomeBatch) async {
-        guard self.rules != nil, let app = try? AppID(batch.app) else { return }
+        guard self.rules != nil, !batch.recipients.isEmpty, let app = try? AppID(batch.app) else { return }
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
-        // An audience that is cancelled, expires or is passed over is as many calls as devices, and no news of any of them.
-        let told = batch.recipients.filter {
+        // Of an audience that is cancelled, expires or is passed over there are as many as devices, and they are no news to any of them.
+        let chosen = batch.recipients.filter {
             batch.namesRecipients || $0.outcome == .rejected || $0.outcome == .failed
         }
-        // Who lost its token was told with the verdict.
-        let outcomes = told.filter { $0.outcome != .unregistered }
-        guard !outcomes.isEmpty else { return }
-        do throws(StoreError) {
-            _ = try await forEachConcurrently(outcomes) { outcome in
-                guard case .device(let reference) = outcome.place else { return }
-                var event = HistoryEvent(
-                    outcome.outcome == .accepted ? .accepted : .ended,
-                    at: outcome.at,
-                    provider: batch.provider,
-                )
-                event.outcome = outcome.outcome
-                event.reason = outcome.reason
-                event.providerReason = outcome.providerReason
-                event.providerID = outcome.providerID
-                event.send = batch.send
-                await self.note(event, of: outcome.device, at: reference, on: route)
+        // A device that lost its token has the verdict in its history.
+        for outcome in chosen where outcome.outcome != .unregistered {
+            // Without an id the record was not there: no history is its own.
+            guard case .device(let reference) = outcome.place, let device = try? DeviceID(outcome.device) else {
+                continue
             }
-        } catch {
-            self.logger.notice("histories not written", metadata: ["send": "\(batch.send)", "error": "\(error)"])
+            var event = HistoryEvent(
+                outcome.outcome == .accepted ? .accepted : .ended,
+                at: outcome.at,
+                provider: batch.provider,
+            )
+            event.outcome = outcome.outcome
+            event.reason = outcome.reason
+            event.providerReason = outcome.providerReason
+            event.providerID = outcome.providerID
+            event.send = batch.send
+            await self.add(DeviceStore.HistoryEntry(event, of: device, at: reference, on: route))
         }
     }
 
@@ -89,7 +128,7 @@ struct HistoryWriter: Sendable {
         at reference: DeviceReference,
         on route: Route,
     ) async {
-        guard let rules else { return }
+        guard self.rules != nil else { return }
         do throws(StoreError) {
             let device: StoredDevice?
             if case .applied(let applied) = result {
@@ -98,22 +137,7 @@ struct HistoryWriter: Sendable {
                 device = try await self.store.read(route, reference)
             }
             guard let device else { return }
-            try await self.store.note([event], of: device, rules)
-        } catch {
-            self.logger.notice("a history was not written", metadata: ["error": "\(error)"])
-        }
-    }
-
-    private func note(
-        _ event: HistoryEvent,
-        of device: String,
-        at reference: DeviceReference,
-        on route: Route,
-    ) async {
-        // Without an id the record was not there: nobody to tell it of.
-        guard let rules, let id = try? DeviceID(device) else { return }
-        do throws(StoreError) {
-            try await self.store.note([event], of: id, at: reference, on: route, rules)
+            await self.add(DeviceStore.HistoryEntry(event, of: device))
         } catch {
             self.logger.notice("a history was not written", metadata: ["error": "\(error)"])
         }

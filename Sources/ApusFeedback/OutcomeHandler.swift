@@ -17,6 +17,8 @@ struct OutcomeHandler: Sendable {
     let massFailureGuard: MassFailureGuard
     let history: HistoryWriter
     let consumer: StreamConsumer
+    /// Acknowledges batches that have no other effect in this shard, several at a time; answers whether a batch still was this consumer's.
+    let acknowledgements: CallBatcher<String, Bool>
     let settings: FeedbackSettings
     let metrics: FeedbackMetrics
     let shared: SharedMetrics
@@ -24,6 +26,23 @@ struct OutcomeHandler: Sendable {
     var spans: SpanRecorder?
     let clock: any WallClock
     let logger: Logger
+
+    /// Creates a batcher of acknowledgements of a shard's batches.
+    ///
+    /// - Parameter executor: where the shard's entries are handled, so that those of one read end in one call.
+    static func acknowledgements(
+        _ streams: SendStreams,
+        _ keys: StreamKeys,
+        _ consumer: StreamConsumer,
+        on executor: LoopExecutor?,
+    ) -> CallBatcher<String, Bool> {
+        CallBatcher(countMax: StreamLimits.acknowledgedTogetherMax, on: executor) { ids in
+            let acknowledged = Set(
+                try await streams.entries.acknowledge(ids, of: keys.outcomes, by: consumer, tag: keys.tag)
+            )
+            return ids.map { acknowledged.contains($0) }
+        }
+    }
 
     /// Handles one entry. Throwing leaves it pending.
     func handle(_ entry: StreamEntry) async throws {
@@ -100,12 +119,7 @@ struct OutcomeHandler: Sendable {
                 "send complete",
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
             )
-            _ = try await self.streams.entries.acknowledge(
-                [entry.id],
-                of: entry.stream,
-                by: self.consumer,
-                tag: self.keys.tag
-            )
+            _ = try await self.acknowledgements.answer(to: entry.id)
         }
     }
 
@@ -160,30 +174,11 @@ struct OutcomeHandler: Sendable {
         return overflows ? .max : nanoseconds
     }
 
-    /// A direct send has no ledger: its batch is all there is to tell.
+    /// Ends a batch of a direct send, which has no ledger. Its receipt, unless it was written with the batch, is written first.
     private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
-        var receipt = SendReceipt(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)
-        receipt.planned = batch.planned
-        receipt.counts = batch.counts
-        receipt.firstAt = batch.firstAt
-        receipt.lastAt = batch.lastAt
-        if batch.receiptLevel != .none, batch.replyTo.isEmpty {
-            receipt.carry(batch)
-            guard
-                try await self.streams.outcomes.write(receipt, ending: entry, by: self.consumer, tag: self.keys.tag)
-            else { return }
-            self.shared.add(to: self.metrics.receipts[.final])
-            return self.count(batch, isCounted)
-        }
-        try await self.write(receipt, batch)
-        guard
-            try await self.streams.entries.acknowledge(
-                [entry.id],
-                of: entry.stream,
-                by: self.consumer,
-                tag: self.keys.tag,
-            ) == 1
-        else { return }
+        if !batch.receiptIsWritten { try await self.write(SendReceipt(final: batch), batch) }
+        guard try await self.acknowledgements.answer(to: entry.id) else { return }
+        if batch.receiptIsWritten { self.shared.add(to: self.metrics.receipts[.final]) }
         self.count(batch, isCounted)
     }
 
@@ -228,14 +223,5 @@ struct OutcomeHandler: Sendable {
             letter: letter,
             receipt: nil
         )
-    }
-}
-
-extension SendReceipt {
-    /// Tells of the same publication as the batch.
-    fileprivate mutating func carry(_ batch: OutcomeBatch) {
-        self.publishedAtNanoseconds = batch.publishedAtNanoseconds
-        self.traceparent = batch.traceparent
-        self.tracestate = batch.tracestate
     }
 }

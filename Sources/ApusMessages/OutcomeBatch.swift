@@ -113,6 +113,8 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var lastAt: UnixMilliseconds?
     /// True for a direct send: no further batch follows.
     public var isFinal: Bool = false
+    /// True for a direct send whose final receipt was written by the call that wrote the batch.
+    public var receiptIsWritten: Bool = false
     /// True when the send names a few devices or users: each outcome is added to its device's history.
     public var namesRecipients: Bool = false
     /// The stream for receipts.

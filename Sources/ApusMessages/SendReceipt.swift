@@ -107,4 +107,21 @@ public struct SendReceipt: Hashable, Sendable {
         self.app = app
         self.kind = kind
     }
+
+    /// Creates the final receipt of a direct send, which has one batch and no ledger.
+    public init(final batch: OutcomeBatch) {
+        self.init(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)
+        self.planned = batch.planned
+        self.counts = batch.counts
+        self.firstAt = batch.firstAt
+        self.lastAt = batch.lastAt
+        self.carry(batch)
+    }
+
+    /// Sets when the batch's send was published, and its trace.
+    package mutating func carry(_ batch: OutcomeBatch) {
+        self.publishedAtNanoseconds = batch.publishedAtNanoseconds
+        self.traceparent = batch.traceparent
+        self.tracestate = batch.tracestate
+    }
 }

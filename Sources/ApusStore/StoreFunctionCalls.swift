@@ -150,22 +150,24 @@ struct ReadPostingsCall: FunctionCall {
 struct AddHistoryCall: FunctionCall {
     static let function = "apus2_add_history"
     var keys: [String]
-    var digest: [UInt8]
     var keepMilliseconds: Int64
     var historiesMax: Int
-    var isTrouble: Bool
-    var ordinal: UInt32?
-    var generation: UInt32?
-    var events: [[UInt8]]
+    var events: [[UInt8]] = []
+    var digests: [[UInt8]] = []
+    var places: [Int] = []
+    var ordinals: [Int64] = []
+    var generations: [UInt32] = []
+    var troubles: [Int] = []
 
     func set(_ fields: inout CallFields) {
-        fields.set("digest", CallBytes(self.digest))
         fields.set("keep_ms", self.keepMilliseconds)
         fields.set("histories_max", self.historiesMax)
-        fields.set("is_trouble", self.isTrouble, default: false)
-        fields.set("ordinal", optional: self.ordinal)
-        fields.set("generation", optional: self.generation)
         fields.set("events", self.events.map { CallBytes($0) })
+        fields.set("digests", self.digests.map { CallBytes($0) })
+        fields.set("places", self.places)
+        fields.set("ordinals", self.ordinals)
+        fields.set("generations", self.generations)
+        fields.set("troubles", self.troubles)
     }
 }
 

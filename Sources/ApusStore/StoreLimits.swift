@@ -45,6 +45,8 @@ package enum StoreLimits {
     static let loadStep = 16_384
     /// Events of one device's history; the oldest go.
     package static let historyEventsMax = 20
+    /// Events that one call appends to histories.
+    static let historyEventsPerCallMax = 256
     /// Devices of one app whose histories are kept, unless configured otherwise: some 100 MB when each has five events.
     package static let historiesStandard = 100_000
     /// How long the history of a device that nobody registered any more is kept after its removal.

@@ -4,19 +4,20 @@ package import ApusRedis
 package struct Entries: Sendable {
     let access: StreamAccess
 
-    /// Acknowledges entries of one stream; the number that still were this consumer's.
+    /// Acknowledges entries of one stream; the ids of those that still were this consumer's.
+    @discardableResult
     package func acknowledge(
         _ entries: [String],
         of stream: String,
         by consumer: StreamConsumer,
         tag: HashTag,
-    ) async throws -> Int {
+    ) async throws -> [String] {
         let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries)
         let entry = entries.first.map { EntryName(stream: stream, id: $0) }
-        let answer = try await self.access.call(call, on: tag, about: entry) { $0.number > 0 ? call : nil }
-        let count = Int(answer.number)
-        if count > 0 { self.access.observer?.entriesAcknowledged(count, stream: stream) }
-        return count
+        let answer = try await self.access.call(call, on: tag, about: entry) { $0.count > 0 ? call : nil }
+        let acknowledged = try answer.elements().map { try $0.text() }
+        if !acknowledged.isEmpty { self.access.observer?.entriesAcknowledged(acknowledged.count, stream: stream) }
+        return acknowledged
     }
 
     /// Where a take-over looks, and for how much there is room.
@@ -69,18 +70,49 @@ package struct Entries: Sendable {
             let cursor = try answer.at(0).text()
             return Claim(
                 cursor: cursor.isEmpty ? nil : cursor,
-                entries: try answer.at(1).elements().map { entry in
-                    StreamEntry(
-                        stream: request.stream,
-                        id: try entry.at(0).text(),
-                        message: try entry.at(1).blob(),
-                        deliveries: UInt32(clamping: try entry.at(2).number()),
-                        journal: UnitJournal(encoded: try entry.at(3).blob()),
-                    )
-                },
+                entries: try Self.entries(answer.at(1), of: request.stream),
                 vanished: try answer.at(2).elements().map { try $0.text() },
             )
         }
+    }
+
+    /// Reads entries again that are the consumer's and not in its hand, as after a read whose answer was lost.
+    ///
+    /// - Parameter inHand: the ids of those in its hand, by stream; the streams are those that are looked at.
+    package func reread(
+        besides inHand: [String: [String]],
+        by consumer: StreamConsumer,
+        tag: HashTag,
+    ) async throws -> [StreamEntry] {
+        precondition(!inHand.isEmpty && inHand.count <= StreamLimits.streamsPerReadMax)
+        let streams = Array(inHand.keys)
+        let call = RereadEntriesCall(
+            keys: streams,
+            consumer: consumer,
+            idleMilliseconds: StreamLimits.rereadIdleMilliseconds,
+            count: StreamLimits.claimBatchMax,
+            inHand: streams.map { inHand[$0] ?? [] },
+        )
+        let answer = try await self.access.call(call, on: tag, repeated: { _ in nil })
+        let answers = Array(try answer.elements())
+        guard answers.count == streams.count else { throw answer.reply.unexpected("an answer for each stream") }
+        return try zip(streams, answers).flatMap { try Self.entries($1, of: $0) }
+    }
+
+    private static func entries(_ answer: RESPNode, of stream: String) throws(RedisError) -> [StreamEntry] {
+        var entries: [StreamEntry] = []
+        for entry in try answer.elements() {
+            entries.append(
+                StreamEntry(
+                    stream: stream,
+                    id: try entry.at(0).text(),
+                    message: try entry.at(1).blob(),
+                    deliveries: UInt32(clamping: try entry.at(2).number()),
+                    journal: UnitJournal(encoded: try entry.at(3).blob()),
+                )
+            )
+        }
+        return entries
     }
 
     /// An entry that is kept or given back.
@@ -207,6 +239,22 @@ struct ClaimEntriesCall: FunctionCall {
         fields.set("lease_ms", self.leaseMilliseconds)
         fields.set("counts", self.counts)
         fields.set("cursors", self.cursors)
+    }
+}
+
+struct RereadEntriesCall: FunctionCall {
+    static let function = "apus2_reread_entries"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var idleMilliseconds: Int64
+    var count: Int
+    var inHand: [[String]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("idle_ms", self.idleMilliseconds)
+        fields.set("count", self.count)
+        fields.set("in_hand", self.inHand)
     }
 }
 

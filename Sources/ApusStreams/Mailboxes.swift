@@ -53,6 +53,7 @@ public struct Mailboxes: Sendable {
             keys: [keys.mailbox(lane)],
             key: identity.key,
             digest: identity.digest,
+            app: command.app,
             send: command.id,
             entriesMax: mailboxEntriesMax,
             command: try command.encode(),
@@ -97,7 +98,10 @@ public struct Mailboxes: Sendable {
     }
 
     /// Decides whether a direct send may go out; `known`: it has, and its ledger is kept.
-    package func admit(app: String, identity: SendIdentity, origin: String) async throws -> Admission {
+    ///
+    /// At the first delivery of an entry that its publication has admitted nothing is asked. What the publication wrote is then kept for a
+    /// replay: a server that takes over may have lost it, and a publisher that got no answer may publish again.
+    package func admit(_ entry: StreamEntry, app: String, identity: SendIdentity) async throws -> Admission {
         let keys = self.access.home(app: app, identity.home)
         let call = AdmitSendCall(
             keys: [keys.idempotency],
@@ -105,8 +109,12 @@ public struct Mailboxes: Sendable {
             key: identity.key,
             digest: identity.digest,
             send: identity.send,
-            origin: origin,
+            origin: entry.origin,
         )
+        if entry.isAdmitted, entry.deliveries == 1 {
+            self.access.remember(call, on: keys.tag)
+            return .new
+        }
         let answer = try await self.access.call(call, on: keys.tag) { $0[0].text == "new" ? call : nil }
         return try Admission(answer, of: AdmitSendCall.function)
     }
@@ -153,8 +161,8 @@ public struct Mailboxes: Sendable {
         return (admission, isHome)
     }
 
-    /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and acknowledges its mailbox entry. False:
-    /// another owns it now.
+    /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and its receipt unless that goes into a
+    /// stream of the publisher's or follows receipts of recipients, and acknowledges its mailbox entry. False: another owns it now.
     ///
     /// In the home shard that is one call, which leaves with the next one to that server, or by itself a few milliseconds later. A command that
     /// was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
@@ -183,14 +191,16 @@ public struct Mailboxes: Sendable {
                 // Of no retry's time.
                 now: UnixMilliseconds(0),
             )
-            return try await entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag) == 1
+            return try await !entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag).isEmpty
         }
         batch.isFinal = true
         batch.planned = UInt64(recipients)
+        batch.receiptIsWritten = batch.replyTo.isEmpty && batch.receiptLevel == .summary
         let call = FinishSendCall(
             keys: [entry.stream],
             consumer: consumer,
             entry: entry.id,
+            receipt: batch.receiptIsWritten ? try SendReceipt(final: batch).encode() : [],
             outcomes: [try batch.encode()],
         )
         let answer = try await self.access.call(call, on: tag, about: entry.name, mayWait: true) {
@@ -293,6 +303,7 @@ struct PublishCall: FunctionCall {
     var keys: [String]
     var key: [UInt8]
     var digest: [UInt8]
+    var app: String
     var send: String
     var entriesMax: Int
     var command: [UInt8]
@@ -300,6 +311,7 @@ struct PublishCall: FunctionCall {
     func set(_ fields: inout CallFields) {
         fields.set("key", CallBytes(self.key), default: [])
         fields.set("digest", CallBytes(self.digest))
+        fields.set("app", self.app)
         fields.set("send", self.send)
         fields.set("entries_max", self.entriesMax)
         fields.set("command", CallBytes(self.command))
@@ -364,11 +376,13 @@ struct FinishSendCall: OwnerCall {
     var keys: [String]
     var consumer: StreamConsumer
     var entry: String
+    var receipt: [UInt8]
     var outcomes: [[UInt8]]
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
         fields.set("entry", self.entry)
+        fields.set("receipt", CallBytes(self.receipt), default: [])
         fields.setBulk("outcomes", self.outcomes)
     }
 }

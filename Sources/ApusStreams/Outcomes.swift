@@ -92,25 +92,6 @@ public struct Outcomes: Sendable {
         )
     }
 
-    /// Writes a receipt into the shard's own stream and acknowledges the entry that it ends, together. False: the entry is another's, or
-    /// was ended before.
-    package func write(
-        _ receipt: SendReceipt,
-        ending entry: StreamEntry,
-        by consumer: StreamConsumer,
-        tag: HashTag,
-    ) async throws -> Bool {
-        let call = WriteReceiptCall(
-            keys: [StreamKeys(tag: tag).receipts, entry.stream],
-            receipt: try receipt.encode(),
-            consumer: consumer,
-            entry: entry.id,
-        )
-        guard try await self.access.call(call, on: tag).number == 1 else { return false }
-        self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
-        return true
-    }
-
     // MARK: Reading back
 
     /// The ledger of a send; nil when there is none.
@@ -199,14 +180,9 @@ struct WriteReceiptCall: FunctionCall {
     static let function = "apus2_write_receipt"
     var keys: [String]
     var receipt: [UInt8]
-    var consumer: StreamConsumer?
-    var entry = ""
 
     func set(_ fields: inout CallFields) {
         fields.set("receipt", CallBytes(self.receipt))
-        fields.set("group", self.consumer?.group ?? "", default: "")
-        fields.set("consumer", self.consumer?.name ?? "", default: "")
-        fields.set("entry", self.entry, default: "")
     }
 }
 

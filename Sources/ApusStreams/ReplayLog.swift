@@ -123,6 +123,11 @@ package final class ReplayLog: Sendable {
         return call
     }
 
+    /// Keeps a call that another process has made, to be repeated after a failover.
+    func remember(_ call: some FunctionCall) {
+        self.remember { $0.keep(ReplayMemory.Call(command: call.command, entry: nil, at: .now)) }
+    }
+
     /// Changes the memory within what the process has room for; the change says how much was forgotten before its time.
     private func remember(_ change: (inout ReplayMemory) -> Int) {
         let dropped = self.state.withLock { state in

@@ -163,6 +163,9 @@ final class StreamAccess: Sendable {
         return try await log.call(call, over: self.client, about: entry, mayWait: mayWait, repeated: repeated).root
     }
 
+    /// Keeps a call for the next replay of its shard, without making it: what it writes has been written by another.
+    func remember(_ call: some FunctionCall, on tag: HashTag) { self.replayLogs[tag]?.remember(call) }
+
     /// Waits until a replica has what was written into a shard, if that is asked for.
     ///
     /// - Throws: `timedOut` when the replicas are silent: what was written may be repeated.

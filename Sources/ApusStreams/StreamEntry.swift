@@ -13,14 +13,24 @@ public struct StreamEntry: Hashable, Sendable {
     public let deliveries: UInt32
     /// What an earlier owner of the unit left; nil: nothing.
     public let journal: UnitJournal?
+    /// True when the function that published a command found that no other entry and no other send has its key or its id.
+    public let isAdmitted: Bool
 
     /// An entry.
-    public init(stream: String, id: String, message: [UInt8], deliveries: UInt32 = 1, journal: UnitJournal? = nil) {
+    public init(
+        stream: String,
+        id: String,
+        message: [UInt8],
+        deliveries: UInt32 = 1,
+        journal: UnitJournal? = nil,
+        isAdmitted: Bool = false,
+    ) {
         self.stream = stream
         self.id = id
         self.message = message
         self.deliveries = deliveries
         self.journal = journal
+        self.isAdmitted = isAdmitted
     }
 
     /// Where it came from, for ever: "<stream>/<id>".

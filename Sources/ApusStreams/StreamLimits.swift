@@ -44,12 +44,19 @@ public enum StreamLimits {
     public static let duePageMax = 1_000
     /// Entries of one stream taken over by one call.
     public static let claimBatchMax = 10
+    /// How long ago an entry was delivered that is read again because the answer to its read was lost, at least.
+    static let rereadIdleMilliseconds: Int64 = 500
+    /// How often what is this consumer's is looked at after a read that failed: a server that was frozen carries out later what came from
+    /// connections that are gone.
+    static let rereadsMax = 2
     /// Entries of all streams taken over by one call.
     public static let claimEntriesMax = 64
     /// Bytes of one stream's entries in hand from which no more of it are read. One read may go beyond it.
     public static let inHandBytesMax = 4 * 1_024 * 1_024
     /// Entries named in one call that renews, hands back or reclaims.
     public static let renewEntriesMax = 500
+    /// Batches of outcomes that one call acknowledges.
+    package static let acknowledgedTogetherMax = 64
     /// Deliveries without progress up to which an entry is begun beside any others; at the next one it gets a turn of its own.
     public static let deliveriesTogetherMax: UInt32 = 2
     /// How long what is in hand may take to end before the turn of a poison entry.

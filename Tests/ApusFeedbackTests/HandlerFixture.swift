@@ -82,13 +82,16 @@ struct HandlerFixture: Sendable {
             shared: shared,
             logger: logger,
         )
+        let (keys, streams) = (installation.streams.keys(shard: 0), installation.streams)
+        let consumer = StreamConsumer(group: StreamGroup.feedback, name: name)
         return OutcomeHandler(
-            keys: installation.streams.keys(shard: 0),
-            streams: installation.streams,
+            keys: keys,
+            streams: streams,
             store: installation.store,
             massFailureGuard: massFailureGuard,
             history: history,
-            consumer: StreamConsumer(group: StreamGroup.feedback, name: name),
+            consumer: consumer,
+            acknowledgements: OutcomeHandler.acknowledgements(streams, keys, consumer, on: nil),
             settings: FeedbackSettings(
                 leaseMilliseconds: 10_000,
                 batchesInHandMax: 4,
@@ -130,6 +133,7 @@ struct HandlerFixture: Sendable {
     /// Delivers a batch and lets the handler work it off.
     func apply(_ batch: OutcomeBatch) async throws {
         try await self.handler.handle(try await Self.deliver(batch, self.client, self.handler))
+        await self.handler.history.flush()
     }
 
     /// Works off the next batch that somebody else wrote.
@@ -139,6 +143,7 @@ struct HandlerFixture: Sendable {
         try await reader.ensure([keys.outcomes])
         let entries = try await reader.read(keys.outcomes, count: 1)
         try await self.handler.handle(try #require(entries.first))
+        await self.handler.history.flush()
     }
 
     func receipts() async throws -> [SendReceipt] { try await Self.receipts(self.client, self.handler) }

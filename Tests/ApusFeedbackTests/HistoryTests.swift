@@ -52,7 +52,10 @@ import Testing
             #expect(event.at == asOf && event.reason == .unregistered && event.providerReason == "Unregistered")
             #expect(event.send == "s" && event.provider == .apns)
 
-            try await store.note(events, of: device, DeviceStore.HistoryRules(keepMilliseconds: 60_000))
+            try await store.note(
+                events.map { DeviceStore.HistoryEntry($0, of: device) },
+                DeviceStore.HistoryRules(keepMilliseconds: 60_000),
+            )
             #expect(try await store.history(self.app, self.device) == events)
 
             _ = try await store.register(self.app, self.again())
@@ -91,14 +94,13 @@ import Testing
             for number in 0..<(most + 5) {
                 var event = HistoryEvent(.ended, at: UnixMilliseconds(Int64(number)), provider: .apns)
                 event.providerReason = String(repeating: "x", count: 1_000)
-                try await store.note([event], of: fixture.device, DeviceStore.HistoryRules(keepMilliseconds: 60_000))
+                try await store.note([DeviceStore.HistoryEntry(event, of: fixture.device)], DeviceStore.HistoryRules(keepMilliseconds: 60_000))
             }
             let events = try await store.history(self.app, self.device)
             #expect(events.map(\.at.value) == (5..<(most + 5)).map { Int64($0) })
             #expect(events.allSatisfy { $0.providerReason.utf8.count <= StoreLimits.historyTextBytesMax })
             try await store.note(
-                [HistoryEvent(.ended, at: .init(99))],
-                of: fixture.device,
+                [DeviceStore.HistoryEntry(HistoryEvent(.ended, at: .init(99)), of: fixture.device)],
                 DeviceStore.HistoryRules(keepMilliseconds: 1)
             )
             try await eventually("the history is gone") {
@@ -180,7 +182,7 @@ import Testing
             let rules = DeviceStore.HistoryRules(keepMilliseconds: 600_000, devicesMax: 4 * partitions)
             func note(_ index: Int, _ kind: HistoryEvent.Kind) async throws {
                 let event = HistoryEvent(kind, at: UnixMilliseconds(Int64(index)), provider: .apns)
-                try await store.note([event], of: devices[index], rules)
+                try await store.note([DeviceStore.HistoryEntry(event, of: devices[index])], rules)
                 // Whoever is told of later has a later time.
                 try await Task.sleep(for: .milliseconds(2))
             }

@@ -121,7 +121,7 @@ struct ChangeTests {
             for index in [0, 3] {
                 let device = try #require(try await fixture.get("phone-\(index)"))
                 let event = HistoryEvent(.accepted, at: fixture.clock.now(), provider: .apns)
-                try await fixture.store.note([event], of: device, DeviceStore.HistoryRules(keepMilliseconds: 600_000))
+                try await fixture.store.note([DeviceStore.HistoryEntry(event, of: device)], DeviceStore.HistoryRules(keepMilliseconds: 600_000))
             }
             let gone = try await fixture.store.deleteUser(fixture.app, UserID("anneliese"))
             #expect(Set(gone.map(\.id)) == ["phone-0", "phone-1", "phone-2"])
@@ -145,7 +145,7 @@ struct ChangeTests {
                 let at = fixture.clock.now().advanced(byMilliseconds: keep)
                 let event = HistoryEvent(.accepted, at: at, provider: .apns)
                 let rules = DeviceStore.HistoryRules(keepMilliseconds: keep)
-                try await fixture.store.note([event], of: device, rules)
+                try await fixture.store.note([DeviceStore.HistoryEntry(event, of: device)], rules)
             }
             func send(_ name: String, _ partition: Int, _ arguments: RedisArgument...) async throws -> Int64 {
                 let history = fixture.store.keys.history(fixture.app, partition, digest: 0)

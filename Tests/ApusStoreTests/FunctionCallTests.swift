@@ -21,7 +21,7 @@ import Testing
         RepairDeviceCall(keys: [], ordinal: 0, expected: [], digest: [], entered: [], left: []),
         BeginUpkeepCall(keys: [], seconds: 0), PlaceMetaCall(keys: []),
         ReadPostingsCall(keys: [], first: 0, count: 0, topics: []),
-        AddHistoryCall(keys: [], digest: [], keepMilliseconds: 0, historiesMax: 0, isTrouble: false, events: []),
+        AddHistoryCall(keys: [], keepMilliseconds: 0, historiesMax: 0),
         ClaimTokenCall(keys: [], digest: [], claimer: []),
         ConfirmTokenCall(keys: [], digest: [], claimer: [], cleared: []),
         ReleaseTokenCall(keys: [], digest: [], owner: []), TokenOwnersCall(keys: [], digest: []),

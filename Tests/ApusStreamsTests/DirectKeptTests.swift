@@ -15,8 +15,7 @@ import Testing
         _ origin: String,
         _ fixture: StreamsFixture
     ) async throws -> Mailboxes.Admission {
-        let identity = SendIdentity(of: command, origin: origin)
-        return try await fixture.streams.mailboxes.admit(app: command.app, identity: identity, origin: origin)
+        try await fixture.admit(command, origin)
     }
 
     @discardableResult

@@ -35,7 +35,7 @@ import Testing
             // The leave that a direct send would ask for.
             let mail = try await next(keys.mailbox(.bulk))
             let own = SendIdentity(of: command, origin: mail.origin)
-            #expect(try await streams.mailboxes.admit(app: "shop", identity: own, origin: mail.origin) == .new)
+            #expect(try await fixture.admit(command, mail.origin) == .new)
             let accepted = try await streams.mailboxes.accept(
                 command,
                 identity: own,

@@ -10,7 +10,7 @@ import Testing
     private static let consumer = StreamConsumer(group: "g", name: "c")
 
     private static let calls: [any FunctionCall] = [
-        PublishCall(keys: [], key: [], digest: [], send: "", entriesMax: 0, command: []),
+        PublishCall(keys: [], key: [], digest: [], app: "", send: "", entriesMax: 0, command: []),
         AdmitSendCall(keys: [], app: "", key: [], digest: [], send: "", origin: ""),
         AcceptSendCall(
             keys: [],
@@ -27,7 +27,7 @@ import Testing
             group: "",
             entry: "",
         ),
-        FinishSendCall(keys: [], consumer: Self.consumer, entry: "", outcomes: []),
+        FinishSendCall(keys: [], consumer: Self.consumer, entry: "", receipt: [], outcomes: []),
         PersistSendCall(
             keys: [],
             app: "",
@@ -69,6 +69,7 @@ import Testing
         RepeatMoveDueCall(keys: [], ids: [], entries: []),
         AcknowledgeCall(keys: [], consumer: Self.consumer, entries: []),
         ClaimEntriesCall(keys: [], consumer: Self.consumer, leaseMilliseconds: 0, counts: [], cursors: []),
+        RereadEntriesCall(keys: [], consumer: Self.consumer, idleMilliseconds: 0, count: 0, inHand: []),
         RenewLeasesCall(
             keys: [],
             consumer: Self.consumer,

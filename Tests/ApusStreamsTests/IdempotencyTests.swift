@@ -97,21 +97,19 @@ import Testing
     }
 
     @Test(arguments: [
-        "{q41}in:bulk/1700000000000-17", "{q1}in:express/1-1", "{q41}in:bulk/1-9999999999999", "elsewhere",
+        "{q41}in:bulk/1700000000000-17", "{q1}in:express/1-1", "{q41}in:bulk/1-9999999999999", "elsewhere/x",
     ])
     func `The origin of a command is told as it was, wherever it was written`(origin: String) async throws {
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "code", key: "login")
-            let identity = SendIdentity(of: command, origin: origin)
             let mailboxes = fixture.streams.mailboxes
-            #expect(try await mailboxes.admit(app: "shop", identity: identity, origin: origin) == .new)
-            #expect(try await mailboxes.admit(app: "shop", identity: identity, origin: origin) == .new)
-            let other = try await mailboxes.admit(app: "shop", identity: identity, origin: "{q9}in:bulk/5-5")
+            #expect(try await fixture.admit(command, origin) == .new)
+            #expect(try await fixture.admit(command, origin) == .new)
+            let other = try await fixture.admit(command, "{q9}in:bulk/5-5")
             #expect(other == .duplicate(send: "code"))
             // By its id it is another name than by its key.
             let named = fixture.command(id: "named")
-            let own = SendIdentity(of: named, origin: origin)
-            #expect(try await mailboxes.admit(app: "shop", identity: own, origin: origin) == .new)
+            #expect(try await fixture.admit(named, origin) == .new)
             #expect(try await mailboxes.origin(app: "shop", send: "named") == origin)
             #expect(try await mailboxes.origin(app: "shop", send: "code") == nil)
             #expect(try await mailboxes.origin(app: "news", send: "named") == nil)

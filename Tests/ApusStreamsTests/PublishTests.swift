@@ -37,6 +37,101 @@ import Testing
         }
     }
 
+    @Test func `What is published by a key is admitted by that: its first delivery asks nothing`() async throws {
+        try await StreamsFixture.with { fixture in
+            let mailboxes = fixture.streams.mailboxes
+            let command = fixture.command(id: "a")
+            let home = fixture.streams.home(app: "shop", "a")
+            guard case .new = try await mailboxes.publish(command, lane: .bulk) else { throw Unexpected("new") }
+            let reader = StreamReader(client: fixture.client, tag: home.tag, consumer: fixture.consumer("me"))
+            try await reader.ensure([home.mailbox(.bulk)])
+            let entry = try #require(try await reader.read(home.mailbox(.bulk), count: 1).first)
+            #expect(entry.isAdmitted && entry.deliveries == 1)
+            // Even with another's key in Redis: it was asked when it was written.
+            let identity = SendIdentity(of: command, origin: entry.origin)
+            let other = SendIdentity(of: fixture.command(id: "a", title: "Other"), origin: entry.origin)
+            #expect(try await mailboxes.admit(entry, app: "shop", identity: other) == .new)
+            #expect(try await mailboxes.admit(entry, app: "shop", identity: identity) == .new)
+            // A later delivery asks.
+            #expect(try await fixture.admit(command, entry.origin) == .new)
+            #expect(try await fixture.admit(command, home.mailbox(.bulk) + "/9-9") == .duplicate(send: "a"))
+
+            _ = try await fixture.client.send(
+                RedisCommand("XADD", .text(home.mailbox(.bulk)), "*", "m", .bytes(try command.encode())),
+                on: home.tag
+            )
+            let plain = try #require(try await reader.read(home.mailbox(.bulk), count: 1).first)
+            #expect(!plain.isAdmitted)
+            #expect(try await mailboxes.admit(plain, app: "shop", identity: identity) == .duplicate(send: "a"))
+        }
+    }
+
+    @Test func `An id whose send is kept is not published again, whatever is known of its key`() async throws {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "a")
+            let home = fixture.streams.home(app: "shop", "a")
+            let digest = RedisArgument.bytes(SendIdentity(of: command, origin: "").digest)
+            let state = RedisArgument.text(home.send("shop/a"))
+            _ = try await fixture.client.send(
+                RedisCommand("HSET", state, "origin", "x/1-1", "digest", digest),
+                on: home.tag
+            )
+            #expect(try await fixture.streams.mailboxes.publish(command, lane: .bulk) == .duplicate(send: "a"))
+            let other = fixture.command(id: "a", title: "Other")
+            #expect(try await fixture.streams.mailboxes.publish(other, lane: .bulk) == .conflict(send: "a"))
+            #expect(
+                try await fixture.client.send(.init("XLEN", .text(home.mailbox(.bulk))), on: home.tag).root.integer == 0
+            )
+        }
+    }
+
+    @Test(arguments: [SendCommand.ReceiptLevel.summary, .recipients, .none], ["", "apus:receipts:mine"])
+    func `The call that ends a direct send writes its receipt, unless that follows others or goes elsewhere`(
+        level: SendCommand.ReceiptLevel,
+        replyTo: String,
+    ) async throws {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "a")
+            let keys = fixture.streams.home(app: "shop", "a")
+            let me = fixture.consumer("me")
+            _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            try await reader.ensure([keys.mailbox(.express)])
+            let entry = try #require(try await reader.read(keys.mailbox(.express), count: 1).first)
+            var batch = OutcomeBatch(send: "a", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 2)]
+            (batch.receiptLevel, batch.replyTo) = (level, replyTo)
+            func finish() async throws -> Bool {
+                try await fixture.streams.mailboxes.finish(
+                    entry,
+                    of: command,
+                    identity: SendIdentity(of: command, origin: entry.origin),
+                    by: me,
+                    tag: keys.tag,
+                    recipients: 2,
+                    batch: batch,
+                )
+            }
+            #expect(try await finish())
+            // Once: the entry is nobody's any more.
+            #expect(try await !finish())
+            func messages(_ stream: String) async throws -> [[UInt8]] {
+                let answer = try await fixture.client.send(
+                    RedisCommand("XRANGE", .text(stream), "-", "+"),
+                    on: keys.tag
+                )
+                return answer.root.children.compactMap { $0.element(1)?.element(1)?.bytes }
+            }
+            let batches = try await messages(keys.outcomes).map { try OutcomeBatch.decode($0) }
+            let receipts = try await messages(keys.receipts).map { try SendReceipt.decode($0) }
+            let isWritten = level == .summary && replyTo.isEmpty
+            #expect(batches.map(\.receiptIsWritten) == [isWritten] && batches.map(\.planned) == [2])
+            #expect(receipts.map(\.kind) == (isWritten ? [.final] : []))
+            #expect(receipts.allSatisfy { $0 == SendReceipt(final: batches[0]) && $0.counts == batch.counts })
+            #expect(try await messages(keys.mailbox(.express)).isEmpty)
+        }
+    }
+
     @Test func `A full mailbox says so and takes nothing`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
@@ -279,10 +374,9 @@ import Testing
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "", key: "code-1")
             let identity = SendIdentity(of: command, origin: "{q1}in:express/1-1")
-            let streams = fixture.streams
             var admissions: [Mailboxes.Admission] = []
             for origin in ["{q1}in:express/1-1", "{q1}in:express/1-1", "{q9}in:express/2-2"] {
-                admissions.append(try await streams.mailboxes.admit(app: "shop", identity: identity, origin: origin))
+                admissions.append(try await fixture.admit(command, origin))
             }
             #expect(admissions == [.new, .new, .duplicate(send: identity.send)])
         }

@@ -173,7 +173,7 @@ import Testing
                 logger: logger,
             ) { entry, _ in
                 handled.withLock { $0 += 1 }
-                _ = try await direct.streams.entries.acknowledge(
+                try await direct.streams.entries.acknowledge(
                     [entry.id],
                     of: entry.stream,
                     by: me,

@@ -91,12 +91,43 @@ import Testing
     }
 
     private static func done(_ entry: StreamEntry, _ fixture: StreamsFixture, by name: String = "one") async throws {
-        _ = try await fixture.streams.entries.acknowledge(
+        try await fixture.streams.entries.acknowledge(
             [entry.id],
             of: entry.stream,
             by: fixture.consumer(name),
             tag: fixture.keys.tag,
         )
+    }
+
+    @Test func `What a read delivered whose answer was lost is read again, long before its lease is over`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let mailbox = fixture.keys.mailbox(.express)
+            // Delivered to this consumer, which never heard of it.
+            let lost = try await fixture.deliver([1], to: mailbox, consumer: fixture.consumer("one"))
+            let others = try await fixture.deliver([2], to: mailbox, consumer: fixture.consumer("other"))
+            let handled = Handled()
+            let consumer = Self.consumer(
+                fixture,
+                [ShardConsumer.Feed(mailbox, inHandMax: 64, countPerRead: 64)],
+                leaseMilliseconds: 600_000,
+            ) { entry, _ in
+                handled.add(entry)
+                try await Self.done(entry, fixture)
+            }
+            try await Self.running(consumer) {
+                try await Self.write(1, to: mailbox, fixture)
+                try await eventually("the consumer reads") { handled.all.count == 1 }
+                try await fixture.server.untilClientBlocks()
+                _ = try await fixture.server.command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
+                try await eventually("the lost entry is handled") { handled.all.count == 2 }
+                try await Self.write(1, to: mailbox, fixture)
+                try await eventually("reading goes on") { handled.all.count == 3 }
+            }
+            #expect(handled.all[1].id == lost.id && handled.all[1].message == [1] && handled.all[1].deliveries == 2)
+            #expect(!handled.all.map(\.id).contains(others.id))
+            #expect(try await fixture.pending(mailbox) == 1)
+        }
     }
 
     @Test func `A route that is stuck keeps no other waiting, and takes no more than its credit`() async throws {

@@ -55,6 +55,14 @@ struct StreamsFixture: Sendable {
         return entry
     }
 
+    /// Asks whether a command that was written at "<stream>/<id>" may go out, as at a later delivery.
+    func admit(_ command: SendCommand, _ origin: String) async throws -> Mailboxes.Admission {
+        let parts = origin.split(separator: "/", maxSplits: 1).map(String.init)
+        let entry = StreamEntry(stream: parts[0], id: parts[1], message: [], deliveries: 2)
+        let identity = SendIdentity(of: command, origin: origin)
+        return try await self.streams.mailboxes.admit(entry, app: command.app, identity: identity)
+    }
+
     func length(_ stream: String) async throws -> Int {
         Int(try await self.client.send(RedisCommand("XLEN", .text(stream)), on: self.keys.tag).root.integer ?? -1)
     }

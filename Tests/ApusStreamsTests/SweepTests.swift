@@ -64,7 +64,7 @@ import Testing
                 tag: self.keys.tag,
                 keepMilliseconds: 60_000,
             )
-            _ = try await self.fixture.streams.entries.acknowledge(
+            try await self.fixture.streams.entries.acknowledge(
                 [entry.id],
                 of: self.keys.outcomes,
                 by: feedback,

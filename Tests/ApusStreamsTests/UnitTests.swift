@@ -298,7 +298,7 @@ import Testing
             #expect(try await apply(2) == final)
             #expect(
                 try await streams.entries.acknowledge([entries[2].id], of: keys.outcomes, by: feedback, tag: keys.tag)
-                    == 1
+                    == [entries[2].id]
             )
             #expect(try await apply(2) == .lost)
             #expect(try await streams.mailboxes.command(of: "shop/s", tag: keys.tag) == nil)

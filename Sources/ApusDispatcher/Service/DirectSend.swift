@@ -147,9 +147,9 @@ struct DirectSend: Sendable {
     private func admission() async throws -> Mailboxes.Admission {
         guard !self.identity.key.isEmpty || self.entry.deliveries > 1 else { return .new }
         return try await self.handler.streams.mailboxes.admit(
+            self.entry,
             app: self.context.command.app,
             identity: self.identity,
-            origin: self.entry.origin
         )
     }
 
@@ -159,7 +159,7 @@ struct DirectSend: Sendable {
         case .new: return true
         case .known:
             // Whoever had it before has kept the send, and ended there: what is left of it waits for its time.
-            _ = try await self.handler.streams.entries.acknowledge(
+            try await self.handler.streams.entries.acknowledge(
                 [self.entry.id],
                 of: self.entry.stream,
                 by: self.handler.consumer,
@@ -253,7 +253,7 @@ struct DirectSend: Sendable {
                 retries: retries,
                 now: self.handler.clock.now(),
             )
-            _ = try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
+            try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
             return
         }
         _ = try await streams.mailboxes.finish(

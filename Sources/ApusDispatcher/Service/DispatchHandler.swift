@@ -134,7 +134,7 @@ struct DispatchHandler: Sendable {
         case .new, .known:
             self.count(.accepted)
             guard !result.acknowledged else { return }
-            _ = try await self.streams.entries.acknowledge(
+            try await self.streams.entries.acknowledge(
                 [entry.id],
                 of: entry.stream,
                 by: self.consumer,
@@ -164,7 +164,7 @@ struct DispatchHandler: Sendable {
         receipt.carry(command, send: identity.send)
         let home = self.receiptsTag(of: CommandHead(command), send: identity.send)
         try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
-        _ = try await self.streams.entries.acknowledge(
+        try await self.streams.entries.acknowledge(
             [entry.id],
             of: entry.stream,
             by: self.consumer,

@@ -33,6 +33,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         self.firstAt = unsafe Unpack.time(batch.first_at_ms)
         self.lastAt = unsafe Unpack.time(batch.last_at_ms)
         self.isFinal = unsafe batch.final != 0
+        self.receiptIsWritten = unsafe batch.receipt_written != 0
         self.namesRecipients = unsafe batch.names_recipients != 0
         self.replyTo = unsafe Unpack.text(batch.reply_to)
         self.receiptLevel = try unsafe Unpack.word(batch.detail.rawValue, "detail") ?? .summary
@@ -64,6 +65,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         unsafe packed.pointee.first_at_ms = self.firstAt?.value ?? 0
         unsafe packed.pointee.last_at_ms = self.lastAt?.value ?? 0
         unsafe packed.pointee.final = self.isFinal ? 1 : 0
+        unsafe packed.pointee.receipt_written = self.receiptIsWritten ? 1 : 0
         unsafe packed.pointee.names_recipients = self.namesRecipients ? 1 : 0
         unsafe packed.pointee.reply_to = try unsafe Pack.text(self.replyTo, arena)
         unsafe packed.pointee.detail = Apus__V1__ReceiptDetail(UInt32(self.receiptLevel.rawValue))

@@ -127,7 +127,7 @@ struct CommandHandler: Sendable {
 
     private func acknowledge(_ entry: StreamEntry, _ command: RegistrationCommand) async throws {
         try await self.reply(entry, command, problem: nil)
-        _ = try await self.streams.entries.acknowledge(
+        try await self.streams.entries.acknowledge(
             [entry.id],
             of: entry.stream,
             by: self.consumer,

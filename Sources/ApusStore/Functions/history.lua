@@ -1,38 +1,41 @@
--- Appends events to a device's history, each once: an event that stands there already is the same one, reported again.
--- KEYS: 1 {t}<app>:meta
---       2 meta of the device's place
--- Returns: how many were new; 0 when the device is not there
+-- Appends events to the histories of devices of one app, each once: an event that is there already is the same one, reported again.
+-- KEYS: 1 {t}<app>:meta, then the metas of the devices' places, each once
+-- Returns: how many were new; events of devices that are not there count as none
 register_function{
     name = 'apus2_add_history',
-    required = 4,
+    required = 8,
     run = function(
         keys,
-        digest, -- of the device id, 8 bytes
-        keep_ms, -- after its last event
+        keep_ms, -- after a history's last event
         histories_max, -- of the app in this partition
         events, -- any bytes, in their order
-        is_trouble, -- this history goes after those of devices that are well
-        ordinal, -- of the device, when it must still be there
-        generation
+        -- Of the device of each event:
+        digests, -- of its id, 8 bytes
+        places, -- which of KEYS from the second on, from 1
+        ordinals, -- when it must still be there; -1: it need not
+        generations,
+        troubles -- 1: its history goes after those of devices that are well
     )
-        if #digest ~= 8 or keep_ms < 1 or histories_max < 1 then
+        if keep_ms < 1 or histories_max < 1 then
             return redis.error_reply('ERR apus2_add_history: malformed arguments')
         end
-        if ordinal then
-            local slab, field = store.record_place(keys[2], ordinal)
-            local record = redis.call('HGET', slab, field)
-            if not record then return 0 end
-            local _, held = struct.unpack('>I8I4', record)
-            if held ~= generation then return 0 end
-        end
-        local key = history.key(keys[1], digest)
-        local added = 0
-        for _, event in ipairs(events) do
-            if history.append(key, event) then added = added + 1 end
+        local added, entered = 0, {}
+        for index, event in ipairs(events) do
+            local digest, ordinal = digests[index], ordinals[index]
+            if #digest ~= 8 then
+                return redis.error_reply('ERR apus2_add_history: malformed arguments')
+            end
+            if ordinal < 0 or history.is_there(keys[places[index] + 1], ordinal, generations[index]) then
+                local key = history.key(keys[1], digest)
+                if history.append(key, event) then
+                    redis.call('PEXPIRE', key, keep_ms)
+                    added = added + 1
+                    entered[#entered + 1] = {digest, troubles[index] == 1}
+                end
+            end
         end
         if added > 0 then
-            redis.call('PEXPIRE', key, keep_ms)
-            history.enter(keys[1], digest, keep_ms, histories_max, is_trouble)
+            history.enter(keys[1], entered, keep_ms, histories_max)
         end
         return added
     end,

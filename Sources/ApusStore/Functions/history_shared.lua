@@ -23,9 +23,17 @@ end
 -- Appends an event, unless it is there; whether it was new.
 function history.append(key, event)
     if redis.call('LPOS', key, event) then return false end
-    redis.call('RPUSH', key, event)
-    redis.call('LTRIM', key, -history.events_max, -1)
+    if redis.call('RPUSH', key, event) > history.events_max then redis.call('LTRIM', key, -history.events_max, -1) end
     return true
+end
+
+-- Whether a device of that generation has that ordinal in a place.
+function history.is_there(place, ordinal, generation)
+    local slab, field = store.record_place(place, ordinal)
+    local record = redis.call('HGET', slab, field)
+    if not record then return false end
+    local _, held = struct.unpack('>I8I4', record)
+    return held == generation
 end
 
 -- Appends an event to the history of a device that has one.
@@ -34,11 +42,18 @@ function history.go_on(meta, digest, event)
     if redis.call('EXISTS', key) == 1 then history.append(key, event) end
 end
 
--- Notes that a device has a history since now, and removes those that are too many: first of devices that are well, then of those
--- in trouble, each time those that were told of longest ago. Trouble counts as if it were told later by as long as histories are kept.
-function history.enter(meta, digest, keep, devices_max, is_trouble)
+-- Records that devices have a history since now, and removes those that are too many: first of devices that are well, then of those
+-- in trouble, each time those with the oldest last event. Trouble counts as if it came later by as long as histories are kept.
+-- entered: digest of a device, whether it is in trouble …
+function history.enter(meta, entered, keep, devices_max)
     local index, now = history_head(meta) .. 'hists', store.now()
-    redis.call('ZADD', index, 'GT', string.format('%.0f', is_trouble and now + keep or now), digest)
+    local well, trouble = string.format('%.0f', now), string.format('%.0f', now + keep)
+    local members = {}
+    for _, device in ipairs(entered) do
+        members[#members + 1] = device[2] and trouble or well
+        members[#members + 1] = device[1]
+    end
+    redis.call('ZADD', index, 'GT', unpack(members))
     -- Histories are kept for several times; the index lives for twice the longest of them, from the last one of that kind on. Without a
     -- time to live it counts as one that lives for ever, so the first is set by itself.
     local lifetime = string.format('%.0f', keep * 2)

@@ -27,55 +27,69 @@ extension DeviceStore {
         }
     }
 
-    /// Appends events to a device's history. Again with the same events changes nothing.
-    ///
-    /// - Parameter events: in their order.
-    package func note(
-        _ events: [HistoryEvent],
-        of device: StoredDevice,
-        _ rules: HistoryRules,
-    ) async throws(StoreError) {
-        let owner = self.home(of: device).owner
-        try await self.note(events, device.app, device.realm, owner, at: nil, rules)
+    /// An event on its way into the history of a device.
+    package struct HistoryEntry: Sendable {
+        /// The event.
+        package var event: HistoryEvent
+        /// The device's id.
+        package var device: String
+        /// The app, and the realm that the device is in.
+        package var route: Route
+        /// The place where the device must still be: who was forgotten or registered anew since the event is told nothing of it. Nil: the
+        /// event belongs to the device's id wherever it is.
+        package var reference: DeviceReference?
+
+        /// An event of a device as the store has it.
+        package init(_ event: HistoryEvent, of device: StoredDevice) {
+            self.event = event
+            self.device = device.id
+            self.route = device.realm.route(of: device.app)
+        }
+
+        /// An event of a device that a send reached.
+        package init(_ event: HistoryEvent, of device: DeviceID, at reference: DeviceReference, on route: Route) {
+            self.event = event
+            self.device = device.text
+            self.route = route
+            self.reference = reference
+        }
     }
 
-    /// Appends events to the history of a device that a send reached, unless it is not there any more: so what became of it
-    /// takes one call, and whoever was forgotten meanwhile stays forgotten.
-    ///
-    /// - Parameter device: the id of the device at that place.
-    package func note(
-        _ events: [HistoryEvent],
-        of device: DeviceID,
-        at reference: DeviceReference,
-        on route: Route,
-        _ rules: HistoryRules,
-    ) async throws(StoreError) {
-        let owner = self.home(route.app, device).owner
-        guard owner.partition == Int(reference.partition) else { return }
-        try await self.note(events, route.app, Realm(route), owner, at: reference, rules)
-    }
-
-    private func note(
-        _ events: [HistoryEvent],
-        _ app: AppID,
-        _ realm: Realm,
-        _ owner: DeviceOwner,
-        at reference: DeviceReference?,
-        _ rules: HistoryRules,
-    ) async throws(StoreError) {
-        guard !events.isEmpty else { return }
+    /// Appends events to the histories of their devices, in their order; one call for each partition. The same events again change nothing.
+    package func note(_ entries: [HistoryEntry], _ rules: HistoryRules) async throws(StoreError) {
         let partitions = self.keys.keyspace.devicePartitions
-        let call = AddHistoryCall(
-            keys: [self.keys.meta(app, owner.partition), self.keys.meta(app, realm, owner.partition)],
-            digest: bigEndian(owner.digest),
-            keepMilliseconds: rules.keepMilliseconds,
-            historiesMax: (rules.devicesMax + partitions - 1) / partitions,
-            isTrouble: events.contains { $0.kind.isTrouble },
-            ordinal: reference?.ordinal,
-            generation: reference?.generation,
-            events: events.map(\.bytes),
-        )
-        _ = try await self.calls.call(call, owner.partition)
+        var open: [HistoryPlace: AddHistoryCall] = [:]
+        var calls: [(partition: Int, call: AddHistoryCall)] = []
+        for entry in entries {
+            let placed = self.calls.placed(entry.route.app, entry.device)
+            let owner = DeviceOwner(partition: placed.partition, digest: placed.digest)
+            if let reference = entry.reference, owner.partition != Int(reference.partition) { continue }
+            let place = HistoryPlace(app: entry.route.app, partition: owner.partition)
+            var call =
+                open[place]
+                ?? AddHistoryCall(
+                    keys: [self.keys.meta(place.app, place.partition)],
+                    keepMilliseconds: rules.keepMilliseconds,
+                    historiesMax: (rules.devicesMax + partitions - 1) / partitions,
+                )
+            call.add(entry, owner, meta: self.keys.meta(place.app, Realm(entry.route), place.partition))
+            if call.events.count == StoreLimits.historyEventsPerCallMax {
+                calls.append((place.partition, call))
+                open[place] = nil
+            } else {
+                open[place] = call
+            }
+        }
+        // Those of one device stay in their order: full calls first, one after the other.
+        for (partition, call) in calls { _ = try await self.calls.call(call, partition) }
+        _ = try await forEachConcurrently(Array(open)) { place, call in
+            _ = try await self.calls.call(call, place.partition)
+        }
+    }
+
+    private struct HistoryPlace: Hashable, Sendable {
+        var app: AppID
+        var partition: Int
     }
 
     /// What is known of a device, the oldest first; empty: nothing, or no longer.
@@ -107,5 +121,20 @@ extension DeviceStore {
             kind = .userChanged
         }
         return HistoryEvent(kind, at: self.clock.now())
+    }
+}
+
+extension AddHistoryCall {
+    /// Adds an event.
+    ///
+    /// - Parameter meta: the key of the device's place.
+    fileprivate mutating func add(_ entry: DeviceStore.HistoryEntry, _ owner: DeviceOwner, meta: String) {
+        if !self.keys.dropFirst().contains(meta) { self.keys.append(meta) }
+        self.places.append(self.keys.dropFirst().firstIndex(of: meta) ?? 1)
+        self.events.append(entry.event.bytes)
+        self.digests.append(bigEndian(owner.digest))
+        self.ordinals.append(entry.reference.map { Int64($0.ordinal) } ?? -1)
+        self.generations.append(entry.reference?.generation ?? 0)
+        self.troubles.append(entry.event.kind.isTrouble ? 1 : 0)
     }
 }

@@ -109,8 +109,7 @@ extension DeviceStore {
             report.staleByProvider[device.realm.provider, default: 0] += 1
             do throws(StoreError) {
                 try await self.note(
-                    [event],
-                    of: device,
+                    [HistoryEntry(event, of: device)],
                     HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
                 )
             } catch {

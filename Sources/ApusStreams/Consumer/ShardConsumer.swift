@@ -25,6 +25,8 @@ package final class ShardConsumer: Sendable {
         /// Why the last read failed: an outage is one line, not one for each try.
         var loggedCode: RedisError.Code?
         var cursors: [String: String] = [:]
+        /// Streams of which a read failed, and how often what it may have delivered is still looked for.
+        var rereads: [String: Int] = [:]
         /// How many streams were not answered in time at the last look.
         var unansweredCount = 0
         /// When connections were last replaced because of that.
@@ -263,6 +265,7 @@ package final class ShardConsumer: Sendable {
     private func perform(_ read: FetchScheduler.OwnRead) async {
         do {
             let server = try await self.replayLog?.serverForReading()
+            try await self.reread([read.stream])
             let reader = self.sites[read.stream]?.reader ?? self.reader
             let asked = ContinuousClock.now
             let entries = try await reader.read(read.stream, count: read.count, server: server)
@@ -285,6 +288,7 @@ package final class ShardConsumer: Sendable {
             var counts: [String: Int] = [:]
             do {
                 let server = try await self.replayLog?.serverForReading()
+                try await self.reread(watch.streams)
                 let asked = ContinuousClock.now
                 let entries = try await self.reader.read(
                     watch.streams,
@@ -353,6 +357,7 @@ package final class ShardConsumer: Sendable {
         guard !self.isStopping else { return }
         let isNews = self.state.withLock { state in
             state.cursors = [:]
+            for stream in streams { state.rereads[stream] = StreamLimits.rereadsMax }
             defer { state.loggedCode = code }
             return state.loggedCode != code
         }
@@ -368,6 +373,38 @@ package final class ShardConsumer: Sendable {
         try? await Task.sleep(for: .milliseconds(Int64.random(in: 100...500)))
         if code == .noGroup || code == .unblocked {
             _ = try? await self.reader.ensure(streams)
+        }
+    }
+
+    /// Takes what a failed read of those streams may have delivered. No other read of them is under way.
+    private func reread(_ streams: [String]) async throws {
+        let wanted = self.state.withLock { state in
+            let due = Set(streams.filter { state.rereads[$0] != nil })
+            guard !due.isEmpty else { return [String: [String]]() }
+            var inHand = Dictionary(uniqueKeysWithValues: due.map { ($0, [String]()) })
+            for entry in state.scheduler.inHand where due.contains(entry.stream) {
+                inHand[entry.stream, default: []].append(entry.id)
+            }
+            return inHand
+        }
+        guard !wanted.isEmpty else { return }
+        let asked = ContinuousClock.now
+        let entries = try await self.streams.entries.reread(besides: wanted, by: self.consumer, tag: self.tag)
+        self.state.withLock { state in
+            for stream in wanted.keys {
+                let left = (state.rereads[stream] ?? 1) - 1
+                state.rereads[stream] = left > 0 ? left : nil
+            }
+            // There may be more.
+            for entry in entries { state.rereads[entry.stream] = StreamLimits.rereadsMax }
+        }
+        for entry in entries {
+            self.logger.notice(
+                "read an entry again whose read was not answered",
+                metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "deliveries": "\(entry.deliveries)"],
+            )
+            self.observer.entriesRead(1, stream: entry.stream)
+            self.arrived(entry, ownedAt: asked)
         }
     }
 

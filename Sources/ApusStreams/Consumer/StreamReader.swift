@@ -88,20 +88,24 @@ package struct StreamReader: Sendable {
             let key = try stream.at(0).text()
             guard streams.contains(key) else { throw reply.unexpected("entries of a stream that was asked for") }
             for entry in try stream.at(1).elements() {
-                entries.append(
-                    StreamEntry(stream: key, id: try entry.at(0).text(), message: try Self.message(entry.at(1)))
-                )
+                entries.append(try Self.entry(entry, of: key))
             }
         }
         return entries
     }
 
-    /// The value of field `m`; empty (which no message is) when there is none.
-    private static func message(_ fields: RESPNode) throws(RedisError) -> [UInt8] {
-        let parts = Array(try fields.elements())
-        for index in stride(from: 0, to: parts.count - 1, by: 2) where parts[index].string == "m" {
-            return try parts[index + 1].blob()
+    /// An entry with the value of field `m`, which is empty (as no message is) when there is none.
+    private static func entry(_ node: RESPNode, of stream: String) throws(RedisError) -> StreamEntry {
+        let parts = Array(try node.at(1).elements())
+        var message: [UInt8] = []
+        var isAdmitted = false
+        for index in stride(from: 0, to: parts.count - 1, by: 2) {
+            switch parts[index].string {
+            case "m": message = try parts[index + 1].blob()
+            case "a": isAdmitted = true
+            default: break
+            }
         }
-        return []
+        return StreamEntry(stream: stream, id: try node.at(0).text(), message: message, isAdmitted: isAdmitted)
     }
 }

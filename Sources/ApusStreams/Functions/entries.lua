@@ -2,19 +2,20 @@
 
 -- Acknowledges entries and takes them out of their stream, those that are still this consumer's.
 -- KEYS: 1 stream
--- Returns: how many
+-- Returns: their ids
 register_function{
     name = 'apus2_acknowledge',
     flags = {'allow-oom'},
     required = 3,
     run = function(keys, group, consumer, entries)
-        local stream, count = keys[1], 0
+        local stream, acknowledged = keys[1], {}
         for _, entry in ipairs(entries) do
             if owns(stream, group, consumer, entry) then
-                count = count + acknowledge(stream, group, entry)
+                acknowledge(stream, group, entry)
+                acknowledged[#acknowledged + 1] = entry
             end
         end
-        return count
+        return acknowledged
     end,
 }
 
@@ -88,10 +89,19 @@ local function restart_leases(stream, group)
     until #page < CLOCK_STEP_PAGE or left <= 0
 end
 
+-- Returns an entry as its new owner gets it. A poison entry waits to run alone, so its delivery counts when it begins (apus2_renew_leases).
+local function delivered(stream, group, consumer, entry)
+    local deliveries = redis.call('XPENDING', stream, group, entry[1], entry[1], 1)[1][4]
+    if deliveries > DELIVERIES_TOGETHER_MAX and deliveries < DELIVERIES_MAX then
+        redis.call('XCLAIM', stream, group, consumer, 0, entry[1], 'RETRYCOUNT', deliveries - 1, 'JUSTID')
+    end
+    local journal = redis.call('HGET', tag_of(stream) .. 'journal', name_of(stream) .. '/' .. entry[1])
+    return {entry[1], entry[2][2], deliveries, journal or ''}
+end
+
 -- Takes over entries whose owner is silent, from all the streams that a consumer has room for. When nobody has asked for a while
 -- (Redis was frozen, the clock jumped, everybody was cut off), the owners first get the time of a lease to renew. Idle times are differences of
--- the server's clock: after a step back the leases of each stream are counted from then on. A poison entry waits to
--- run alone, so its delivery counts when it begins (apus2_renew_leases).
+-- the server's clock: after a step back the leases of each stream are counted from then on.
 -- KEYS: streams of one shard
 -- Returns: per stream {cursor ('' there is no such stream or group), entries: {id, message, deliveries, journal ('' none)} …,
 --          ids that no longer exist}
@@ -140,18 +150,51 @@ register_function{
                 else
                     cursor, vanished = reply[1], reply[3]
                     for _, entry in ipairs(reply[2]) do
-                        local pending = redis.call('XPENDING', stream, group, entry[1], entry[1], 1)
-                        local deliveries = pending[1][4]
-                        if deliveries > DELIVERIES_TOGETHER_MAX and deliveries < DELIVERIES_MAX then
-                            redis.call('XCLAIM', stream, group, consumer, 0, entry[1], 'RETRYCOUNT', deliveries - 1, 'JUSTID')
-                        end
-                        local journal = redis.call('HGET', tag .. 'journal', name_of(stream) .. '/' .. entry[1])
-                        entries[#entries + 1] = {entry[1], entry[2][2], deliveries, journal or ''}
+                        entries[#entries + 1] = delivered(stream, group, consumer, entry)
                     end
                     left = left - #entries
                 end
             end
             answer[index] = {cursor, entries, vanished}
+        end
+        return answer
+    end,
+}
+
+local OWN_PENDING_MAX = 1000 -- entries that one call looks at
+
+-- Reads entries again that are this consumer's and not in its hand: a read whose answer was lost has made them its own. Others would take them
+-- over only after a lease, and after the lease that everybody gets when nobody has asked for a while.
+-- KEYS: streams of one shard
+-- Returns: per stream entries: {id, message, deliveries, journal ('' none)} …
+register_function{
+    name = 'apus2_reread_entries',
+    flags = {'allow-oom'},
+    required = 5,
+    run = function(
+        keys,
+        group,
+        consumer,
+        idle_ms, -- since their delivery at least: the answer to another read may be on its way
+        count, -- how many at most, of each stream
+        in_hand -- ids, a list of each stream
+    )
+        local answer = {}
+        for index, stream in ipairs(keys) do
+            local known, entries = {}, {}
+            for _, entry in ipairs(in_hand[index]) do
+                known[entry] = true
+            end
+            local pending = redis.pcall('XPENDING', stream, group, 'IDLE', idle_ms, '-', '+', OWN_PENDING_MAX, consumer)
+            for _, own in ipairs(pending.err and none or pending) do
+                if not known[own[1]] and #entries < count then
+                    local claimed = redis.call('XCLAIM', stream, group, consumer, idle_ms, own[1])
+                    if claimed[1] then
+                        entries[#entries + 1] = delivered(stream, group, consumer, claimed[1])
+                    end
+                end
+            end
+            answer[index] = entries
         end
         return answer
     end,

@@ -36,15 +36,17 @@ local function come_back_ms(mailbox, length, most, now)
     return math.max(COME_BACK_MIN_MS, math.min(COME_BACK_MAX_MS, math.ceil(most / 10 / rate * 1000)))
 end
 
--- Writes a command into a mailbox, once per idempotency key, unless the mailbox is full.
+-- Writes a command into a mailbox, once per idempotency key, unless the mailbox is full. An entry with the field `a` is admitted: it is the one
+-- that its key names, so its first delivery needs no apus2_admit_send.
 -- KEYS: 1 {q}in:<lane>
 -- Returns: {'new', send, entry} · {'duplicate', send} · {'conflict', send} · {'full', entries, ms after which to come back}
 register_function{
     name = 'apus2_publish',
-    required = 4,
+    required = 5,
     run = function(
         keys,
         digest, -- of the command's content, 8 bytes
+        app,
         send, -- its id in the app
         entries_max, -- that the mailbox may hold
         command, -- SendCommand
@@ -62,15 +64,20 @@ register_function{
             elseif known_digest then
                 return {'conflict', known_send}
             end
+            local kept = redis.call('HGET', tag .. 'send:' .. send_key(app, send), 'digest')
+            if kept then
+                return {kept == digest and 'duplicate' or 'conflict', send}
+            end
         end
         local length = redis.call('XLEN', mailbox)
         if length >= entries_max then
             return {'full', length, come_back_ms(mailbox, length, entries_max, now)}
         end
-        local entry = redis.call('XADD', mailbox, '*', 'm', command)
-        if key ~= '' then
-            idempotency_put(tag, key, digest, send, mailbox .. '/' .. entry, now)
+        if key == '' then
+            return {'new', send, redis.call('XADD', mailbox, '*', 'm', command)}
         end
+        local entry = redis.call('XADD', mailbox, '*', 'm', command, 'a', '')
+        idempotency_put(tag, key, digest, send, mailbox .. '/' .. entry, now)
         return {'new', send, entry}
     end,
 }
@@ -197,7 +204,7 @@ register_function{
     end,
 }
 
--- Ends a direct send: writes its outcomes and acknowledges its mailbox entry.
+-- Ends a direct send: writes its outcomes and its receipt, and acknowledges its mailbox entry.
 -- KEYS: 1 {q}in:<lane>
 -- Returns: 1 · 0 (another owns the entry; nothing was written)
 register_function{
@@ -210,14 +217,20 @@ register_function{
         outcomes, -- OutcomeBatches, one of each route
         group,
         consumer,
-        entry
+        entry,
+        receipt -- SendReceipt; '': feedback writes it, or nobody wants one
     )
+        receipt = receipt or ''
         local mailbox = keys[1]
         if not owns(mailbox, group, consumer, entry) then
             return 0
         end
+        local tag = tag_of(mailbox)
         for _, batch in ipairs(outcomes) do
-            redis.call('XADD', tag_of(mailbox) .. 'outcomes', '*', 'm', batch)
+            redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
+        end
+        if receipt ~= '' then
+            add_receipt(tag, receipt)
         end
         acknowledge(mailbox, group, entry)
         return 1

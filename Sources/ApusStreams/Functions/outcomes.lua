@@ -97,31 +97,18 @@ register_function{
     end,
 }
 
--- Writes a receipt into the shard's receipts, which keep a few days; with an entry, acknowledges that too: both or neither.
--- KEYS: 1 {q}receipts, then, or not at all: 2 stream of the entry that the receipt ends
--- Returns: 1 · 0 (another owns the entry, or it was ended before; nothing was written)
+-- Writes a receipt into the shard's receipts, which keep a few days.
+-- KEYS: 1 {q}receipts
+-- Returns: 1
 register_function{
     name = 'apus2_write_receipt',
     flags = {'allow-oom'},
     required = 1,
     run = function(
         keys,
-        receipt, -- SendReceipt
-        group, -- of the entry in KEYS[2]
-        consumer,
-        entry
+        receipt -- SendReceipt
     )
-        group = group or ''
-        consumer = consumer or ''
-        entry = entry or ''
-        local stream = keys[2]
-        if stream and not owns(stream, group, consumer, entry) then
-            return 0
-        end
         add_receipt(tag_of(keys[1]), receipt)
-        if stream then
-            acknowledge(stream, group, entry)
-        end
         return 1
     end,
 }

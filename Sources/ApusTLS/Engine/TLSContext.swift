@@ -1,4 +1,6 @@
 internal import COpenSSL
+// Nothing of it is called: it is linked so that OpenSSL outlives the connections of a process that exits.
+internal import COpenSSLSetup
 
 /// Holds the configuration that all connections of one kind share: trust, identity and application protocols.
 ///

@@ -470,7 +470,7 @@ const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
   (ProtobufCMessageInit) apus__v1__recipient_outcome__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[21] =
+static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[22] =
 {
   {
     "send",
@@ -724,6 +724,18 @@ static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "receipt_written",
+    22,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__OutcomeBatch, receipt_written),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   1,   /* field[1] = app */
@@ -737,6 +749,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   17,   /* field[17] = planned */
   3,   /* field[3] = provider */
   18,   /* field[18] = published_at_ns */
+  21,   /* field[21] = receipt_written */
   10,   /* field[10] = recipients */
   14,   /* field[14] = reply_to */
   2,   /* field[2] = route */
@@ -751,7 +764,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__outcome_batch__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 21 }
+  { 0, 22 }
 };
 const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
 {
@@ -761,7 +774,7 @@ const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
   "Apus__V1__OutcomeBatch",
   "apus.v1",
   sizeof(Apus__V1__OutcomeBatch),
-  21,
+  22,
   apus__v1__outcome_batch__field_descriptors,
   apus__v1__outcome_batch__field_indices_by_name,
   1,  apus__v1__outcome_batch__number_ranges,

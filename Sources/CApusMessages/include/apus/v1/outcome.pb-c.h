@@ -147,10 +147,14 @@ struct  Apus__V1__OutcomeBatch
    * the send names a few devices or users: each outcome goes into its device's history
    */
   protobuf_c_boolean names_recipients;
+  /*
+   * a direct send: its final receipt was written with this batch
+   */
+  protobuf_c_boolean receipt_written;
 };
 #define APUS__V1__OUTCOME_BATCH__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__outcome_batch__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0 }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0, 0 }
 
 
 /* Apus__V1__RecipientPlace methods */
