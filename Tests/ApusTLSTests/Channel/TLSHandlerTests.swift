@@ -1,4 +1,5 @@
 import ApusTLS
+import Foundation
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -53,6 +54,25 @@ import Testing
         func finish() {
             _ = try? self.client.finish(acceptAlreadyClosed: true)
             _ = try? self.server.finish(acceptAlreadyClosed: true)
+        }
+    }
+
+    /// Threads of event loops still use OpenSSL when the main thread ends the process.
+    @Test func `A process can exit while other threads make connections`() async {
+        for _ in 0..<3 {
+            await #expect(processExitsWith: .success) {
+                for _ in 0..<4 {
+                    Thread.detachNewThread {
+                        while true {
+                            let ends = try? Ends()
+                            try? ends?.connect()
+                            _ = try? ends?.carry()
+                        }
+                    }
+                }
+                try? await Task.sleep(for: .milliseconds(200))
+                exit(0)
+            }
         }
     }
 
