@@ -225,12 +225,12 @@ register_function{
         if not owns(mailbox, group, consumer, entry) then
             return 0
         end
-        local tag = tag_of(mailbox)
+        local tag, now = tag_of(mailbox), nil
         for _, batch in ipairs(outcomes) do
-            redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
+            now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', batch))
         end
         if receipt ~= '' then
-            add_receipt(tag, receipt)
+            add_receipt(tag, receipt, now)
         end
         acknowledge(mailbox, group, entry)
         return 1

@@ -104,8 +104,14 @@ local function is_paused(tag, send)
     return redis.call('HGET', tag .. 'send:' .. send, 'state') == 'paused'
 end
 
-local function add_receipt(tag, receipt)
-    local oldest = math.max(0, now_ms() - RECEIPTS_RETENTION_MS)
+-- Returns the time at which Redis gave out an entry's id, in ms.
+local function written_at(entry)
+    return tonumber(string.match(entry, '^%d+'))
+end
+
+-- now: ms; nil asks the server
+local function add_receipt(tag, receipt, now)
+    local oldest = math.max(0, (now or now_ms()) - RECEIPTS_RETENTION_MS)
     redis.call('XADD', tag .. 'receipts', 'MINID', '~', digits(oldest), '*', 'm', receipt)
 end
 
@@ -198,7 +204,8 @@ local function idempotency_put(tag, key, digest, send, origin, now)
     local period, begun, window = tonumber(known[1] or '0'), tonumber(known[2] or '0'), tonumber(known[3] or IDEMPOTENCY_WINDOW_MS)
     local length = math.ceil(window / IDEMPOTENCY_PERIODS)
     local is_moved = now < begun
-    if period == 0 or now - begun >= length then
+    local is_new = period == 0 or now - begun >= length
+    if is_new then
         period = period + 1
         redis.call('HSET', tag .. 'idem', 'period', period, 'begun_at', digits(now))
     elseif is_moved then
@@ -208,10 +215,8 @@ local function idempotency_put(tag, key, digest, send, origin, now)
     local place = tag .. 'idem:' .. digits(period)
     local tail = string.byte(key) == IDEMPOTENCY_OF_ID and '' or send
     redis.call('HSET', place, key, digest .. pack_origin(tag, origin) .. tail)
-    if is_moved then
+    if is_new or is_moved then
         redis.call('PEXPIRE', place, digits(window + length))
-    else
-        redis.call('PEXPIRE', place, digits(window + length), 'NX')
     end
 end
 
