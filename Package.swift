@@ -144,6 +144,7 @@ let package = Package(
                 logging,
             ],
         ),
+        library("ApusWebPush", ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore]),
         library("ApusBuiltInProviders", ["ApusProviders", "ApusAPNs", "ApusFCM"]),
 
         library(
@@ -280,7 +281,7 @@ let package = Package(
             "ApusProvidersTests",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", "ApusAPNs", "ApusFCM",
-                "ApusTestKit",
+                "ApusWebPush", "ApusTestKit",
                 nioCore, nioPosix, logging,
             ]
         ),
