@@ -144,8 +144,11 @@ let package = Package(
                 logging,
             ],
         ),
-        library("ApusWebPush", ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", nioCore]),
-        library("ApusBuiltInProviders", ["ApusProviders", "ApusAPNs", "ApusFCM"]),
+        library(
+            "ApusWebPush",
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", "ApusService", nioCore],
+        ),
+        library("ApusBuiltInProviders", ["ApusProviders", "ApusAPNs", "ApusFCM", "ApusWebPush"]),
 
         library(
             "ApusInstallation",
@@ -167,7 +170,7 @@ let package = Package(
             [
                 "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
-                "ApusProviders", "ApusService", nioCore, logging, lifecycle,
+                "ApusProviders", "ApusService", nioCore, nioPosix, logging, lifecycle,
             ],
         ),
         library(

@@ -9,11 +9,21 @@ package struct WebPushHosts: Hashable, Sendable {
     private static let withdrawn = "permanently-removed.invalid"
 
     private let further: Set<String>
+    private let hasKnown: Bool
 
     /// Creates a list of the known hosts and others.
     ///
     /// - Parameter further: names in lower case; one that begins with a dot stands for all below it.
-    package init(further: [String] = []) { self.further = Set(further) }
+    package init(further: [String] = []) {
+        self.further = Set(further)
+        self.hasKnown = true
+    }
+
+    /// Creates a list of the given hosts alone.
+    package init(only hosts: [String]) {
+        self.further = Set(hosts)
+        self.hasKnown = false
+    }
 
     /// Returns what is wrong with the host and port of an endpoint whose form is right; nil for nothing.
     package func breach(_ endpoint: String) -> String? {
@@ -30,8 +40,8 @@ package struct WebPushHosts: Hashable, Sendable {
 
     /// Returns true when a host, in lower case, is in the list.
     package func contains(_ host: some StringProtocol) -> Bool {
-        Self.names.contains(String(host)) || self.further.contains(String(host))
-            || Self.suffixes.contains { Self.is(host, below: $0) }
+        self.hasKnown && (Self.names.contains(String(host)) || Self.suffixes.contains { Self.is(host, below: $0) })
+            || self.further.contains(String(host))
             || self.further.contains { $0.hasPrefix(".") && Self.is(host, below: $0) }
     }
 

@@ -44,7 +44,9 @@ private let places: [String: String] = [
 
     @Test func `Only the lists and the operator's own commands know the providers' targets`() throws {
         let targets: Set = ["ApusAPNs", "ApusFCM", "ApusWebPush"]
-        let knowing: Set = ["ApusAPNs", "ApusFCM", "ApusWebPush", "ApusBuiltInProviders", "ApusProviderCommands", "apus"]
+        let knowing: Set = [
+            "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusBuiltInProviders", "ApusProviderCommands", "apus",
+        ]
         for file in try SourceTree.swiftFiles() where !knowing.contains(file.target) {
             for line in file.lines {
                 guard let module = SourceTree.importedModule(line), targets.contains(module) else { continue }

@@ -48,7 +48,8 @@ struct RouteCircuit: Sendable {
             case .misconfigured: self = .neutral
             case .deferred(let deferral):
                 switch deferral.reason {
-                case .providerUnavailable where !deferral.isFree:
+                // What concerns one device alone says nothing about others: it may have a push service of its own.
+                case .providerUnavailable where !deferral.isFree && deferral.scope != .device:
                     self = .trouble(retryAfterMilliseconds: deferral.retryAfterMilliseconds)
                 case .rateLimited: self = .good
                 default: self = .neutral

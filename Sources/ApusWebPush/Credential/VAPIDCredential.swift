@@ -31,7 +31,7 @@ package final class VAPIDCredential: ProviderCredential {
     private let clock: any WallClock
     /// Called with true for each token that was signed, and with false for each failed attempt.
     private let minted: @Sendable (Bool) -> Void
-    private let entries = Mutex<[WebPushOrigin: Entry]>([:])
+    private let entries = Mutex<[Origin: Entry]>([:])
 
     /// Creates the credential of a key.
     package init(
@@ -47,16 +47,13 @@ package final class VAPIDCredential: ProviderCredential {
     /// The public point of the key, 65 bytes.
     package var publicPoint: [UInt8] { self.key.publicPoint }
 
-    /// The number of tokens that are kept.
-    var originCount: Int { self.entries.withLock { $0.count } }
-
     /// Returns the credential of connections to one push service.
-    package func credential(for origin: WebPushOrigin) -> any ProviderCredential {
+    package func credential(for origin: Origin) -> any ProviderCredential {
         VAPIDOriginCredential(of: self, for: origin)
     }
 
     /// Returns the current token of an origin, signed anew when its life ends soon.
-    func grant(for origin: WebPushOrigin) -> CredentialGrant {
+    func grant(for origin: Origin) -> CredentialGrant {
         let now = self.clock.now()
         return self.entries.withLock { entries in
             guard var entry = entries[origin] else { return self.sign(for: origin, now: now, &entries, refusedAt: nil) }
@@ -71,7 +68,7 @@ package final class VAPIDCredential: ProviderCredential {
     }
 
     /// Records that a push service refused a token. It is signed anew once: the clock may have been wrong.
-    func rejected(_ header: HeaderValue, for origin: WebPushOrigin) -> CredentialGrant {
+    func rejected(_ header: HeaderValue, for origin: Origin) -> CredentialGrant {
         let now = self.clock.now()
         return self.entries.withLock { entries in
             guard let entry = entries[origin], entry.header === header, !entry.isRefused else {
@@ -89,9 +86,9 @@ package final class VAPIDCredential: ProviderCredential {
     }
 
     private func sign(
-        for origin: WebPushOrigin,
+        for origin: Origin,
         now: UnixMilliseconds,
-        _ entries: inout [WebPushOrigin: Entry],
+        _ entries: inout [Origin: Entry],
         refusedAt: UnixMilliseconds?,
     ) -> CredentialGrant {
         do {
@@ -116,7 +113,7 @@ package final class VAPIDCredential: ProviderCredential {
         .usable(entry.header, askAgainAt: entry.token.expiresAt.advanced(byMilliseconds: -Self.refreshMilliseconds))
     }
 
-    private static func refused(_ origin: WebPushOrigin) -> CredentialGrant {
+    private static func refused(_ origin: Origin) -> CredentialGrant {
         .paused(detail: "\(origin) refuses a newly signed token: key, subject or clock are wrong")
     }
 
@@ -144,29 +141,23 @@ package final class VAPIDCredential: ProviderCredential {
     }
 
     /// Forgets the refusals of one push service.
-    func restored(_ origin: WebPushOrigin) {
+    func restored(_ origin: Origin) {
         self.entries.withLock { entries in
             entries[origin]?.isRefused = false
             entries[origin]?.refusedAt = nil
         }
     }
 
-    package var expiresAt: UnixMilliseconds? {
-        self.entries.withLock { entries in entries.values.map(\.token.expiresAt).min { $0.value < $1.value } }
-    }
-
-    /// Returns the expiry of an origin's token; nil when there is none.
-    func expiresAt(_ origin: WebPushOrigin) -> UnixMilliseconds? {
-        self.entries.withLock { $0[origin]?.token.expiresAt }
-    }
+    /// Nil: a token is signed whenever it is needed, so its end is no one's concern.
+    package var expiresAt: UnixMilliseconds? { nil }
 }
 
 /// Provides the token of one VAPID key for one push service.
 final class VAPIDOriginCredential: ProviderCredential {
     private let tokens: VAPIDCredential
-    private let origin: WebPushOrigin
+    private let origin: Origin
 
-    init(of tokens: VAPIDCredential, for origin: WebPushOrigin) {
+    init(of tokens: VAPIDCredential, for origin: Origin) {
         self.tokens = tokens
         self.origin = origin
     }
@@ -181,5 +172,5 @@ final class VAPIDOriginCredential: ProviderCredential {
 
     func renewedTooOften() {}
     func restored() { self.tokens.restored(self.origin) }
-    var expiresAt: UnixMilliseconds? { self.tokens.expiresAt(self.origin) }
+    var expiresAt: UnixMilliseconds? { nil }
 }

@@ -64,7 +64,7 @@ package struct VAPIDKey: Sendable {
     /// Signs a token for one push service.
     ///
     /// - Parameter origin: scheme, host and port of the endpoints that it is for.
-    package func sign(for origin: WebPushOrigin, expiresAt: UnixMilliseconds) throws(ProvidersError) -> VAPIDToken {
+    package func sign(for origin: Origin, expiresAt: UnixMilliseconds) throws(ProvidersError) -> VAPIDToken {
         let claims: JSONValue = [
             "aud": .string(origin.text), "exp": .integer(expiresAt.seconds), "sub": .string(self.subject),
         ]

@@ -183,7 +183,7 @@ package struct RenderedWebPushMessage: Hashable, Sendable {
     /// Returns the headers that depend on the push service.
     ///
     /// Source: web-push-libs/pywebpush#162
-    package func headers(for origin: WebPushOrigin) -> [(name: String, value: String)] {
+    package func headers(for origin: Origin) -> [(name: String, value: String)] {
         guard origin.host.hasSuffix(".notify.windows.com") else { return self.headers }
         return self.headers + [("x-wns-cache-policy", self.timeToLive == 0 ? "no-cache" : "cache")]
     }
@@ -191,7 +191,7 @@ package struct RenderedWebPushMessage: Hashable, Sendable {
     /// Returns why a message must not be sent to a push service; nil when it may be.
     ///
     /// Safari revokes a subscription after three messages that show nothing (discourse/discourse#25099).
-    package func breach(at origin: WebPushOrigin) -> String? {
+    package func breach(at origin: Origin) -> String? {
         guard !self.isShown, origin.host.hasSuffix(".push.apple.com") else { return nil }
         return "Safari revokes subscriptions whose messages show nothing"
     }

@@ -141,6 +141,7 @@ struct TestGateway {
         lane: Lane = .bulk,
         as kind: Provider = .apns,
         sendsAgain: Bool = true,
+        message given: PreparedMessage? = nil,
         loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next(),
         _ change: (inout ProviderGatewayConfiguration) -> Void = { _ in },
     ) async throws -> TestGateway {
@@ -149,7 +150,7 @@ struct TestGateway {
         configuration.housekeeping = .milliseconds(20)
         configuration.bulkConnectionsMax = 1
         change(&configuration)
-        let message = try kind == .apns ? Self.apnsMessage() : Self.fcmMessage()
+        let message = try given ?? (kind == .apns ? Self.apnsMessage() : Self.fcmMessage())
         let token = kind == .apns ? [UInt8](repeating: 0xab, count: 32) : Array("token:1".utf8)
         let finished = loop.makePromise(of: Void.self)
         let trust = provider.trust

@@ -68,7 +68,7 @@ struct VAPIDTests {
         let (clock, key) = (Clock(seconds: self.start), try self.key())
         let signed = Mutex(0)
         let credential = VAPIDCredential(key: key, clock: clock) { _ in signed.withLock { $0 += 1 } }
-        let connection = credential.credential(for: WebPushOrigin(host: "web.push.apple.com"))
+        let connection = credential.credential(for: Origin(host: "web.push.apple.com"))
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         for _ in 0..<2 * 24 * 6 {
             let claims = try self.claims(self.header(try await connection.grant(on: loop).get()), of: key)
@@ -98,7 +98,7 @@ struct VAPIDTests {
         let credential = VAPIDCredential(key: try self.key(), clock: clock)
         let group = MultiThreadedEventLoopGroup.singleton
         func header(_ host: String) async throws -> HeaderValue {
-            let connection = credential.credential(for: WebPushOrigin(host: host))
+            let connection = credential.credential(for: Origin(host: host))
             return try self.header(try await connection.grant(on: group.next()).get())
         }
         let first = try await header("a.example")
@@ -117,7 +117,7 @@ struct VAPIDTests {
         let clock = Clock(seconds: self.start)
         let credential = VAPIDCredential(key: try self.key(), clock: clock)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let connection = credential.credential(for: WebPushOrigin(host: "a.example"))
+        let connection = credential.credential(for: Origin(host: "a.example"))
         let first = try self.header(try await connection.grant(on: loop).get())
         clock.advance(seconds: 1)
         let second = try self.header(try await connection.rejected(first, on: loop).get())
@@ -134,7 +134,7 @@ struct VAPIDTests {
             Issue.record("it is not paused")
             return
         }
-        let other = credential.credential(for: WebPushOrigin(host: "b.example"))
+        let other = credential.credential(for: Origin(host: "b.example"))
         _ = try self.header(try await other.grant(on: loop).get())
         connection.restored()
         #expect(try self.header(try await connection.grant(on: loop).get()) === second)

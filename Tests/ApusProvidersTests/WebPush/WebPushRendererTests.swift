@@ -28,7 +28,7 @@ struct WebPushRendererTests {
     }
 
     private func header(_ name: String, _ message: RenderedWebPushMessage, at host: String = "a.example") -> String? {
-        message.headers(for: WebPushOrigin(host: host)).first { $0.name == name }?.value
+        message.headers(for: Origin(host: host)).first { $0.name == name }?.value
     }
 
     @Test("The content is what a service worker shows and what the app gets")
@@ -184,9 +184,9 @@ struct WebPushRendererTests {
         var silent = Notification()
         silent.kind = .background
         let message = try self.render(silent)
-        #expect(message.breach(at: WebPushOrigin(host: "web.push.apple.com")) != nil)
-        #expect(message.breach(at: WebPushOrigin(host: "fcm.googleapis.com")) == nil)
-        #expect(try self.render(self.alert()).breach(at: WebPushOrigin(host: "web.push.apple.com")) == nil)
+        #expect(message.breach(at: Origin(host: "web.push.apple.com")) != nil)
+        #expect(message.breach(at: Origin(host: "fcm.googleapis.com")) == nil)
+        #expect(try self.render(self.alert()).breach(at: Origin(host: "web.push.apple.com")) == nil)
     }
 
     @Test("Every language has its own texts")
