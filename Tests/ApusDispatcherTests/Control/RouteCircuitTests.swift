@@ -115,6 +115,7 @@ import Testing
         }
         for outcome: DeliveryOutcome in [
             .misconfigured(.credential), .deferred(Deferral(.connection, isFree: true)),
+            .deferred(Deferral(.providerUnavailable, scope: .device)), .deferred(Deferral(.connection, scope: .device)),
             .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true)), .deferred(Deferral(.timeout)),
         ] {
             #expect(Answer(outcome) == .neutral)
