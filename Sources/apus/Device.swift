@@ -79,9 +79,17 @@ struct Device: AsyncParsableCommand {
         var topics: [String] = []
         @Option(help: "The language, BCP 47.")
         var locale = ""
-        @Option(help: "Web Push: the subscription's key p256dh, in base64url.", transform: Self.bytes)
+        @Option(
+            name: .customLong("webpush-p256dh"),
+            help: "Web Push: the subscription's key p256dh, in base64url.",
+            transform: Self.bytes,
+        )
         var p256dh: [UInt8] = []
-        @Option(help: "Web Push: the subscription's secret auth, in base64url.", transform: Self.bytes)
+        @Option(
+            name: .customLong("webpush-auth"),
+            help: "Web Push: the subscription's secret auth, in base64url.",
+            transform: Self.bytes,
+        )
         var auth: [UInt8] = []
         @Option(help: "Web Push: the key that the browser subscribed with, in base64url.", transform: Self.bytes)
         var applicationServerKey: [UInt8] = []

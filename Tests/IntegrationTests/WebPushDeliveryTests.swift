@@ -170,6 +170,50 @@ import Testing
         }
     }
 
+    @Test func `A dispatcher that is killed loses no browser, and repeats no more than its window`() async throws {
+        try await Self.with { fleet, inbox, _ in
+            let app = try AppID(Fleet.app)
+            let browsers = (0..<400).map { index in
+                let services = SimulatedBrowser.Service.allCases
+                return SimulatedBrowser(endpoint: services[index % services.count].endpoint("crowd-\(index)"))
+            }
+            let store = fleet.installation.store
+            _ = try await forEachConcurrently(Array(browsers.enumerated())) { index, browser in
+                var registration = DeviceRegistration(
+                    device: "crowd-\(index)",
+                    provider: .webpush,
+                    token: browser.endpoint,
+                )
+                registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
+                registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
+                registration.topics = ["crowd"]
+                return try await store.register(app, registration)
+            }
+            var plan = FaultPlan()
+            plan.webpush.delayMilliseconds = 20
+            fleet.simulator.setFaults(plan)
+            let feedback = try await fleet.startFeedback()
+            let first = try await fleet.startDispatcher(["lease": "1s", "window": "32"])
+            try await fleet.send(.topic("crowd"), id: "crowd") { command in
+                command.notification = Notification()
+                command.notification.title = "Tea"
+            }
+            try await eventually("some have it") { inbox.all.count >= 100 }
+            await first.kill()
+            let before = inbox.all.count
+            #expect(before < 400)
+            let second = try await fleet.startDispatcher(["lease": "1s", "window": "32"])
+            let ledger = try await fleet.completion(of: "crowd")
+            #expect(ledger.total(.accepted) == 400)
+            let endpoints = inbox.all.map(\.endpoint)
+            #expect(Set(endpoints) == Set(browsers.map(\.endpoint)))
+            // What was in flight or not yet written, and as many as go out in one flush.
+            #expect(endpoints.count - 400 <= 2 * 32, "repeated: \(endpoints.count - 400)")
+            try await second.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A subscription of another key is quarantined without being asked, and Safari gets nothing silent`()
         async throws
     {
