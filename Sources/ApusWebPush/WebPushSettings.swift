@@ -34,6 +34,9 @@ package struct WebPushSettings: ProviderSettings {
         self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
     }
 
+    /// The maximum number of requests at a time on one connection to a push service.
+    static let streamsMax = 100
+
     private static let subject = SettingRule(VAPIDKey.subjectRule) { VAPIDKey.isSubject($0) }
 }
 

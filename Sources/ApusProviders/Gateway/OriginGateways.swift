@@ -359,7 +359,8 @@ final class OriginGateways: ProviderGatewayDelegate {
         _ outcome: DeliveryOutcome,
         _ answer: ProviderAnswer,
     ) {
-        var outcome = outcome
+        var (outcome, answer) = (outcome, answer)
+        answer.isOfOneOrigin = true
         let now = answer.endedAt
         if let entry = self.entry(of: gateway) {
             entry.state.answered(outcome, now: now)

@@ -70,6 +70,8 @@ package struct WebPushCredentialSource: CredentialSource {
             host: "push services",
             bulkConnectionsMax: self.settings.connections,
         )
+        // With the requests that wait, one service that never answers holds up a part of a route's window, not all of it.
+        gateway.streamsMax = WebPushSettings.streamsMax
         gateway.bindsRecipients = true
         gateway.addressing = WebPushAddressing(
             credential: credential,

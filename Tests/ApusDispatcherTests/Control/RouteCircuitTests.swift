@@ -115,10 +115,19 @@ import Testing
         }
         for outcome: DeliveryOutcome in [
             .misconfigured(.credential), .deferred(Deferral(.connection, isFree: true)),
-            .deferred(Deferral(.providerUnavailable, scope: .device)), .deferred(Deferral(.connection, scope: .device)),
             .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true)), .deferred(Deferral(.timeout)),
         ] {
             #expect(Answer(outcome) == .neutral)
         }
+    }
+
+    @Test func `Failures of one origin of many stop nothing`() {
+        typealias Answer = RouteCircuit.Answer
+        for outcome: DeliveryOutcome in [
+            .lost(.timeout), .lost(.connection), .deferred(Deferral(.providerUnavailable, scope: .device)),
+        ] {
+            #expect(Answer(outcome, isOfOneOrigin: true) == .neutral)
+        }
+        #expect(Answer(.accepted, isOfOneOrigin: true) == .good)
     }
 }

@@ -108,6 +108,7 @@ import Testing
         }
         try await gateway.until { $0.outcomes.count == 3 }
         #expect(try await gateway.look { $0.count(.accepted) } == 3)
+        #expect(try await gateway.look { $0.ofOneOrigin } == [0, 1, 2])
         let asked = addressing.asked.withLock { $0 }
         #expect(asked == ["localhost", "127.0.0.1"])
         let requests = seen.withLock { $0 }

@@ -25,6 +25,8 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var outcomes: [UInt64: DeliveryOutcome] = [:]
     private(set) var reasons: [UInt64: String] = [:]
     private(set) var ids: [UInt64: String] = [:]
+    /// Tags whose answers were of one origin of many.
+    private(set) var ofOneOrigin: Set<UInt64> = []
     /// Submissions, and answers of any kind: at the end as many.
     private(set) var submissions = 0
     private(set) var answers = 0
@@ -105,6 +107,7 @@ final class Traffic: ProviderGatewayDelegate {
         self.outcomes[tag] = outcome
         self.reasons[tag] = answer.reason()
         self.ids[tag] = answer.id()
+        if answer.isOfOneOrigin { self.ofOneOrigin.insert(tag) }
         if self.outcomes.count == self.total { self.finished.succeed(()) }
     }
 
