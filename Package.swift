@@ -149,7 +149,11 @@ let package = Package(
                 logging,
             ],
         ),
-        library("ApusBuiltInProviders", ["ApusProviders", "ApusAPNs", "ApusFCM"]),
+        library(
+            "ApusWebPush",
+            ["ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", "ApusService", nioCore],
+        ),
+        library("ApusBuiltInProviders", ["ApusProviders", "ApusAPNs", "ApusFCM", "ApusWebPush"]),
 
         library(
             "ApusInstallation",
@@ -171,7 +175,7 @@ let package = Package(
             [
                 "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
-                "ApusProviders", "ApusService", nioCore, logging, lifecycle,
+                "ApusProviders", "ApusService", nioCore, nioPosix, logging, lifecycle,
             ],
         ),
         library(
@@ -285,7 +289,7 @@ let package = Package(
             "ApusProvidersTests",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusProviders", "ApusAPNs", "ApusFCM",
-                "ApusTestKit",
+                "ApusWebPush", "ApusTestKit",
                 nioCore, nioPosix, logging,
             ]
         ),

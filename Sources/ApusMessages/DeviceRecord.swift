@@ -79,6 +79,10 @@ public struct DeviceRecord: Hashable, Sendable {
     public var webpushP256DH: [UInt8] = []
     /// The Web Push authentication secret, 16 bytes.
     public var webpushAuth: [UInt8] = []
+    /// The public key of the app's server that a browser subscribed with, 65 bytes; empty when it is not known.
+    public var applicationServerKey: [UInt8] = []
+    /// The end of a browser's subscription in seconds since 1970; 0 for none.
+    public var expiresAtSeconds: Int64 = 0
     /// The quarantine of the token; nil when it gets messages.
     public var suspicion: Suspicion?
     /// True when the environment is the one in which the provider accepted the token, whatever the app named.

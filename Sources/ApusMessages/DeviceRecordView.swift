@@ -59,6 +59,10 @@ package struct DeviceRecordView: Sendable {
     package var webpushP256DH: Range<Int> { self.range(self.webpushP256DHPlace) }
     /// The range of the Web Push secret: 16 bytes, or none.
     package var webpushAuth: Range<Int> { self.range(self.webpushAuthPlace) }
+    /// The range of the key that a browser subscribed with: 65 bytes, or none.
+    package var applicationServerKey: Range<Int> { self.range(self.serverKeyPlace) }
+    /// The end of a browser's subscription in seconds since 1970; 0 for none.
+    package internal(set) var expiresAtSeconds: Int64 = 0
     /// The quarantine of the token; nil when it gets messages.
     package internal(set) var suspicion: DeviceRecord.Suspicion?
     /// The number of further tokens.
@@ -77,6 +81,7 @@ package struct DeviceRecordView: Sendable {
     var deviceForm = DeviceForm.text
     var webpushP256DHPlace = Place()
     var webpushAuthPlace = Place()
+    var serverKeyPlace = Place()
     var attributesPlace = Place()
     /// The topics, if they are one packed run, as all our writers leave them.
     var topicRun = Place()

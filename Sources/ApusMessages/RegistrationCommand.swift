@@ -24,6 +24,10 @@ public struct DeviceRegistration: Hashable, Sendable {
     public var webpushP256DH: [UInt8] = []
     /// The Web Push authentication secret, 16 bytes.
     public var webpushAuth: [UInt8] = []
+    /// The public key of the app's server that a browser subscribed with, 65 bytes; empty when it is not known.
+    public var applicationServerKey: [UInt8] = []
+    /// The end of a browser's subscription; nil for none.
+    public var expiresAt: UnixMilliseconds?
 
     /// Creates a registration.
     public init(device: String, provider: Provider, token: String) {

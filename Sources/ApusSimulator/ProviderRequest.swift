@@ -18,6 +18,8 @@ package struct ProviderHeader: Hashable, Sendable {
 package struct ProviderRequest: Sendable {
     /// The method, such as "POST".
     package var method: String
+    /// The host that the request is for, with its port unless that is 443; empty when it is not known.
+    package var authority: String
     /// The path with its query, if it has one.
     package var path: String
     /// The headers without pseudo headers, in the order of arrival.
@@ -26,8 +28,15 @@ package struct ProviderRequest: Sendable {
     package var body: [UInt8]
 
     /// Creates a request.
-    package init(method: String = "POST", path: String, headers: [ProviderHeader], body: [UInt8]) {
+    package init(
+        method: String = "POST",
+        authority: String = "",
+        path: String,
+        headers: [ProviderHeader],
+        body: [UInt8],
+    ) {
         self.method = method
+        self.authority = authority
         self.path = path
         self.headers = headers
         self.body = body
@@ -47,6 +56,8 @@ package struct ProviderRequest: Sendable {
 public struct AcceptedRequest: Sendable {
     /// The provider that accepted it.
     public let provider: Provider
+    /// The value of ":authority"; empty when it was not given.
+    public let authority: String
     /// The value of ":path".
     public let path: String
     /// The other headers, in the order of arrival.
@@ -56,6 +67,7 @@ public struct AcceptedRequest: Sendable {
 
     init(_ provider: Provider, _ request: ProviderRequest) {
         self.provider = provider
+        self.authority = request.authority
         self.path = request.path
         self.headers = request.headers.map { ($0.name, $0.value) }
         self.body = request.body
@@ -95,6 +107,9 @@ package struct ProviderAnswer: Hashable, Sendable {
         answer.headers.append(ProviderHeader(Self.explanationHeader, String(printable.prefix(200))))
         return answer
     }
+
+    /// True for an accepted request.
+    var isAccepted: Bool { (200..<300).contains(self.status) }
 
     /// The answer with half of its body.
     var half: ProviderAnswer {

@@ -6,6 +6,7 @@ enum SimulatedProviders {
     static let all: [any SimulatedProvider.Type] = [
         SimulatedAPNs.self,
         SimulatedFCM.self,
+        SimulatedWebPush.self,
     ]
 
     private static let types = Dictionary(uniqueKeysWithValues: Self.all.map { ($0.traits.provider, $0) })
@@ -83,6 +84,8 @@ package struct ProviderTraits: Sendable {
     let routes: [FaultRoute]
     /// True when the listener accepts HTTP/1.1 besides HTTP/2.
     var speaksHTTP1 = false
+    /// The host names of the provider that the simulator's certificate is valid for, because addresses of recipients name them.
+    var serverNames: [String] = []
     /// True when the listener requests a certificate from clients, which they may refuse.
     var asksForCertificate = false
     /// True when a client may send one request at a time until its credentials were accepted.

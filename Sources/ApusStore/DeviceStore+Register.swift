@@ -319,6 +319,8 @@ extension DeviceStore {
         if registration.attributes != Attributes() { record.attributes = registration.attributes }
         record.webpushP256DH = registration.webpushP256DH
         record.webpushAuth = registration.webpushAuth
+        record.applicationServerKey = registration.applicationServerKey
+        record.expiresAtSeconds = registration.expiresAt?.seconds ?? 0
         record.suspicion = nil
         let hours = UInt32(clamping: seenAt.seconds / 3_600)
         // Also when the clock went back: then the old time is of no use.

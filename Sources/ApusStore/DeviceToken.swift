@@ -35,8 +35,15 @@ package enum DeviceToken {
                     "an endpoint of \(traits.name) is an https URL of at most \(bytesMax) bytes, without user name and fragment",
                 )
             }
-            return Array(text.utf8)
+            return Self.withHostInLowerCase(text)
         }
+    }
+
+    /// The same endpoint has one spelling: hosts are compared without regard to case (RFC 3986 §6.2.2.1).
+    private static func withHostInLowerCase(_ endpoint: String) -> [UInt8] {
+        let rest = endpoint.dropFirst("https://".count)
+        let authority = rest.prefix { $0 != "/" && $0 != "?" }
+        return Array("https://".utf8) + Array(authority.lowercased().utf8) + rest[authority.endIndex...].utf8
     }
 
     private static func isPrintable(_ text: String) -> Bool { text.utf8.allSatisfy { (0x21...0x7e).contains($0) } }

@@ -22,6 +22,8 @@ struct Simulate: AsyncParsableCommand {
     var apnsPort = 0
     @Option(help: "Google's port; 0 takes a free one.")
     var fcmPort = 0
+    @Option(name: .customLong("webpush-port"), help: "The push services' port for browsers; 0 takes a free one.")
+    var webPushPort = 0
     @Option(help: "The control listener's port; 0 takes a free one.")
     var controlPort = 0
     @Option(
@@ -145,6 +147,7 @@ struct Simulate: AsyncParsableCommand {
         configuration.host = self.host
         configuration.apnsPort = self.apnsPort
         configuration.fcmPort = self.fcmPort
+        configuration.webPushPort = self.webPushPort
         configuration.controlPort = self.controlPort
         configuration.controlHost = self.controlHost
         configuration.names = self.names
@@ -189,6 +192,7 @@ struct Simulate: AsyncParsableCommand {
         var plan = FaultPlan(seed: self.seed)
         plan.apns = rates
         plan.fcm = rates
+        plan.webpush = rates
         plan.retryAfter = self.retryAfter.map { .seconds($0) } ?? .absent
         return plan
     }
@@ -251,9 +255,10 @@ struct Simulate: AsyncParsableCommand {
             print(JSONValue.object(start).text)
         } else {
             let mode = self.fast ? "fast" : "strict"
-            print("simulating APNs and FCM, \(mode), seed \(seed)")
+            print("simulating APNs, FCM and Web Push, \(mode), seed \(seed)")
             if let port = addresses.apnsPort { print("  apns     \(addresses.scheme)://\(addresses.host):\(port)") }
             if let port = addresses.fcmPort { print("  fcm      \(addresses.scheme)://\(addresses.host):\(port)") }
+            if let port = addresses.webPushPort { print("  webpush  \(addresses.scheme)://\(addresses.host):\(port)") }
             if let uri = addresses.tokenURI { print("  oauth    \(uri)") }
             if let url = addresses.controlURL { print("  control  \(url)/summary") }
             if let credentials { print("  files    \(credentials.folder)") }

@@ -3,6 +3,7 @@ import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
+import ApusRegistration
 import ApusStore
 import ArgumentParser
 
@@ -78,6 +79,30 @@ struct Device: AsyncParsableCommand {
         var topics: [String] = []
         @Option(help: "The language, BCP 47.")
         var locale = ""
+        @Option(
+            name: .customLong("webpush-p256dh"),
+            help: "Web Push: the subscription's key p256dh, in base64url.",
+            transform: Self.bytes,
+        )
+        var p256dh: [UInt8] = []
+        @Option(
+            name: .customLong("webpush-auth"),
+            help: "Web Push: the subscription's secret auth, in base64url.",
+            transform: Self.bytes,
+        )
+        var auth: [UInt8] = []
+        @Option(help: "Web Push: the key that the browser subscribed with, in base64url.", transform: Self.bytes)
+        var applicationServerKey: [UInt8] = []
+        @Option(
+            name: .customLong("webpush-host"),
+            help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
+        )
+        var webPushHosts: [String] = []
+
+        static func bytes(_ text: String) throws -> [UInt8] {
+            guard let bytes = Base64URL.decode(text) else { throw ValidationError("must be base64url") }
+            return bytes
+        }
 
         static func provider(_ name: String) throws -> Provider {
             guard let provider = Provider(known: name) else {
@@ -96,6 +121,13 @@ struct Device: AsyncParsableCommand {
             registration.user = self.user
             registration.attributes.locale = self.locale
             registration.topics = self.topics.isEmpty ? nil : self.topics
+            registration.webpushP256DH = self.p256dh
+            registration.webpushAuth = self.auth
+            registration.applicationServerKey = self.applicationServerKey
+            let hosts = WebPushHosts(further: self.webPushHosts)
+            if let mistake = RegistrationRules.mistake(in: registration, hosts: hosts) {
+                throw CommandFailure("the device cannot be registered: \(mistake)")
+            }
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let result = try await installation.store.register(AppID(self.name.app), registration)
                 let change = Self.word(result.change)

@@ -46,6 +46,8 @@ enum RecordReaders {
             ("seenAtHours", view.seenAtHours == record.seenAtHours),
             ("p256dh", Array(bytes[view.webpushP256DH]) == record.webpushP256DH),
             ("auth", Array(bytes[view.webpushAuth]) == record.webpushAuth),
+            ("serverKey", Array(bytes[view.applicationServerKey]) == record.applicationServerKey),
+            ("expiresAt", view.expiresAtSeconds == record.expiresAtSeconds),
             ("suspicion", view.suspicion == record.suspicion),
             ("secondaryCount", view.secondaryCount == record.secondary.count),
             ("secondary", Self.secondary(view, bytes) == record.secondary),
@@ -216,6 +218,8 @@ enum RecordReaders {
             record.webpushP256DH = Samples.p256dh
             record.webpushAuth = Samples.auth
         }
+        if Bool.random(using: &generator) { record.applicationServerKey = Samples.p256dh }
+        record.expiresAtSeconds = max(0, .random(in: -1_000_000_000...2_000_000_000, using: &generator))
         if Bool.random(using: &generator) {
             record.suspicion = DeviceRecord.Suspicion(
                 since: UnixMilliseconds(.random(in: 0...2_000_000_000_000, using: &generator)),

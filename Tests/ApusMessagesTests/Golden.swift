@@ -30,13 +30,15 @@ enum Golden {
         CiAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHxACGAIiBnVzZXItMSoMAX-AAfCiBP____8PMiwKBWVuLUdCEg1FdXJv\
         cGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcDie6RxKQQABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fICEiIyQl\
         JicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj9AUhBkZWZnaGlqa2xtbm9wcXJzWgkIgNCV_7wxEANiDQgDEgMAAQIggOLPqgZiGQgF\
-        EgH_GgdtYXRjaC03KAEwgdCV_7wxOAFyEG8PK0R6CktTmlELfBx8LxA
+        EgH_GgdtYXRjaC03KAEwgdCV_7wxOAFyEG8PK0R6CktTmlELfBx8LxCKAUEAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0e\
+        HyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4_QJABgKSn2gY
         """
 
     static let deviceRegistration = """
         CghkZXZpY2UtMRADGhpodHRwczovL3B1c2guZXhhbXBsZS5vcmcvMSACKAcyBnVzZXItMTosCgVlbi1HQhINRXVyb3BlL0xvbmRv\
         bhoFMy4yLjEiAkdCKgRiZXRhKgN2aXBCBG5ld3NCDS90b3BpY3Mvc3BvcnRIAVJBAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBka\
-        GxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BaEGRlZmdoaWprbG1ub3BxcnNgrAJoAQ
+        GxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0BaEGRlZmdoaWprbG1ub3BxcnNgrAJoAXJBAAECAwQFBgcICQoL\
+        DA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0B4gKDxwrE0
         """
 
     static let sendReceipt = """
@@ -64,11 +66,12 @@ enum Golden {
     /// The sample with each action.
     static let actions = [
         """
-        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEi0wEKCGRldmljZS0xEAMaGmh0dHBzOi8vcHVzaC5leGFtcGxlLm9yZy8xIAIo\
+        Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEinQIKCGRldmljZS0xEAMaGmh0dHBzOi8vcHVzaC5leGFtcGxlLm9yZy8xIAIo\
         BzIGdXNlci0xOiwKBWVuLUdCEg1FdXJvcGUvTG9uZG9uGgUzLjIuMSICR0IqBGJldGEqA3ZpcEIEbmV3c0INL3RvcGljcy9zcG9y\
         dEgBUkEAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4_QFoQZGVm\
-        Z2hpamtsbW5vcHFyc2CsAmgBYhJhcHVzOnJlY2VpcHRzOnNob3BqNzAwLTBhZjc2NTE5MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTlj\
-        LWI3YWQ2YjcxNjkyMDMzMzEtMDE
+        Z2hpamtsbW5vcHFyc2CsAmgBckEAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2\
+        Nzg5Ojs8PT4_QHiAoPHCsTRiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkxNmNkNDNkZDg0NDhlYjIxMWM4MDMxOWMt\
+        YjdhZDZiNzE2OTIwMzMzMS0wMQ
         """,
         """
         Cg5yZWdpc3RyYXRpb24tMRIEc2hvcBiA0JX_vDEqCgoIZGV2aWNlLTFiEmFwdXM6cmVjZWlwdHM6c2hvcGo3MDAtMGFmNzY1MTkx\

@@ -391,6 +391,20 @@ struct Refusal: Sendable, CustomTestStringConvertible {
             "webpush_auth"
         ),
         Refusal(
+            "a short key of the app's server",
+            DeviceRecord.self,
+            Least.record + Wire.bytes(17, [4]),
+            .malformed,
+            "application_server_key"
+        ),
+        Refusal(
+            "an end before 1970",
+            DeviceRecord.self,
+            Least.record + Wire.number(18, UInt64(bitPattern: -1)),
+            .malformed,
+            "expires_at_s"
+        ),
+        Refusal(
             "topics without the word to set them",
             DeviceRegistration.self,
             Least.device + Wire.text(8, "news"),

@@ -223,6 +223,8 @@ enum Samples {
         record.seenAtHours = 472_222
         record.webpushP256DH = Self.p256dh
         record.webpushAuth = Self.auth
+        record.applicationServerKey = Self.p256dh
+        record.expiresAtSeconds = 1_800_000_000
         record.suspicion = DeviceRecord.Suspicion(since: UnixMilliseconds(1_700_000_000_000), reason: .badToken)
         var voip = DeviceRecord.SecondaryAddress(kind: .voip, token: [0, 1, 2])
         voip.expiresAtSeconds = 1_700_000_000
@@ -248,6 +250,8 @@ enum Samples {
         registration.topics = ["news", "/topics/sport"]
         registration.webpushP256DH = Self.p256dh
         registration.webpushAuth = Self.auth
+        registration.applicationServerKey = Self.p256dh
+        registration.expiresAt = UnixMilliseconds(1_800_000_000_000)
         registration.badge = 300
         return registration
     }

@@ -71,6 +71,8 @@ import Testing
             ("body", "maxLength", .integer(Limits.textBytesMax)),
             // Of one.
             ("Problem/type", "enum", words(ProblemDetails.Kind.allCases.map(\.type))),
+            ("PushSubscription/endpoint", "maxLength", 2_048),
+            ("PushSubscription/expirationTime", "maximum", .integer(Limits.timeMax.value)),
             ("Attributes/locale", "maxLength", .integer(Limits.localeBytesMax)),
             ("Attributes/time_zone", "maxLength", .integer(Limits.timeZoneBytesMax)),
             ("Attributes/app_version", "maxLength", .integer(Limits.appVersionBytesMax)),

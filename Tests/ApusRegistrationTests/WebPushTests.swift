@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusRedis
+import ApusRegistration
 import ApusStore
 import ApusStreams
 import ApusTLS
@@ -9,7 +10,8 @@ import ApusTestKit
 import Testing
 
 @Suite struct WebPushTests {
-    @Test func onlyKnownPushServicesAreTaken() {
+    @Test("D106 only endpoints of known push services are taken")
+    func knownPushServices() {
         let hosts = WebPushHosts(further: ["push.example", ".intern.example"])
         let table: [(String, Bool)] = [
             ("https://fcm.googleapis.com/fcm/send/abc", true), ("https://FCM.googleapis.com:443/wp/abc", true),
@@ -30,7 +32,8 @@ import Testing
         for (endpoint, isTaken) in table { #expect((hosts.breach(endpoint) == nil) == isTaken, "\(endpoint)") }
     }
 
-    @Test func aSubscriptionIsTakenAsTheBrowserGivesIt() async throws {
+    @Test("D88 D89 a subscription is taken as the browser gives it, and keys that are none are refused")
+    func subscriptions() async throws {
         let point = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
         let (p256dh, auth) = (Base64URL.encode(point), Base64URL.encode([UInt8](repeating: 7, count: 16)))
         let endpoint = "https://web.push.apple.com/QO1"
@@ -50,10 +53,14 @@ import Testing
             #expect(record.token == Array(endpoint.utf8))
             #expect(record.webpushP256DH == point)
             #expect(record.webpushAuth == [UInt8](repeating: 7, count: 16))
+            let standard = "+/" + p256dh.dropFirst(2)
             let off = Base64URL.encode(point.prefix(64) + [point[64] ^ 1])
             let table: [(String, [String])] = [
                 (body("https://push.example/1", p256dh, auth), ["#/token"]),
                 (body(endpoint, off, auth), ["#/webpush_p256dh"]),
+                (body(endpoint, standard, auth), ["#/subscription/keys/p256dh"]),
+                (body("http://web.push.apple.com/x", p256dh, auth), ["#/token"]),
+                (body("https://user@fcm.googleapis.com/x", p256dh, auth), ["#/token"]),
                 (body(endpoint, p256dh, "AAAA"), ["#/webpush_auth"]),
                 (body(endpoint, "*", auth), ["#/subscription/keys/p256dh"]),
                 (
@@ -66,6 +73,79 @@ import Testing
                 #expect(answer.status == 422, "\(body)")
                 #expect(pointers(answer).prefix(expected.count) == expected[...], "\(body) \(answer.text)")
             }
+        }
+    }
+
+    /// A subscription with what stands beside it.
+    private func registration(_ endpoint: String, _ more: String = "", expiry: String = "null") throws -> String {
+        let point = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+        return #"{"provider":"webpush"\#(more),"subscription":{"endpoint":"\#(endpoint)","expirationTime":\#(expiry),"#
+            + #""keys":{"p256dh":"\#(Base64URL.encode(point))","auth":"AAAAAAAAAAAAAAAAAAAAAA"}}}"#
+    }
+
+    @Test func `The key and the end of a subscription are kept, and its host is written in lower case`() async throws {
+        let key = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+        try await Fixture.with { fixture in
+            let more = #","application_server_key":"\#(Base64URL.encode(key))""#
+            let body = try self.registration("https://WEB.push.apple.com/QO1", more, expiry: "1900000000000")
+            #expect(try await fixture.ask("PUT", Fixture.path("w1"), body).status == 201)
+            let record = try #require(try await fixture.store.get(try AppID("shop"), try DeviceID("w1"))?.record)
+            #expect(String(decoding: record.token, as: UTF8.self) == "https://web.push.apple.com/QO1")
+            #expect(record.applicationServerKey == key && record.expiresAtSeconds == 1_900_000_000)
+            // The next registration says everything anew.
+            let plain = try self.registration("https://web.push.apple.com/QO1")
+            #expect(try await fixture.ask("PUT", Fixture.path("w1"), plain).status == 200)
+            let changed = try #require(try await fixture.store.get(try AppID("shop"), try DeviceID("w1"))?.record)
+            #expect(changed.applicationServerKey.isEmpty && changed.expiresAtSeconds == 0)
+        }
+    }
+
+    @Test func `What is no subscription any more, or is none of a browser's, is refused with what to do`() async throws
+    {
+        try await Fixture.with { fixture in
+            let withdrawn = try self.registration("https://permanently-removed.invalid/fcm/send/x")
+            let answer = try await fixture.ask("PUT", Fixture.path("w1"), withdrawn)
+            #expect(answer.status == 422 && answer.text.contains("subscribe again"))
+            let good = "https://web.push.apple.com/QO1"
+            let table: [(String, String)] = [
+                (try self.registration(good, #","application_server_key":"AAAA""#), "#/application_server_key"),
+                (try self.registration(good, #","token_kind":"voip""#), "#/token_kind"),
+                (try self.registration(good, #","expires_at_ms":1"#), "#/expires_at_ms"),
+                (try self.registration(good, expiry: #""soon""#), "#/subscription/expirationTime"),
+                (#"{"provider":"fcm","token":"a","application_server_key":"AAAA"}"#, "#/application_server_key"),
+                (#"{"provider":"fcm","token":"a","expires_at_ms":1900000000000}"#, "#/expires_at_ms"),
+            ]
+            for (body, pointer) in table {
+                let answer = try await fixture.ask("PUT", Fixture.path("w1"), body)
+                #expect(answer.status == 422 && pointers(answer).contains(pointer), "\(body) \(answer.text)")
+            }
+            #expect(try await fixture.store.get(try AppID("shop"), try DeviceID("w1")) == nil)
+        }
+    }
+
+    @Test func `Every way in has the same rules`() throws {
+        var registration = DeviceRegistration(device: "w1", provider: .webpush, token: "https://127.0.0.1/x")
+        let mistake = try #require(RegistrationRules.mistake(in: registration, hosts: WebPushHosts()))
+        #expect(mistake.contains("token must be at a push service") && mistake.contains("webpush_p256dh"))
+        registration.token = "https://web.push.apple.com/QO1"
+        registration.webpushP256DH = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+        registration.webpushAuth = [UInt8](repeating: 1, count: 16)
+        #expect(RegistrationRules.mistake(in: registration, hosts: WebPushHosts()) == nil)
+    }
+
+    @Test func `An export names all that an import needs`() async throws {
+        let key = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+        try await Fixture.with { fixture in
+            let more = #","application_server_key":"\#(Base64URL.encode(key))""#
+            let body = try self.registration("https://web.push.apple.com/QO1", more, expiry: "1900000000000")
+            #expect(try await fixture.ask("PUT", Fixture.path("w1"), body).status == 201)
+            let device = try #require(try await fixture.store.get(try AppID("shop"), try DeviceID("w1")))
+            var text: [UInt8] = []
+            DeviceLine.append(ExportedDevice(device: device, topics: [], badge: nil), to: &text)
+            let line = try DeviceLine(parsing: text.dropLast(), hosts: WebPushHosts())
+            #expect(line.registration.applicationServerKey == key)
+            #expect(line.registration.expiresAt == UnixMilliseconds(1_900_000_000_000))
+            #expect(line.registration.webpushP256DH == device.record.webpushP256DH)
         }
     }
 }

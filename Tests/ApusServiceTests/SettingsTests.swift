@@ -392,6 +392,29 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         )
     }
 
+    @Test func whatIsWrongWithWebPushIsNamedByLine() throws {
+        let yaml = """
+            apps:
+              shop:
+                webpush:
+                  subject: ops@shop.example
+                  hosts: [Push.Example]
+                  connect_url: http://insecure
+                  declarative: perhaps
+                  connections: 0
+            """
+        #expect(
+            mistakes(yaml) == [
+                "apps.shop.webpush.key_file: is required",
+                "apps.shop.webpush.subject (apus.yaml:4): must be a mailto: or https: address of the operator, without spaces and <>, and not of localhost",
+                "apps.shop.webpush.hosts (apus.yaml:5): must be a list of host names in lower case, without ports",
+                "apps.shop.webpush.connect_url (apus.yaml:6): must be an address that begins with https://",
+                "apps.shop.webpush.declarative (apus.yaml:7): must be true or false",
+                "apps.shop.webpush.connections (apus.yaml:8): must be a whole number from 1 to 100",
+            ]
+        )
+    }
+
     @Test func aSecretForAPublicKeyAlgorithmIsRefused() throws {
         let folder = try TemporaryFolder()
         let key = try folder.write("confusion.pem", "key")

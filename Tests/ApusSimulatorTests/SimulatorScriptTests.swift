@@ -23,16 +23,17 @@ import Testing
         quota.retryAfter = .date
         #expect(script.plan.quota == quota)
         #expect(script.plan.phases[1].rates[.fcm]?.answers == [AnswerRate(status: 500, body: "", 0.5)])
-        #expect(script.plan.phases.map(\.fromMilliseconds) == [10_000, 60_000])
+        #expect(script.plan.phases.map(\.fromMilliseconds) == [10_000, 60_000, 90_000])
         #expect(script.plan.phases[0].streamsMax == 5 && script.plan.phases[1].untilMilliseconds == nil)
         #expect(
             script.scripts.map(\.fault) == [
                 .silence, .reason("QUOTA_EXCEEDED"), .answer(status: 502, body: "<html>"),
-                .result("RESOURCE_EXHAUSTED", tokensContaining: "old"),
+                .result("RESOURCE_EXHAUSTED", tokensContaining: "old"), .reason("other_key"),
+                .answer(status: 307, body: ""),
             ]
         )
-        #expect(script.certificates == [.apns: .valid, .fcm: .valid])
-        #expect(script.tokens.map(\.token) == ["00fc13ad", "old", "new"])
+        #expect(script.certificates == [.apns: .valid, .fcm: .valid, .webpush: .valid])
+        #expect(script.tokens.map(\.token) == ["00fc13ad", "old", "new", "https://web.push.apple.com/old"])
         #expect(SimulatorScript.help.contains("# How to test a client"))
     }
 
@@ -62,7 +63,7 @@ import Testing
         ("\ntls:\n  apns: old", "story.yaml:3: tls.apns: must be valid, expired, wrong_name"),
         ("tokens:\n  - provider: apns\n    token: ab\n    dies: 5", "story.yaml:4: tokens[0].dies: is unknown"),
         ("tokens:\n  - {provider: apns, token: ab}", "story.yaml:2: tokens[0]: names no event"),
-        ("webpush: {}", "story.yaml:1: webpush: is unknown"),
+        ("telegrams: {}", "story.yaml:1: telegrams: is unknown"),
         ("- seed", "story.yaml:1: must be a mapping"),
         ("seed: [", "story.yaml:2: is not valid YAML"),
     ])

@@ -1,6 +1,7 @@
 import ApusCore
 import ApusSimulator
 import Foundation
+import Synchronization
 import Testing
 
 /// Client libraries from PyPI, loose on the strict simulator: what they send is taken, and what it answers they understand.
@@ -193,6 +194,60 @@ import Testing
                     ["device:0", "/topics/news", "'news' in topics && !('muted' in topics)"]
                     + (100..<150).map { "device:\($0)" }
                 #expect(Set(tokens) == Set(expected))
+            }
+        }
+    }
+
+    // MARK: Browsers
+
+    /// Connections are led to the simulator; everything else is as with the push services.
+    private static let pywebpush = #"""
+        import json, sys
+        import urllib3.util.connection
+        from pywebpush import webpush, WebPushException
+
+        port, key_file, subscriptions = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+        connect = urllib3.util.connection.create_connection
+        urllib3.util.connection.create_connection = lambda address, *rest, **more: connect(("127.0.0.1", port), *rest, **more)
+
+        def send(subscription, text, **words):
+            return webpush(subscription, data=text, vapid_private_key=key_file,
+                           vapid_claims={"sub": "mailto:push@apus.example"}, ttl=60, **words).status_code
+
+        taken = [send(subscription, "hello " + subscription["endpoint"]) for subscription in subscriptions[:-1]]
+        try:
+            send(subscriptions[-1], "nobody")
+            refused = None
+        except WebPushException as error:
+            refused = error.response.status_code
+        print(json.dumps({"taken": taken, "refused": refused}))
+        """#
+
+    @Test func `pywebpush sends to the push services, which decrypt what it encrypts`() async throws {
+        try await withSimulator { simulator in
+            try await self.withFiles(simulator) { files in
+                let browsers = [SimulatedBrowser.Service.google, .mozilla, .apple].map {
+                    SimulatedBrowser(endpoint: $0.endpoint("theirs"))
+                }
+                let gone = SimulatedBrowser(endpoint: SimulatedBrowser.Service.google.endpoint("gone"))
+                simulator.declare(.dead(since: UnixMilliseconds(5)), of: gone.endpoint, provider: .webpush)
+                let contents = Mutex<[String]>([])
+                simulator.observe { request in
+                    let endpoint = "https://\(request.authority)\(request.path)"
+                    let content = SimulatedBrowser(endpoint: endpoint).decrypt(request.body) ?? []
+                    contents.withLock { $0.append(String(decoding: content, as: UTF8.self)) }
+                }
+                let result = try await self.run(
+                    Self.pywebpush,
+                    [
+                        "\(try #require(simulator.addresses.webPushPort))", try #require(files.apps[0].vapidKeyFile),
+                        JSONValue.array((browsers + [gone]).map(\.subscription)).text,
+                    ],
+                    trusting: files.authorityFile,
+                )
+                #expect(result["taken"]?.text == "[201,201,201]")
+                #expect(result["refused"]?.int64 == 410)
+                #expect(contents.withLock { $0 } == browsers.map { "hello \($0.endpoint)" })
             }
         }
     }

@@ -27,6 +27,8 @@ struct DeviceTokenTests {
         #expect(try DeviceToken.stored("https://push.example/x?y=1", of: .webpush).count == 26)
         let longest = "https://push.example/" + String(repeating: "a", count: 2_048 - 21)
         #expect(try DeviceToken.stored(longest, of: .webpush).count == 2_048)
+        let spelt = try DeviceToken.stored("https://Push.Example:443/Abc?D=E", of: .webpush)
+        #expect(String(decoding: spelt, as: UTF8.self) == "https://push.example:443/Abc?D=E")
     }
 
     @Test(arguments: [

@@ -4,6 +4,7 @@ import Testing
 private let places: [String: String] = [
     "ApusAPNs/": "a provider's own target",
     "ApusFCM/": "a provider's own target",
+    "ApusWebPush/": "a provider's own target",
     "ApusBuiltInProviders/": "the list of providers",
     "ApusProviderCommands/APNs/": "an operator's commands that only one provider has",
     "ApusProviderCommands/FCM/": "an operator's commands that only one provider has",
@@ -42,8 +43,10 @@ private let places: [String: String] = [
     }
 
     @Test func `Only the lists and the operator's own commands know the providers' targets`() throws {
-        let targets: Set = ["ApusAPNs", "ApusFCM"]
-        let knowing: Set = ["ApusAPNs", "ApusFCM", "ApusBuiltInProviders", "ApusProviderCommands", "apus"]
+        let targets: Set = ["ApusAPNs", "ApusFCM", "ApusWebPush"]
+        let knowing: Set = [
+            "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusBuiltInProviders", "ApusProviderCommands", "apus",
+        ]
         for file in try SourceTree.swiftFiles() where !knowing.contains(file.target) {
             for line in file.lines {
                 guard let module = SourceTree.importedModule(line), targets.contains(module) else { continue }

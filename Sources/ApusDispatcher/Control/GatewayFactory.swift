@@ -95,6 +95,7 @@ final class GatewayFactory: Sendable {
             tls: configuration.tls,
             clock: self.tools.clock,
             logger: logger,
+            threads: self.tools.threads,
         )
     }
 

@@ -41,14 +41,16 @@ struct RouteCircuit: Sendable {
         case neutral
 
         /// Classifies the outcome of a delivery.
-        init(_ outcome: DeliveryOutcome) {
+        ///
+        /// - Parameter isOfOneOrigin: true when it came from one of many origins: its failures say nothing about the others.
+        init(_ outcome: DeliveryOutcome, isOfOneOrigin: Bool = false) {
             switch outcome {
             case .accepted, .unregistered, .suspect, .rejected: self = .good
-            case .lost: self = .trouble(retryAfterMilliseconds: nil)
+            case .lost: self = isOfOneOrigin ? .neutral : .trouble(retryAfterMilliseconds: nil)
             case .misconfigured: self = .neutral
             case .deferred(let deferral):
                 switch deferral.reason {
-                case .providerUnavailable where !deferral.isFree:
+                case .providerUnavailable where !deferral.isFree && !isOfOneOrigin:
                     self = .trouble(retryAfterMilliseconds: deferral.retryAfterMilliseconds)
                 case .rateLimited: self = .good
                 default: self = .neutral

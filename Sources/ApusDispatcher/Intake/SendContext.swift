@@ -130,6 +130,8 @@ final class RouteContext: Sendable {
     let isBroadcast: Bool
     /// True when each device's badge must be counted before sending.
     let needsBadges: Bool
+    /// True when the messages are made for each device with keys of its own.
+    let needsKeys: Bool
     /// The provider's rules for retries.
     let retryRules: RetryRules
     /// The messages that test tokens; nil when the provider has no way to.
@@ -150,6 +152,7 @@ final class RouteContext: Sendable {
         self.tokenProbe = rendered.tokenProbe
         self.renderForInstallations = rendered.forInstallations ?? { messages }
         self.needsBadges = messages.variants.contains { $0.needsBadge }
+        self.needsKeys = messages.base.needsKeys
     }
 
     /// Returns the message that tests a recipient's token. Traps on a route that cannot test tokens.

@@ -141,9 +141,9 @@ struct RecipientLoader: Sendable {
         }
         let now = store.now
         let count = places.reduce(0) { $0 + $1.ordinals.count }
-        var table = RecipientTable()
+        var table = RecipientTable(of: context)
         table.rows.reserveCapacity(count)
-        table.tokens.reserveCapacity(count * 40)
+        table.tokens.reserveCapacity(count * (40 + table.keyBytes))
         for (place, reads) in zip(places, replies) {
             // Ordinals ascend within a place, and so do its rows, so that an ordinal's row is found by binary search.
             let first = table.rows.count
@@ -189,7 +189,7 @@ struct RecipientLoader: Sendable {
         guard case .addresses(let addresses) = send.command.target else {
             preconditionFailure("a unit of addresses without any")
         }
-        var table = RecipientTable()
+        var table = RecipientTable(of: context)
         for index in indices {
             let row = RecipientTable.Row(partition: RecipientTable.addressPartition, ordinal: index)
             guard Int(index) < addresses.count else {
@@ -204,13 +204,55 @@ struct RecipientLoader: Sendable {
             var variant = row
             variant.variant = UInt16(context.messages.variantIndex(forLocale: Array(address.locale.utf8).span))
             variant.isInstallation = address.kind == .installation
-            table.append(variant, token: token)
+            guard context.needsKeys else {
+                table.append(variant, token: token)
+                continue
+            }
+            guard !address.webpushP256DH.isEmpty, !address.webpushAuth.isEmpty else {
+                table.append(row, outcome: .rejected, reason: .malformed)
+                continue
+            }
+            var keys: [UInt8] = []
+            let none: [UInt8] = []
+            RecipientKeys.append(
+                publicKey: address.webpushP256DH.span,
+                secret: address.webpushAuth.span,
+                serverKey: none.span,
+                to: &keys,
+            )
+            table.append(variant, token: token, keys: keys)
         }
         return table
     }
 }
 
 extension RecipientTable {
+    /// Creates an empty table of a route's recipients.
+    init(of context: RouteContext) {
+        self.init()
+        if context.needsKeys { self.keyBytes = RecipientKeys.byteCount }
+    }
+
+    /// Adds a device with its own token and, where the route needs them, its keys. Without them, or after the end of its
+    /// subscription, it is not sent to.
+    mutating func append(_ row: Row, _ record: DeviceRecord, now: UnixMilliseconds) {
+        guard self.keyBytes > 0 else { return self.append(row, token: record.token) }
+        guard record.expiresAtSeconds == 0 || now.seconds < record.expiresAtSeconds else {
+            return self.append(row, outcome: .skipped, reason: .notMatching)
+        }
+        guard !record.webpushP256DH.isEmpty, !record.webpushAuth.isEmpty else {
+            return self.append(row, outcome: .skipped, reason: .malformed)
+        }
+        var keys: [UInt8] = []
+        RecipientKeys.append(
+            publicKey: record.webpushP256DH.span,
+            secret: record.webpushAuth.span,
+            serverKey: record.applicationServerKey.span,
+            to: &keys,
+        )
+        self.append(row, token: record.token, keys: keys)
+    }
+
     /// Returns the row of an ordinal among the rows from `first` on, which ascend.
     fileprivate func row(of ordinal: UInt32, from first: Int) -> Int? {
         var (low, high) = (first, self.rows.count)
@@ -270,6 +312,29 @@ extension RecipientTable {
         self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
         self.rows[row].isInstallation = view.tokenKind == .installation
         unsafe value.extracting(token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
+        if self.keyBytes > 0 { self.addKeys(view, value, of: row, now: now) }
+    }
+
+    /// Copies a device's keys behind its token. Without them, or after the end of its subscription, it is not sent to.
+    private mutating func addKeys(
+        _ view: DeviceRecordView,
+        _ value: Span<UInt8>,
+        of row: Int,
+        now: UnixMilliseconds,
+    ) {
+        let hasKeys = !view.webpushP256DH.isEmpty && !view.webpushAuth.isEmpty
+        let hasEnded = view.expiresAtSeconds > 0 && now.seconds >= view.expiresAtSeconds
+        guard hasKeys, !hasEnded else {
+            self.tokens.removeLast(Int(self.rows[row].tokenLength))
+            self.rows[row].tokenLength = 0
+            return self.skip(row, hasEnded ? .notMatching : .malformed)
+        }
+        RecipientKeys.append(
+            publicKey: value.extracting(view.webpushP256DH),
+            secret: value.extracting(view.webpushAuth),
+            serverKey: value.extracting(view.applicationServerKey),
+            to: &self.tokens,
+        )
     }
 
     private mutating func skip(_ row: Int, _ reason: Reason) {

@@ -37,15 +37,22 @@ struct RecipientTable: Sendable {
     private var badges: [UInt32] = []
     /// The device ids by row, as far as they are needed.
     private var devices: [String] = []
-    /// The tokens in the form that requests use: raw bytes or text, depending on the provider.
+    /// The tokens in the form that requests use: raw bytes or text, depending on the provider. Each is followed by
+    /// `keyBytes` bytes of keys.
     var tokens: [UInt8] = []
+    /// The number of bytes of keys behind each token: 0 for providers whose devices have none.
+    var keyBytes = 0
 
     /// Adds a recipient to send to.
-    mutating func append(_ row: Row, token: some Collection<UInt8>) {
+    ///
+    /// - Parameter keys: the keys behind the token: as many bytes as `keyBytes`.
+    mutating func append(_ row: Row, token: some Collection<UInt8>, keys: [UInt8] = []) {
+        precondition(keys.count == self.keyBytes, "the recipients of a table all have keys, or none")
         var row = row
         row.tokenOffset = UInt32(self.tokens.count)
         row.tokenLength = UInt16(token.count)
         self.tokens.append(contentsOf: token)
+        self.tokens.append(contentsOf: keys)
         self.rows.append(row)
     }
 
@@ -100,10 +107,10 @@ struct RecipientTable: Sendable {
     mutating func replace(_ index: Int, with other: Int, of table: RecipientTable) {
         var row = table.rows[other]
         precondition(row.ordinal == self.rows[index].ordinal && row.partition == self.rows[index].partition)
-        let token = table.token(other)
-        if !token.elementsEqual(self.token(index)) {
+        let recipient = table.recipient(other)
+        if !recipient.elementsEqual(self.recipient(index)) {
             row.tokenOffset = UInt32(self.tokens.count)
-            self.tokens.append(contentsOf: token)
+            self.tokens.append(contentsOf: recipient)
         } else {
             row.tokenOffset = self.rows[index].tokenOffset
         }
@@ -115,6 +122,13 @@ struct RecipientTable: Sendable {
     func token(_ index: Int) -> ArraySlice<UInt8> {
         let row = self.rows[index]
         return self.tokens[Int(row.tokenOffset)..<Int(row.tokenOffset) + Int(row.tokenLength)]
+    }
+
+    /// Returns the row's token with its keys, which are missing when the row is not to be sent to.
+    private func recipient(_ index: Int) -> ArraySlice<UInt8> {
+        let row = self.rows[index]
+        let keys = row.tokenLength > 0 ? self.keyBytes : 0
+        return self.tokens[Int(row.tokenOffset)..<Int(row.tokenOffset) + Int(row.tokenLength) + keys]
     }
 
     /// Returns the recipients for a later unit that repeats the given rows.

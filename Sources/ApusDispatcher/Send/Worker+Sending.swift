@@ -105,6 +105,7 @@ extension Worker {
         now: UInt64,
     ) -> Int {
         let own = plan.context.messages.variants
+        let keyBytes = run.table.keyBytes
         var installations: [PreparedMessage] = []
         for sent in 0..<room {
             guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
@@ -116,7 +117,7 @@ extension Worker {
             let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
             let accepted = gateway.submit(
                 run.probes.isProbe(index) ? plan.context.probe(isInstallation: row.isInstallation) : message,
-                token: run.table.tokens.span.extracting(start..<start + Int(row.tokenLength)),
+                token: run.table.tokens.span.extracting(start..<start + Int(row.tokenLength) + keyBytes),
                 badge: run.table.badge(index),
                 id: (id.high, id.low),
                 tag: runSlot | UInt64(index),

@@ -360,7 +360,11 @@ extension Worker: ProviderGatewayDelegate {
         case .misconfigured(.thirdPartyAuth): route.rateLimit.budget.record(thirdPartyFault: answer.reason())
         default: break
         }
-        route.circuit.record(RouteCircuit.Answer(meaning), now: now, draw: draw)
+        route.circuit.record(
+            RouteCircuit.Answer(meaning, isOfOneOrigin: answer.isOfOneOrigin),
+            now: now,
+            draw: draw,
+        )
         route.rateLimit.budget.record(meaning, now: now, draw: draw)
         if route.rateLimit.budget.hasNews { route.rateLimit.need(hurry: false) }
         return meaning

@@ -129,9 +129,9 @@ struct DirectSend: Sendable {
             }
             if self.context.listsRecipients {
                 let next = tables[route.number]?.rows.count ?? 0
-                tables[route.number, default: RecipientTable()].setDevice(device.id, of: next)
+                tables[route.number, default: RecipientTable(of: route)].setDevice(device.id, of: next)
             }
-            tables[route.number, default: RecipientTable()].append(
+            tables[route.number, default: RecipientTable(of: route)].append(
                 device,
                 route,
                 of: self.context,
@@ -326,7 +326,7 @@ extension RecipientTable {
             guard context.tokenKinds.contains(device.record.tokenKind) else {
                 return self.append(row, outcome: .skipped, reason: .notMatching)
             }
-            return self.append(row, token: device.record.token)
+            return self.append(row, device.record, now: now)
         }
         guard let address = activity.address(of: device.record, now: now) else {
             return self.append(row, outcome: .skipped, reason: .notMatching)

@@ -10,6 +10,7 @@ internal import ApusStreams
 internal import ApusTLS
 internal import Logging
 internal import NIOCore
+internal import NIOPosix
 internal import ServiceLifecycle
 
 /// The dispatcher service: it takes send commands, finds their recipients, sends to them, and records the outcomes.
@@ -77,6 +78,11 @@ package struct Dispatcher: Service {
             spans: self.context.spans,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
+        let cryptoThreads = self.context.settings.current.own.cryptoThreads
+        let threads = NIOThreadPool(
+            numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
+        )
+        threads.start()
         let gateways = GatewayFactory(
             providers: self.providers,
             tools: GatewayTools(
@@ -84,6 +90,7 @@ package struct Dispatcher: Service {
                 clock: clock,
                 eventLoopGroup: self.context.eventLoopGroup,
                 logger: logger,
+                threads: threads,
                 minted: instruments.minted,
             ),
         )
@@ -212,6 +219,7 @@ package struct Dispatcher: Service {
         if !Task.isCancelled {
             for worker in workers.all { await worker.drain() }
         }
+        try? await threads.shutdownGracefully()
         await firstWithin(ShutdownLimits.closingMax) {
             await confirmation.close()
             await client.close()

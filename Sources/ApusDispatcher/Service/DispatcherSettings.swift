@@ -31,6 +31,9 @@ package struct DispatcherSettings: ServiceSettings {
     /// How long no dispatcher must have had a route configured before what is left of it ends as `no_route`.
     package var removedRouteMilliseconds: Int64
 
+    /// The number of threads that encrypt messages for their recipients; 0 for one less than there are cores.
+    package var cryptoThreads: Int
+
     /// Creates settings. Traps on values that contradict each other.
     package init(
         leaseMilliseconds: Int64 = 10_000,
@@ -44,6 +47,7 @@ package struct DispatcherSettings: ServiceSettings {
         idempotencyMilliseconds: Int64 = 24 * 3_600_000,
         replayBytesMax: Int = StreamLimits.replayBytesMax,
         removedRouteMilliseconds: Int64 = Self.defaultRemovedRouteMilliseconds,
+        cryptoThreads: Int = 0,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
         precondition(heartbeatMilliseconds * 2 < leaseMilliseconds, "an owner must be able to miss a heartbeat")
@@ -60,7 +64,11 @@ package struct DispatcherSettings: ServiceSettings {
         self.idempotencyMilliseconds = idempotencyMilliseconds
         self.replayBytesMax = replayBytesMax
         self.removedRouteMilliseconds = removedRouteMilliseconds
+        self.cryptoThreads = cryptoThreads
     }
+
+    /// The maximum of `crypto_threads`.
+    package static let cryptoThreadsMax = 256
 
     package static var reservedEventLoops: Int { DispatchLoops.reserved }
 
@@ -106,6 +114,7 @@ package struct DispatcherSettings: ServiceSettings {
                 Self.defaultRemovedRouteMilliseconds,
                 .seconds(1) ... .seconds(86_400),
             ),
+            cryptoThreads: reader.integer("dispatcher.crypto_threads", default: 0, in: 0...Self.cryptoThreadsMax),
         )
     }
 }

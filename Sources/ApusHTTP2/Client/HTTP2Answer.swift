@@ -30,6 +30,8 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
     case contentType
     /// The message resource of Web Push.
     case location
+    /// The reason of one push service for a refusal.
+    case wnsErrorDescription
 
     /// The header's name.
     package var name: StaticString {
@@ -41,6 +43,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         case .retryAfter: "retry-after"
         case .contentType: "content-type"
         case .location: "location"
+        case .wnsErrorDescription: "x-wns-error-description"
         }
     }
 
@@ -53,6 +56,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         case 11: candidate = .retryAfter
         case 12: candidate = .contentType
         case 14: candidate = .apnsUniqueID
+        case 23: candidate = .wnsErrorDescription
         case 15: candidate = unsafe name[5] == 0x72 ? .apnsRequestID : .apnsChannelID
         default: return nil
         }

@@ -214,6 +214,7 @@ package final class LocalCluster: Sendable {
         services.credentials.apps.removeAll { missing.contains($0.app.name) }
         services.appsWithoutGoogle = appsWithoutGoogle
         services.rates = self.configuration.rates
+        services.hasWebPush = self.configuration.hasWebPush
         let defaultPort = Self.services.first { $0.name == name }?.port ?? 0
         let service = try await ServiceProcess.start(
             name,

@@ -30,6 +30,8 @@ package struct LocalClusterConfiguration: Sendable {
     package var identitySecretFile: String?
     /// The rate limits of the dispatchers.
     package var rates = ProviderRates()
+    /// True when the apps send to browsers.
+    package var hasWebPush = false
     /// The folder of the services' programs; nil for that of the running program.
     package var programs: ServicePrograms?
 
@@ -95,6 +97,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var broadcastPort: Int?
     /// The rate limits of the dispatchers.
     package var rates = ProviderRates()
+    /// True when the apps send to browsers.
+    package var hasWebPush = false
     /// Apps that have no Google in the configuration, though they have an account.
     package var appsWithoutGoogle: Set<String> = []
 
@@ -164,6 +168,15 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 "      base_url: \(Self.quoted(base))",
                 "      rate_per_minute: \(Self.rate(self.rates.googlePerMinute))",
                 "      ramp: 0s",
+                "      ca_file: \(Self.quoted(self.credentials.authorityFile))",
+            ]
+        }
+        if self.hasWebPush, let keyFile = files.vapidKeyFile, let port = self.addresses.webPushPort {
+            lines += [
+                "    webpush:",
+                "      key_file: \(Self.quoted(keyFile))",
+                "      subject: \(Self.quoted("mailto:push@apus.example"))",
+                "      connect_url: \(Self.quoted("\(self.addresses.scheme)://127.0.0.1:\(port)"))",
                 "      ca_file: \(Self.quoted(self.credentials.authorityFile))",
             ]
         }

@@ -27,6 +27,8 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         self.seenAtHours = unsafe record.seen_at_h
         self.webpushP256DH = unsafe Unpack.bytes(record.webpush_p256dh)
         self.webpushAuth = unsafe Unpack.bytes(record.webpush_auth)
+        self.applicationServerKey = unsafe Unpack.bytes(record.application_server_key)
+        self.expiresAtSeconds = unsafe record.expires_at_s
         self.suspicion = try unsafe Unpack.part(record.suspicion, "suspicion")
         self.isEnvironmentLearned = unsafe record.environment_learned != 0
         self.secondary = try unsafe Unpack.parts(record.secondary, record.n_secondary, "secondary")
@@ -48,6 +50,8 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         try unsafe self.packDevice(into: packed, arena)
         unsafe packed.pointee.webpush_p256dh = try unsafe Pack.bytes(self.webpushP256DH, arena)
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)
+        unsafe packed.pointee.application_server_key = try unsafe Pack.bytes(self.applicationServerKey, arena)
+        unsafe packed.pointee.expires_at_s = self.expiresAtSeconds
         if let suspicion = self.suspicion { unsafe packed.pointee.suspicion = try suspicion.packed(arena) }
         unsafe packed.pointee.environment_learned = self.isEnvironmentLearned ? 1 : 0
         unsafe packed.pointee.n_secondary = self.secondary.count
@@ -65,6 +69,10 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         try Check.requiredText(self.device, "device", bytesMax: Limits.deviceIDBytesMax)
         try Check.bytes(self.webpushP256DH, "webpush_p256dh", exactly: Limits.webpushP256DHBytes)
         try Check.bytes(self.webpushAuth, "webpush_auth", exactly: Limits.webpushAuthBytes)
+        try Check.bytes(self.applicationServerKey, "application_server_key", exactly: Limits.webpushP256DHBytes)
+        guard self.expiresAtSeconds >= 0, self.expiresAtSeconds <= Limits.timeMax.seconds else {
+            throw MessageError(.malformed, field: "expires_at_s", "must be seconds between 1970 and the year 9999")
+        }
         if let suspicion = self.suspicion { try within("suspicion", suspicion.check()) }
         try unsafe Check.parts(self.secondary, "secondary", countMax: Limits.secondaryAddressesMax)
     }

@@ -19,6 +19,8 @@ extension DeviceRecordView {
         static let deviceUUID: UInt32 = 14
         static let deviceUUIDUpper: UInt32 = 15
         static let formerUser: UInt32 = 16
+        static let applicationServerKey: UInt32 = 17
+        static let expiresAtSeconds: UInt32 = 18
         /// The three fields that can hold the device's id, of which one may be present.
         static let deviceBits: UInt32 = 1 << Self.device | 1 << Self.deviceUUID | 1 << Self.deviceUUIDUpper
     }
@@ -54,7 +56,14 @@ extension DeviceRecordView {
                     return false
                 }
                 seen |= 1 << tag.number
-            case Field.token...Field.suspicion, Field.environmentLearned...Field.deviceUUIDUpper:
+            case Field.expiresAtSeconds:
+                guard seen & 1 << tag.number == 0, tag.form == .varint, let value = reader.varint(bytes),
+                    value <= UInt64(Limits.timeMax.seconds)
+                else { return false }
+                self.expiresAtSeconds = Int64(value)
+                seen |= 1 << tag.number
+            case Field.applicationServerKey, Field.token...Field.suspicion,
+                Field.environmentLearned...Field.deviceUUIDUpper:
                 let bit: UInt32 = 1 << tag.number
                 let others = bit & Field.deviceBits == 0 ? bit : Field.deviceBits
                 guard seen & others == 0, self.parseSingle(tag, bytes, &reader, &unknownFieldsLeft) else {
@@ -113,6 +122,9 @@ extension DeviceRecordView {
         case Field.webpushAuth:
             self.webpushAuthPlace = self.place(place)
             return place.isEmpty || place.count == Limits.webpushAuthBytes
+        case Field.applicationServerKey:
+            self.serverKeyPlace = self.place(place)
+            return place.isEmpty || place.count == Limits.webpushP256DHBytes
         case Field.suspicion:
             self.suspicion = DeviceRecord.Suspicion(bytes, place, &unknownFieldsLeft)
             return self.suspicion != nil

@@ -31,6 +31,10 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         self.attributes = try unsafe Unpack.part(registration.attributes, "attributes") ?? Attributes()
         self.webpushP256DH = unsafe Unpack.bytes(registration.webpush_p256dh)
         self.webpushAuth = unsafe Unpack.bytes(registration.webpush_auth)
+        self.applicationServerKey = unsafe Unpack.bytes(registration.application_server_key)
+        if unsafe registration.expires_at_ms != 0 {
+            self.expiresAt = unsafe UnixMilliseconds(registration.expires_at_ms)
+        }
         if unsafe registration.set_badge != 0 {
             self.badge = unsafe registration.badge
         } else if unsafe registration.badge != 0 {
@@ -67,6 +71,8 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         }
         unsafe packed.pointee.webpush_p256dh = try unsafe Pack.bytes(self.webpushP256DH, arena)
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)
+        unsafe packed.pointee.application_server_key = try unsafe Pack.bytes(self.applicationServerKey, arena)
+        unsafe packed.pointee.expires_at_ms = self.expiresAt?.value ?? 0
     }
 
     func check() throws(MessageError) {
@@ -77,6 +83,8 @@ extension DeviceRegistration: Message, @unsafe PackedMessage {
         try Check.topics(self.topics ?? [])
         try Check.bytes(self.webpushP256DH, "webpush_p256dh", exactly: Limits.webpushP256DHBytes)
         try Check.bytes(self.webpushAuth, "webpush_auth", exactly: Limits.webpushAuthBytes)
+        try Check.bytes(self.applicationServerKey, "application_server_key", exactly: Limits.webpushP256DHBytes)
+        if let expiresAt { try Check.time(expiresAt, "expires_at_ms") }
     }
 }
 

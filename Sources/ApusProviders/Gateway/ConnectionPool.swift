@@ -349,6 +349,15 @@ package struct ConnectionPool: Sendable {
             self.inFlight = inFlight
             self.streamsLimit = streamsLimit
         }
+
+        /// Adds the counts of another pool.
+        mutating func add(_ other: Statistics) {
+            self.connecting += other.connecting
+            self.open += other.open
+            self.draining += other.draining
+            self.inFlight += other.inFlight
+            self.streamsLimit += other.streamsLimit
+        }
     }
 
     /// The current counts.

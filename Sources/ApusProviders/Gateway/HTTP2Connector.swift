@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusHTTP2
 internal import ApusTLS
 internal import NIOCore
@@ -10,9 +11,16 @@ enum HTTP2Connector {
 
     /// Connects and performs the handshake. `handler` is in the pipeline when the future succeeds with the duration of
     /// the handshake in nanoseconds.
+    ///
+    /// - Parameters:
+    ///   - host: the host to connect to, for which the certificate must be valid.
+    ///   - address: the address to connect to instead; nil for the host's own.
+    ///   - isPublicOnly: true when the host's name must lead to addresses of the public internet.
     static func connect(
         host: String,
         port: Int,
+        over address: WebAddress? = nil,
+        isPublicOnly: Bool = false,
         tls: TLSContext,
         handler: HTTP2ClientHandler,
         timeout: TimeAmount,
@@ -24,6 +32,7 @@ enum HTTP2Connector {
         var limits = TLSHandler.Limits()
         limits.handshakeTimeout = timeout
         ClientBootstrap(group: eventLoop)
+            .resolver(isPublicOnly ? PublicResolver(on: eventLoop) : nil)
             .connectTimeout(timeout)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: Self.waterMark)
@@ -34,7 +43,7 @@ enum HTTP2Connector {
                     try pipeline.addHandler(HandshakeWatcher(next: box.value, established: established))
                 }
             }
-            .connect(host: host, port: port)
+            .connect(host: address?.host ?? host, port: address?.port ?? port)
             .whenFailure { established.fail($0) }
         return established.futureResult
     }

@@ -11,6 +11,10 @@ package final class PreparedMessage: Sendable {
     package let needsBadge: Bool
     /// True when each request carries an id of its own.
     let carriesID: Bool
+    /// What the provider keeps of a message whose requests differ in all their parts; nil when the template is the request.
+    let addressed: (any Sendable)?
+    /// True when the message goes to recipients with addresses and keys of their own.
+    package var needsKeys: Bool { self.addressed != nil }
 
     /// Encodes what all requests have in common.
     ///
@@ -34,9 +38,30 @@ package final class PreparedMessage: Sendable {
             throw Problem(.invalid, "notification", "cannot be written as a request: \(error)")
         }
         self.carriesID = carriesID
+        self.addressed = nil
         self.payloadBytes = body.bytesMax
         self.needsBadge = body.needsBadge
     }
+
+    /// Keeps a message from which ``RecipientAddressing`` makes the requests.
+    ///
+    /// - Parameter body: the content before it is made for one recipient.
+    package init(addressed message: any Sendable, body: RenderedBody) {
+        self.template = Self.noTemplate
+        self.carriesID = false
+        self.addressed = message
+        self.payloadBytes = body.bytesMax
+        self.needsBadge = body.needsBadge
+    }
+
+    /// Stands where nothing is the same for every device.
+    private static let noTemplate: RequestTemplate = {
+        do {
+            return try RequestTemplate(authority: "invalid", path: .constant("/"), headers: [], body: .none)
+        } catch {
+            preconditionFailure("an empty request is valid: \(error)")
+        }
+    }()
 }
 
 extension RenderedBody {

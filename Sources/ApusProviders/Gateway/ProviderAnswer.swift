@@ -13,6 +13,9 @@ internal import NIOCore
     /// The time of the answer, or of the end without one, of the same clock. Answers that arrived together share it.
     package let endedAt: UInt64
 
+    /// True when the answer is of one origin of many, or of our way to it: see ``RecipientAddressing``.
+    package internal(set) var isOfOneOrigin = false
+
     private let word: String
     private let knownID: String
     /// True when the provider called something invalid without naming it: see ``AnswerMeaning/wantsTokenProbe``.

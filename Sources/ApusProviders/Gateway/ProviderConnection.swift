@@ -68,6 +68,22 @@ final class ProviderConnection: HTTP2ClientDelegate {
         return result
     }
 
+    /// Submits a request that differs in all its parts to the connection.
+    func submit(
+        _ request: PlainRequest,
+        credential: UInt32,
+        tag: UInt64,
+        now: UInt64,
+        deadline: NIODeadline,
+    ) -> HTTP2Submission {
+        guard let handler, let slot = self.slots.take(tag: tag, startedAt: now, credential: credential) else {
+            return .full
+        }
+        let result = handler.submitPlain(request, tag: slot, deadline: deadline)
+        if result != .submitted { _ = self.slots.release(slot) }
+        return result
+    }
+
     func http2(_ handler: HTTP2ClientHandler, received event: HTTP2ClientEvent) {
         self.hasReceived = true
         switch event {

@@ -29,9 +29,14 @@ extension ProviderGateway {
         _ connection: ProviderConnection,
     ) {
         self.turnedAwayInARow = 0
-        self.counts.refusals[answer.status, default: 0] += 1
         let meaning = self.meaning(of: answer, handler)
         var outcome = meaning.outcome
+        if case .accepted = outcome {
+            self.counts.accepted += 1
+            self.acceptedNumber = request.credential
+        } else {
+            self.counts.refusals[answer.status, default: 0] += 1
+        }
         switch outcome {
         case .misconfigured(let what): outcome = self.misconfigured(what, request, connection, word: meaning.word)
         case .deferred(let deferral):
@@ -60,6 +65,8 @@ extension ProviderGateway {
         word: String,
     ) -> DeliveryOutcome {
         switch what {
+        case .staleCredential where self.configuration.bindsRecipients && self.acceptedNumber == request.credential:
+            return .rejected(.credentials)
         case .staleCredential:
             // A connection that remembers credentials stays unusable: it calls newer ones stale too.
             let isAboutToken = !connection.hasStaleCredential

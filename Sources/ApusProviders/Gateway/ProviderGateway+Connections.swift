@@ -10,6 +10,7 @@ extension ProviderGateway {
         self.eventLoop.preconditionInEventLoop()
         precondition(self.phase == .idle, "a gateway is started once")
         self.phase = .running
+        if let origins { return origins.start() }
         self.scheduleHousekeeping()
         self.askForCredential()
         self.openConnections()
@@ -25,13 +26,14 @@ extension ProviderGateway {
         self.housekeeper?.cancel()
         self.attemptTimer?.cancel()
         self.pool.drain()
+        self.origins?.drain()
         for connection in self.connections { connection?.handler?.startDraining() }
         self.finishDrain()
         return promise.futureResult
     }
 
     func finishDrain() {
-        guard self.phase == .draining, !self.hasLocalAnswers else { return }
+        guard self.phase == .draining, !self.hasLocalAnswers, self.origins?.isDrained ?? true else { return }
         // A pending attempt is not waited for: its connection closes as soon as it is made.
         guard self.connections.allSatisfy({ $0?.handler == nil }) else { return }
         self.phase = .drained
@@ -42,13 +44,15 @@ extension ProviderGateway {
 
     /// The gateway's current status.
     package var status: ProviderGatewayStatus {
-        ProviderGatewayStatus(
+        var status = ProviderGatewayStatus(
             connections: self.pool.statistics,
             isBackingOff: self.phase == .running && self.attemptTimerAt != .max,
-            hasCredential: self.hasCredential,
+            hasCredential: self.hasCredential || self.origins != nil,
             isHeld: self.isHeld,
             counts: self.countsSoFar,
         )
+        self.origins?.add(to: &status)
+        return status
     }
 
     /// The counts, including the bytes of open connections.
@@ -63,7 +67,7 @@ extension ProviderGateway {
     // MARK: Opening
 
     func openConnections() {
-        guard self.phase == .running, !self.isHeld else { return }
+        guard self.phase == .running, !self.isHeld, self.origins == nil else { return }
         switch self.pool.nextStep(now: Self.now()) {
         case .rest: break
         case .wait(let time):
@@ -97,6 +101,8 @@ extension ProviderGateway {
         HTTP2Connector.connect(
             host: self.configuration.host,
             port: self.configuration.port,
+            over: self.configuration.connectsTo,
+            isPublicOnly: self.configuration.reachesPublicOnly,
             tls: self.tls,
             handler: handler,
             timeout: self.configuration.connectTimeout,

@@ -75,6 +75,10 @@ extension ProviderGateway {
         guard self.isHeld else { return }
         self.isHeld = false
         self.credential.restored()
+        if let origins {
+            origins.restored()
+            return self.roomMayHaveChanged()
+        }
         if !self.hasCredential { self.askForCredential() }
         self.openConnections()
         self.roomMayHaveChanged()

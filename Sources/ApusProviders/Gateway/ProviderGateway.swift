@@ -3,6 +3,7 @@ internal import ApusHTTP2
 package import ApusTLS
 package import Logging
 package import NIOCore
+package import NIOPosix
 
 /// Receives a gateway's answers, on its event loop and never within a call of `submit`.
 package protocol ProviderGatewayDelegate: AnyObject {
@@ -30,7 +31,8 @@ extension ProviderGatewayDelegate {
     package func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) {}
 }
 
-/// Sends the requests of one route, from one event loop, to the provider over HTTP/2 and TLS.
+/// Sends the requests of one route, from one event loop, to the provider over HTTP/2 and TLS. A provider whose
+/// recipients have addresses of their own is reached by one such gateway for each origin, behind this one.
 ///
 /// Every submitted tag gets exactly one answer. All calls must be made on the event loop. A gateway that was started
 /// must be drained: its connections hold it until they have ended. Submitting a request, and its acceptance, allocate
@@ -47,6 +49,9 @@ package final class ProviderGateway {
     let tls: TLSContext
     let clock: any WallClock
     let logger: Logger
+    /// The gateways to the origins of recipients' addresses; nil for a provider with one address. Then this gateway has no
+    /// connections and no credential of its own.
+    private(set) var origins: OriginGateways?
 
     /// Not retained: the gateway's owner receives its answers.
     private unowned(unsafe) var listener: (any ProviderGatewayDelegate)?
@@ -70,6 +75,8 @@ package final class ProviderGateway {
     var authorizationNumber: UInt32 = 0
     var isAsking = false
     var askAgainAt: UnixMilliseconds?
+    /// The number of the header that was in use when a request was last accepted.
+    var acceptedNumber: UInt32?
     /// True while nothing is sent until an operator has corrected the configuration.
     package internal(set) var isHeld = false
 
@@ -92,13 +99,17 @@ package final class ProviderGateway {
         case drained
     }
 
-    /// The answer to a request that was not sent, because its token is invalid.
+    /// The answer to a request that was not sent.
     private struct LocalAnswer {
         let tag: UInt64
         let startedAt: UInt64
+        let outcome: DeliveryOutcome
+        let reason: String
     }
 
     /// Creates a gateway that does nothing before ``start()``.
+    ///
+    /// - Parameter threads: the threads that make requests to addresses of recipients' own.
     package init(
         configuration: ProviderGatewayConfiguration,
         credential: any ProviderCredential,
@@ -106,6 +117,7 @@ package final class ProviderGateway {
         tls: TLSContext,
         clock: any WallClock,
         logger: Logger,
+        threads: NIOThreadPool = .singleton,
     ) {
         precondition(
             configuration.isValid,
@@ -122,6 +134,9 @@ package final class ProviderGateway {
         self.requestNanoseconds = UInt64(configuration.requestTimeout.nanoseconds)
         unsafe self.listener = nil
         self.connections = Array(repeating: nil, count: self.pool.capacity)
+        if let addressing = configuration.addressing {
+            self.origins = OriginGateways(addressing, threads: threads, owner: self)
+        }
     }
 
     /// Receives the answers; it must live as long as the gateway is used.
@@ -140,12 +155,13 @@ package final class ProviderGateway {
     private var canSend: Bool { !self.isHeld && self.hasCredential && self.phase == .running }
 
     /// The number of requests in flight.
-    package var inFlight: Int { self.pool.statistics.inFlight }
+    package var inFlight: Int { self.origins?.inFlight ?? self.pool.statistics.inFlight }
 
     /// Returns true when a request of the lane would be accepted now. After false, the delegate is called when there is room.
     @inline(__always)
     package func hasRoom(_ lane: Lane) -> Bool {
         if self.canSend, self.pool.choose(lane) != nil { return true }
+        if let origins, self.phase == .running, origins.hasRoom { return true }
         self.deny(lane)
         return false
     }
@@ -168,6 +184,11 @@ package final class ProviderGateway {
         now: UInt64 = NIODeadline.now().uptimeNanoseconds,
     ) -> Bool {
         guard self.canSend else {
+            // A gateway to addresses of recipients' own has no credential itself.
+            if let origins, self.phase == .running, origins.hasRoom, self.localAnswers.count < Self.localAnswersMax {
+                origins.submit(message, to: token, badge: badge, tag: tag, lane: lane, now: now)
+                return true
+            }
             self.deny(lane)
             return false
         }
@@ -199,8 +220,49 @@ package final class ProviderGateway {
                     self.deny(lane)
                     return false
                 }
-                self.answerLocally(tag, now)
+                self.answerLocally(tag, now, .suspect(.badToken), "a token of this form cannot be sent")
                 return true
+            }
+        }
+        self.deny(lane)
+        return false
+    }
+
+    /// Submits a request that differs in all its parts. Returns false when there is no room on the lane.
+    func submit(
+        _ request: (path: String, headers: [HeaderField], body: [UInt8]),
+        tag: UInt64,
+        lane: Lane,
+        now: UInt64,
+    ) -> Bool {
+        while self.canSend, let place = self.pool.choose(lane) {
+            guard let connection = self.connections[place] else {
+                preconditionFailure("the pool chose an entry without a connection")
+            }
+            let origin = Origin(host: self.configuration.host, port: self.configuration.port)
+            guard
+                let plain = try? PlainRequest(
+                    method: "POST",
+                    authority: origin.authority,
+                    path: request.path,
+                    headers: request.headers
+                        + (try self.authorization.map { [try HeaderField("authorization", $0)] } ?? []),
+                    body: request.body,
+                )
+            else {
+                self.answerLocally(tag, now, .suspect(.badToken), "an address of this form cannot be sent to")
+                return true
+            }
+            let deadline = NIODeadline.uptimeNanoseconds(now &+ self.requestNanoseconds)
+            let number = self.authorizationNumber
+            switch connection.submit(plain, credential: number, tag: tag, now: now, deadline: deadline) {
+            case .submitted:
+                self.pool.submitted(place)
+                self.counts.submitted += 1
+                self.counts.payloadBytes += UInt64(request.body.count)
+                return true
+            case .full, .closed: self.pool.blocked(place)
+            case .invalidToken: preconditionFailure("a plain request has no token")
             }
         }
         self.deny(lane)
@@ -235,9 +297,9 @@ package final class ProviderGateway {
         self.isRoomScheduled = true
         self.eventLoop.assumeIsolated().execute {
             self.isRoomScheduled = false
-            guard self.canSend else { return }
-            let express = self.deniedExpress && self.pool.choose(.express) != nil
-            let bulk = self.deniedBulk && self.pool.choose(.bulk) != nil
+            guard self.canSend || (self.origins != nil && self.phase == .running) else { return }
+            let express = self.deniedExpress && self.mayTake(.express)
+            let bulk = self.deniedBulk && self.mayTake(.bulk)
             guard express || bulk else { return }
             if express { self.deniedExpress = false }
             if bulk { self.deniedBulk = false }
@@ -245,11 +307,14 @@ package final class ProviderGateway {
         }
     }
 
+    private func mayTake(_ lane: Lane) -> Bool { self.origins?.hasRoom ?? (self.pool.choose(lane) != nil) }
+
     // MARK: Answers
 
-    private func answerLocally(_ tag: UInt64, _ now: UInt64) {
+    /// Answers a request without sending it, at the end of the turn.
+    func answerLocally(_ tag: UInt64, _ now: UInt64, _ outcome: DeliveryOutcome, _ reason: String) {
         self.counts.answeredLocally += 1
-        self.localAnswers.append(LocalAnswer(tag: tag, startedAt: now))
+        self.localAnswers.append(LocalAnswer(tag: tag, startedAt: now, outcome: outcome, reason: reason))
         guard !self.isLocalScheduled else { return }
         self.isLocalScheduled = true
         self.eventLoop.assumeIsolated().execute {
@@ -259,8 +324,8 @@ package final class ProviderGateway {
             for answer in answers {
                 self.report(
                     answer.tag,
-                    .suspect(.badToken),
-                    ProviderAnswer(startedAt: answer.startedAt, reason: "a token of this form cannot be sent"),
+                    answer.outcome,
+                    ProviderAnswer(startedAt: answer.startedAt, reason: answer.reason),
                 )
             }
             self.roomMayHaveChanged()

@@ -12,6 +12,14 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var host: String
     /// The port to connect to.
     package var port: Int
+    /// The address to connect to instead of the host's own, such as a simulator's; nil for its own.
+    package var connectsTo: WebAddress?
+    /// True when the host's name must lead to addresses of the public internet.
+    package var reachesPublicOnly: Bool
+    /// How recipients are reached that each have an address of their own; nil for a provider with one address.
+    package var addressing: (any RecipientAddressing)?
+    /// True when an answer that calls a credential stale, though it was accepted before, is about its recipient alone.
+    package var bindsRecipients: Bool
     /// The number of bulk connections that are always kept, besides one for express.
     package var bulkConnectionsMin: Int
     /// The maximum number of bulk connections.
@@ -67,6 +75,10 @@ package struct ProviderGatewayConfiguration: Sendable {
         self.answers = answers
         self.host = host
         self.port = port
+        self.connectsTo = nil
+        self.reachesPublicOnly = false
+        self.addressing = nil
+        self.bindsRecipients = false
         self.bulkConnectionsMin = bulkConnectionsMin
         self.bulkConnectionsMax = bulkConnectionsMax
         self.streamsMax = 1_000
@@ -148,6 +160,24 @@ package struct ProviderGatewayCounts: Hashable, Sendable {
 
     /// The number of failed attempts.
     package var attemptsFailed: UInt64 { self.failures.values.reduce(0, +) }
+
+    /// Adds the counts of another gateway.
+    mutating func add(_ other: ProviderGatewayCounts) {
+        self.submitted += other.submitted
+        self.payloadBytes += other.payloadBytes
+        self.accepted += other.accepted
+        self.refusals.merge(other.refusals, uniquingKeysWith: +)
+        self.turnedAway += other.turnedAway
+        self.lost += other.lost
+        self.timedOut += other.timedOut
+        self.answeredLocally += other.answeredLocally
+        self.attempts += other.attempts
+        self.handshakes += other.handshakes
+        self.failures.merge(other.failures, uniquingKeysWith: +)
+        self.goAways.merge(other.goAways, uniquingKeysWith: +)
+        self.bytesSent += other.bytesSent
+        self.bytesReceived += other.bytesReceived
+    }
 
     /// Adds a connection's bytes.
     mutating func add(_ handler: HTTP2ClientHandler) {

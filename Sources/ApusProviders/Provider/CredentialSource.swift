@@ -4,6 +4,7 @@ package import ApusTLS
 internal import FoundationEssentials
 package import Logging
 package import NIOCore
+package import NIOPosix
 
 /// The kinds of credentials, for metrics.
 package enum CredentialKind: Int, CaseIterable, Hashable, Sendable {
@@ -111,6 +112,8 @@ package struct GatewayTools: Sendable {
     package let clock: any WallClock
     package let eventLoopGroup: any EventLoopGroup
     package let logger: Logger
+    /// The threads that make requests to addresses of recipients' own, encrypted for each.
+    package let threads: NIOThreadPool
     /// Called with true for each token that was created, and with false for each failed attempt.
     package let minted: @Sendable (Provider, Bool) -> Void
 
@@ -120,12 +123,14 @@ package struct GatewayTools: Sendable {
         clock: any WallClock,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
+        threads: NIOThreadPool = .singleton,
         minted: @escaping @Sendable (Provider, Bool) -> Void = { _, _ in },
     ) {
         self.tokens = tokens
         self.clock = clock
         self.eventLoopGroup = eventLoopGroup
         self.logger = logger
+        self.threads = threads
         self.minted = minted
     }
 }

@@ -63,6 +63,12 @@ package struct DeviceLine: Sendable {
         line["attributes"] = .object(Self.members(record.attributes))
         if !record.webpushP256DH.isEmpty { line["webpush_p256dh"] = .string(Base64URL.encode(record.webpushP256DH)) }
         if !record.webpushAuth.isEmpty { line["webpush_auth"] = .string(Base64URL.encode(record.webpushAuth)) }
+        if !record.applicationServerKey.isEmpty {
+            line["application_server_key"] = .string(Base64URL.encode(record.applicationServerKey))
+        }
+        if record.expiresAtSeconds > 0 {
+            line["expires_at_ms"] = .integer(UnixMilliseconds(seconds: record.expiresAtSeconds).value)
+        }
         if let badge = exported.badge { line["badge"] = .integer(badge) }
         line["registered_at_ms"] = .integer(device.registeredAt.value)
         if !record.secondary.isEmpty {

@@ -29,7 +29,8 @@ struct DevicePatch: Hashable {
 
     /// What only a registration or a route of its own may change.
     private static let fixed = [
-        "device", "provider", "token", "environment", "token_kind", "webpush_p256dh", "webpush_auth", "topics",
+        "device", "provider", "token", "environment", "token_kind", "webpush_p256dh", "webpush_auth",
+        "subscription", "application_server_key", "expires_at_ms", "topics",
     ]
 
     /// Reads a body.

@@ -84,9 +84,12 @@ enum RegistrationBody {
         if let subscription {
             registration.webpushP256DH = subscription.p256dh
             registration.webpushAuth = subscription.auth
+            registration.expiresAt = subscription.expiresAt
         }
         if let bytes = reader.bytes("webpush_p256dh") { registration.webpushP256DH = bytes }
         if let bytes = reader.bytes("webpush_auth") { registration.webpushAuth = bytes }
+        if let bytes = reader.bytes("application_server_key") { registration.applicationServerKey = bytes }
+        if let time = reader.time("expires_at_ms") { registration.expiresAt = time }
         var inner = MemberReader(reader.object("attributes") ?? [:], at: "#/attributes")
         registration.attributes.locale = inner.text("locale") ?? ""
         registration.attributes.timeZone = inner.text("time_zone") ?? ""
@@ -108,9 +111,9 @@ enum RegistrationBody {
     /// instead of the token and the two keys; nil: there is none.
     private static func subscription(
         _ reader: inout MemberReader
-    ) -> (endpoint: String?, p256dh: [UInt8], auth: [UInt8])? {
+    ) -> (endpoint: String?, p256dh: [UInt8], auth: [UInt8], expiresAt: UnixMilliseconds?)? {
         guard let object = reader.object("subscription") else { return nil }
-        for name in ["token", "webpush_p256dh", "webpush_auth"] where reader.has(name) {
+        for name in ["token", "webpush_p256dh", "webpush_auth", "expires_at_ms"] where reader.has(name) {
             reader.note(name, "stands in subscription already")
         }
         var inner = MemberReader(object, at: "#/subscription")
@@ -118,8 +121,9 @@ enum RegistrationBody {
         let endpoint = inner.text("endpoint")
         var keys = MemberReader(inner.object("keys") ?? [:], at: "#/subscription/keys")
         let (p256dh, auth) = (keys.bytes("p256dh") ?? [], keys.bytes("auth") ?? [])
+        let expiresAt = inner.time("expirationTime")
         reader.take(inner.mistakes + keys.mistakes)
-        return (endpoint, p256dh, auth)
+        return (endpoint, p256dh, auth, expiresAt)
     }
 
     private static func protobuf(_ bytes: [UInt8]) throws(ProblemDetails) -> DeviceRegistration {

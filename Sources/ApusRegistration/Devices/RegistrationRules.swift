@@ -1,10 +1,19 @@
-internal import ApusCore
-internal import ApusMessages
+package import ApusCore
+package import ApusMessages
 internal import ApusStore
 internal import ApusTLS
 
 /// What a registration must keep to, with the place of each breach. The same for every form it comes in.
-enum RegistrationRules {
+package enum RegistrationRules {
+    /// Returns what is wrong with a registration that comes from no API, in one sentence; nil for nothing.
+    ///
+    /// - Parameter hosts: whose Web Push endpoints are taken.
+    package static func mistake(in registration: DeviceRegistration, hosts: WebPushHosts) -> String? {
+        let breaches = Self.breaches(registration, hosts: hosts)
+        return breaches.isEmpty
+            ? nil : breaches.map { "\($0.pointer.dropFirst(2)) \($0.detail)" }.joined(separator: "; ")
+    }
+
     /// All breaches; empty: it may be stored.
     ///
     /// - Parameter hosts: whose Web Push endpoints are taken.
@@ -111,6 +120,22 @@ enum RegistrationRules {
             } else if !bytes.isEmpty {
                 breaches.append(.init(pointer: pointer, detail: "is only for webpush"))
             }
+        }
+        if registration.provider == .webpush, registration.tokenKind != .device {
+            breaches.append(.init(pointer: "#/token_kind", detail: "must be device for webpush"))
+        }
+        if registration.provider != .webpush {
+            if !registration.applicationServerKey.isEmpty {
+                breaches.append(.init(pointer: "#/application_server_key", detail: "is only for webpush"))
+            }
+            if registration.expiresAt != nil {
+                breaches.append(.init(pointer: "#/expires_at_ms", detail: "is only for webpush"))
+            }
+        } else if !registration.applicationServerKey.isEmpty,
+            (try? PublicKey(uncompressedPoint: registration.applicationServerKey)) == nil
+        {
+            let detail = "must be an uncompressed point of P-256 in base64url, 65 bytes"
+            breaches.append(.init(pointer: "#/application_server_key", detail: detail))
         }
         if breaches.isEmpty, registration.provider == .webpush,
             (try? PublicKey(uncompressedPoint: registration.webpushP256DH)) == nil

@@ -31,7 +31,7 @@ package struct SimulatorKeys: Sendable {
     ///
     /// - Parameter names: the host names of the simulator, besides localhost.
     init(names: [String] = [], now: UnixMilliseconds) throws(SimulatorError) {
-        self.names = ["localhost"] + names
+        self.names = ["localhost"] + names + SimulatedProviders.all.flatMap { $0.traits.serverNames }
         do throws(TLSError) {
             let validity = CertificateValidity(days: Self.days, from: now)
             self.authority = try CertificateAuthority(name: "Apus Simulator", validity: validity)

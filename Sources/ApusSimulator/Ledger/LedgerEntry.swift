@@ -22,7 +22,7 @@ public struct LedgerEntry: Hashable, Sendable {
     public let fault: String?
 
     /// True when the request was accepted.
-    public var isAccepted: Bool { self.status == 200 }
+    public var isAccepted: Bool { (200..<300).contains(self.status) }
 }
 
 extension LedgerEntry {

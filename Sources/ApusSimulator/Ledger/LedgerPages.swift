@@ -56,7 +56,7 @@ struct LedgerPages {
     mutating func append(_ entry: PackedEntry, send: Span<UInt8>) {
         var entry = entry
         entry.send = self.sends.number(of: send)
-        if entry.status == 200 { self.timeline.note(entry.route, at: entry.time) }
+        if entry.isAccepted { self.timeline.note(entry.route, at: entry.time) }
         if self.current.capacity == 0 { self.current.reserveCapacity(Self.pageEntries) }
         self.current.append(entry)
         guard self.current.count == Self.pageEntries else { return }

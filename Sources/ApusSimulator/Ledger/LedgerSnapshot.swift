@@ -56,7 +56,7 @@ public struct LedgerSnapshot: Sendable {
         for shard in self.shards {
             let number = shard.sends.number(named: send)
             for page in shard.pages {
-                for entry in page where entry.send == number && entry.status == 200 {
+                for entry in page where entry.send == number && entry.isAccepted {
                     body(shard.digest(of: entry), entry.time, !unanswered.contains(entry.fault))
                 }
             }
@@ -74,7 +74,7 @@ public struct LedgerSnapshot: Sendable {
                 shard.sends.bytes(UInt32(number)).flatMap { position(String(decoding: $0, as: UTF8.self)) }
             }
             for page in shard.pages {
-                for entry in page where entry.status == 200 {
+                for entry in page where entry.isAccepted {
                     guard let number = positions[Int(entry.send)] else { continue }
                     body(number, shard.digest(of: entry), entry.time)
                 }
@@ -88,7 +88,7 @@ public struct LedgerSnapshot: Sendable {
         for shard in self.shards {
             var times = [Int64](repeating: .max, count: shard.sends.count + 1)
             for page in shard.pages {
-                for entry in page where entry.status == 200 && entry.time < times[Int(entry.send)] {
+                for entry in page where entry.isAccepted && entry.time < times[Int(entry.send)] {
                     times[Int(entry.send)] = entry.time
                 }
             }
@@ -165,7 +165,7 @@ public struct LedgerSnapshot: Sendable {
             for page in shard.pages.reversed() {
                 for entry in page.reversed() {
                     guard entry.time >= since else { return sum + count }
-                    guard entry.status == 200, number ?? entry.send == entry.send else { continue }
+                    guard entry.isAccepted, number ?? entry.send == entry.send else { continue }
                     if routes?.contains(entry.route) ?? true { count += 1 }
                 }
             }

@@ -45,6 +45,9 @@ struct PackedEntry {
         set { self.outcome = self.outcome & ~0x3ff | UInt16(newValue) }
     }
 
+    /// True when the request was accepted.
+    var isAccepted: Bool { (200..<300).contains(self.status) }
+
     /// The number of bytes of a token that is stored inside: 0...32.
     var tokenLength: Int {
         get { Int(self.flags.rawValue >> 5) << 3 | Int(self.lengthAndFault & 7) }

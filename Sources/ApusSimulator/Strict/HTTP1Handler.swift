@@ -39,6 +39,7 @@ final class HTTP1Handler: ChannelInboundHandler {
         let decision = self.connection.decide(
             ProviderRequest(
                 method: head.method.rawValue,
+                authority: head.headers.first(name: "host") ?? "",
                 path: head.uri,
                 headers: head.headers.map { ProviderHeader($0.name.lowercased(), $0.value) },
                 body: self.body,

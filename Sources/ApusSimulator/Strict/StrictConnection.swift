@@ -137,7 +137,7 @@ package struct StrictConnection {
 
     private mutating func noteUnanswered(_ decision: Decision) {
         switch decision.action {
-        case .answer(let answer): if answer.status == 200, decision.delayMicroseconds > 0 { self.hasUnanswered = true }
+        case .answer(let answer): if answer.isAccepted, decision.delayMicroseconds > 0 { self.hasUnanswered = true }
         case .half, .silence: self.hasUnanswered = true
         case .refuse, .drop: break
         }
@@ -165,7 +165,7 @@ package struct StrictConnection {
         let validation = self.connection.validate(request, context)
         let answer = validation.answer
         self.record(request, context, validation.recipient, status: answer.status)
-        if answer.status == 200, validation.recipient != nil {
+        if answer.isAccepted, validation.recipient != nil {
             self.rules.current.observer?(AcceptedRequest(self.traits.provider, request))
         }
         var decision = Decision(action: .answer(answer))
@@ -187,7 +187,7 @@ package struct StrictConnection {
         if let header = self.traits.idHeader {
             let words = request.first(header).flatMap { UUIDText.words(Array($0.utf8).span) }
             if let words { id = .uuid(words.0, words.1) }
-        } else if status == 200 {
+        } else if (200..<300).contains(status) {
             id = .number(context.number)
         }
         let body = request.body.span

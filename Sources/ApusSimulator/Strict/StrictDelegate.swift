@@ -27,7 +27,13 @@ final class StrictDelegate: HTTP2ServerDelegate {
         guard case .requested(let request) = event, request.streamID <= self.lastStreamID else { return }
         let headers = request.fields.filter { !$0.name.hasPrefix(":") }.map { ProviderHeader($0.name, $0.value) }
         let decision = self.connection.decide(
-            ProviderRequest(method: request.method, path: request.path, headers: headers, body: request.body),
+            ProviderRequest(
+                method: request.method,
+                authority: request.fields.first { $0.name == ":authority" }?.value ?? "",
+                path: request.path,
+                headers: headers,
+                body: request.body,
+            ),
             nanoseconds: self.state.clock.nanosecondsSince1970(),
         )
         self.perform(decision, on: request.streamID, handler)

@@ -10,6 +10,13 @@ package struct ExportedDevice: Sendable {
     package let topics: [String]
     /// What its badge has come to; nil: it was never counted.
     package let badge: UInt32?
+
+    /// Creates a device for an export.
+    package init(device: StoredDevice, topics: [String], badge: UInt32?) {
+        self.device = device
+        self.topics = topics
+        self.badge = badge
+    }
 }
 
 extension DeviceStore {

@@ -120,4 +120,14 @@ import Testing
             #expect(Answer(outcome) == .neutral)
         }
     }
+
+    @Test func `Failures of one origin of many stop nothing`() {
+        typealias Answer = RouteCircuit.Answer
+        for outcome: DeliveryOutcome in [
+            .lost(.timeout), .lost(.connection), .deferred(Deferral(.providerUnavailable, scope: .device)),
+        ] {
+            #expect(Answer(outcome, isOfOneOrigin: true) == .neutral)
+        }
+        #expect(Answer(.accepted, isOfOneOrigin: true) == .good)
+    }
 }

@@ -25,6 +25,8 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var outcomes: [UInt64: DeliveryOutcome] = [:]
     private(set) var reasons: [UInt64: String] = [:]
     private(set) var ids: [UInt64: String] = [:]
+    /// Tags whose answers were of one origin of many.
+    private(set) var ofOneOrigin: Set<UInt64> = []
     /// Submissions, and answers of any kind: at the end as many.
     private(set) var submissions = 0
     private(set) var answers = 0
@@ -105,6 +107,7 @@ final class Traffic: ProviderGatewayDelegate {
         self.outcomes[tag] = outcome
         self.reasons[tag] = answer.reason()
         self.ids[tag] = answer.id()
+        if answer.isOfOneOrigin { self.ofOneOrigin.insert(tag) }
         if self.outcomes.count == self.total { self.finished.succeed(()) }
     }
 
@@ -141,6 +144,7 @@ struct TestGateway {
         lane: Lane = .bulk,
         as kind: Provider = .apns,
         sendsAgain: Bool = true,
+        message given: PreparedMessage? = nil,
         loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next(),
         _ change: (inout ProviderGatewayConfiguration) -> Void = { _ in },
     ) async throws -> TestGateway {
@@ -149,7 +153,7 @@ struct TestGateway {
         configuration.housekeeping = .milliseconds(20)
         configuration.bulkConnectionsMax = 1
         change(&configuration)
-        let message = try kind == .apns ? Self.apnsMessage() : Self.fcmMessage()
+        let message = try given ?? (kind == .apns ? Self.apnsMessage() : Self.fcmMessage())
         let token = kind == .apns ? [UInt8](repeating: 0xab, count: 32) : Array("token:1".utf8)
         let finished = loop.makePromise(of: Void.self)
         let trust = provider.trust

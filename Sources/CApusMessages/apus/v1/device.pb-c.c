@@ -444,7 +444,7 @@ const ProtobufCMessageDescriptor apus__v1__suspicion__descriptor =
   (ProtobufCMessageInit) apus__v1__suspicion__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[16] =
+static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[18] =
 {
   {
     "token",
@@ -638,14 +638,40 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "application_server_key",
+    17,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRecord, application_server_key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "expires_at_s",
+    18,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRecord, expires_at_s),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_record__field_indices_by_name[] = {
+  16,   /* field[16] = application_server_key */
   5,   /* field[5] = attributes */
   7,   /* field[7] = device */
   13,   /* field[13] = device_uuid */
   14,   /* field[14] = device_uuid_upper */
   1,   /* field[1] = environment */
   12,   /* field[12] = environment_learned */
+  17,   /* field[17] = expires_at_s */
   15,   /* field[15] = former_user */
   11,   /* field[11] = secondary */
   6,   /* field[6] = seen_at_h */
@@ -660,7 +686,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_record__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 16 }
+  { 0, 18 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
 {
@@ -670,7 +696,7 @@ const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
   "Apus__V1__DeviceRecord",
   "apus.v1",
   sizeof(Apus__V1__DeviceRecord),
-  16,
+  18,
   apus__v1__device_record__field_descriptors,
   apus__v1__device_record__field_indices_by_name,
   1,  apus__v1__device_record__number_ranges,

@@ -367,7 +367,7 @@ void   apus__v1__registration_command__free_unpacked
   assert(message->base.descriptor == &apus__v1__registration_command__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor apus__v1__device_registration__field_descriptors[13] =
+static const ProtobufCFieldDescriptor apus__v1__device_registration__field_descriptors[15] =
 {
   {
     "device",
@@ -525,12 +525,38 @@ static const ProtobufCFieldDescriptor apus__v1__device_registration__field_descr
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "application_server_key",
+    14,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRegistration, application_server_key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "expires_at_ms",
+    15,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRegistration, expires_at_ms),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_registration__field_indices_by_name[] = {
+  13,   /* field[13] = application_server_key */
   6,   /* field[6] = attributes */
   11,   /* field[11] = badge */
   0,   /* field[0] = device */
   3,   /* field[3] = environment */
+  14,   /* field[14] = expires_at_ms */
   1,   /* field[1] = provider */
   12,   /* field[12] = set_badge */
   8,   /* field[8] = set_topics */
@@ -544,7 +570,7 @@ static const unsigned apus__v1__device_registration__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_registration__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 13 }
+  { 0, 15 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_registration__descriptor =
 {
@@ -554,7 +580,7 @@ const ProtobufCMessageDescriptor apus__v1__device_registration__descriptor =
   "Apus__V1__DeviceRegistration",
   "apus.v1",
   sizeof(Apus__V1__DeviceRegistration),
-  13,
+  15,
   apus__v1__device_registration__field_descriptors,
   apus__v1__device_registration__field_indices_by_name,
   1,  apus__v1__device_registration__number_ranges,

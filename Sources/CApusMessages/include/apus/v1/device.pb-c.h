@@ -134,6 +134,14 @@ struct  Apus__V1__DeviceRecord
    * digest of the user who had it last, while it is nobody's; 0: none
    */
   uint32_t former_user;
+  /*
+   * Web Push: the key that the browser subscribed with; empty when it is not known
+   */
+  ProtobufCBinaryData application_server_key;
+  /*
+   * Web Push: when the subscription ends; 0: it does not
+   */
+  int64_t expires_at_s;
   Apus__V1__DeviceRecord__IdCase id_case;
   union {
     char *device;
@@ -149,7 +157,7 @@ struct  Apus__V1__DeviceRecord
 };
 #define APUS__V1__DEVICE_RECORD__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_record__descriptor) \
-    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
+    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, 0, {0,NULL}, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
 
 
 /* Apus__V1__Attributes methods */

@@ -61,10 +61,18 @@ struct  Apus__V1__DeviceRegistration
    */
   uint32_t badge;
   protobuf_c_boolean set_badge;
+  /*
+   * Web Push: 65 bytes, uncompressed point; empty when it is not known
+   */
+  ProtobufCBinaryData application_server_key;
+  /*
+   * Web Push: when the subscription ends; 0: it does not
+   */
+  int64_t expires_at_ms;
 };
 #define APUS__V1__DEVICE_REGISTRATION__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_registration__descriptor) \
-    , (char *)protobuf_c_empty_string, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, NULL, 0,NULL, 0, {0,NULL}, {0,NULL}, 0, 0 }
+    , (char *)protobuf_c_empty_string, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, NULL, 0,NULL, 0, {0,NULL}, {0,NULL}, 0, 0, {0,NULL}, 0 }
 
 
 struct  Apus__V1__TopicChange

@@ -1,0 +1,59 @@
+/// The hosts of push services to which browsers' subscriptions may lead.
+///
+/// An endpoint comes from a browser's user and is hostile: without a list of hosts, whoever registers could make us
+/// call any server. The list names the push services of Chrome and its kin, Firefox, Safari and Edge.
+package struct WebPushHosts: Hashable, Sendable {
+    private static let names: Set<String> = ["fcm.googleapis.com", "jmt17.google.com"]
+    private static let suffixes = [".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com"]
+    /// The host in endpoints of browsers that have withdrawn their subscription: Edge on Android writes it.
+    private static let withdrawn = "permanently-removed.invalid"
+
+    private let further: Set<String>
+    private let hasKnown: Bool
+
+    /// Creates a list of the known hosts and others.
+    ///
+    /// - Parameter further: names in lower case; one that begins with a dot stands for all below it.
+    package init(further: [String] = []) {
+        self.further = Set(further)
+        self.hasKnown = true
+    }
+
+    /// Creates a list of the given hosts alone.
+    package init(only hosts: [String]) {
+        self.further = Set(hosts)
+        self.hasKnown = false
+    }
+
+    /// Returns what is wrong with the host and port of an endpoint whose form is right; nil for nothing.
+    package func breach(_ endpoint: String) -> String? {
+        let authority = endpoint.dropFirst("https://".count).prefix { $0 != "/" && $0 != "?" }.lowercased()
+        var host = authority[...]
+        if let colon = authority.firstIndex(of: ":") {
+            guard authority[colon...] == ":443" else { return "must be at port 443" }
+            host = authority[..<colon]
+        }
+        if host == Self.withdrawn { return "belongs to a subscription that the browser has withdrawn: subscribe again" }
+        return self.contains(host)
+            ? nil : "must be at a push service that is known or named in registration.webpush_hosts"
+    }
+
+    /// Returns true when a host, in lower case, is in the list.
+    package func contains(_ host: some StringProtocol) -> Bool {
+        self.hasKnown && (Self.names.contains(String(host)) || Self.suffixes.contains { Self.is(host, below: $0) })
+            || self.further.contains(String(host))
+            || self.further.contains { $0.hasPrefix(".") && Self.is(host, below: $0) }
+    }
+
+    /// Returns true when a text is a host's name as it may stand in the list, with or without a dot before it.
+    package static func isName(_ text: String) -> Bool {
+        text.utf8.count > 1
+            && text.utf8.allSatisfy { byte in
+                (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d || byte == 0x2e
+            }
+    }
+
+    private static func `is`(_ host: some StringProtocol, below suffix: String) -> Bool {
+        host.hasSuffix(suffix) && host.utf8.count > suffix.utf8.count && Self.isName(String(host))
+    }
+}

@@ -1,0 +1,95 @@
+package import ApusCore
+package import ApusHTTP2
+
+/// The host and port that connections are made to, and that a credential may be bound to (RFC 6454 §4).
+package struct Origin: Hashable, Sendable, CustomStringConvertible {
+    /// The host in lower case.
+    package let host: String
+    /// The port.
+    package let port: Int
+
+    /// The origin as text, such as `https://push.example`; the port stands in it unless it is 443.
+    package var text: String { "https://\(self.authority)" }
+    /// The host, with the port unless it is 443.
+    package var authority: String { WebAddress(host: self.host, port: self.port).authority }
+    /// The origin as text.
+    package var description: String { self.text }
+
+    /// Creates an origin.
+    package init(host: String, port: Int = WebAddress.securePort) {
+        self.host = host.lowercased()
+        self.port = port
+    }
+}
+
+/// What a gateway must know of a provider whose recipients each have an address of their own.
+package protocol RecipientAddressing: Sendable {
+    /// Returns the origin of a recipient's address; nil when nothing may be sent there. It is called for each recipient,
+    /// on the event loop.
+    ///
+    /// - Parameter recipient: the recipient as the store has it: its token, followed by its keys.
+    func origin(of recipient: Span<UInt8>) -> Origin?
+    /// Makes the request to one recipient. It may take long, so it is called on a thread of its own.
+    ///
+    /// - Parameters:
+    ///   - message: the rendering that the provider keeps in ``PreparedMessage``.
+    ///   - badge: the device's current badge; ignored unless the message counts badges.
+    func request(_ message: any Sendable, to recipient: [UInt8], badge: UInt32) -> AddressedRequest
+    /// Returns the credential of connections to an origin.
+    func credential(for origin: Origin) -> any ProviderCredential
+    /// Returns true when connections to a host may lead to addresses that are not public.
+    func mayBePrivate(_ host: String) -> Bool
+    /// The address to connect to instead of every origin's, such as a simulator's; nil for their own.
+    var connectsTo: WebAddress? { get }
+}
+
+/// A request to one recipient, or the reason why there is none.
+package enum AddressedRequest: Sendable {
+    /// The request, without its credential.
+    case request(path: String, headers: [HeaderField], body: [UInt8])
+    /// The recipient gets nothing, with the given outcome and reason.
+    case refused(DeliveryOutcome, reason: String)
+}
+
+/// The layout of the keys that stand behind the address of a recipient: they are kept together, from the store to the
+/// request.
+package struct RecipientKeys: Hashable, Sendable {
+    /// The recipient's point on P-256.
+    package let publicKey: [UInt8]
+    /// The secret that the recipient shares with the app's server.
+    package let secret: [UInt8]
+    /// The public key of the app's server that the recipient is bound to; nil for whichever there is.
+    package let serverKey: [UInt8]?
+
+    /// The bytes of all keys together.
+    package static let byteCount = 2 * Limits.webpushP256DHBytes + Limits.webpushAuthBytes
+
+    /// Appends keys, each of its exact length; an empty `serverKey` stands for none.
+    package static func append(
+        publicKey: Span<UInt8>,
+        secret: Span<UInt8>,
+        serverKey: Span<UInt8>,
+        to bytes: inout [UInt8],
+    ) {
+        precondition(publicKey.count == Limits.webpushP256DHBytes && secret.count == Limits.webpushAuthBytes)
+        precondition(serverKey.isEmpty || serverKey.count == Limits.webpushP256DHBytes)
+        for index in publicKey.indices { bytes.append(publicKey[index]) }
+        for index in secret.indices { bytes.append(secret[index]) }
+        if serverKey.isEmpty { bytes.append(contentsOf: repeatElement(0, count: Limits.webpushP256DHBytes)) }
+        for index in serverKey.indices { bytes.append(serverKey[index]) }
+    }
+
+    /// Reads the keys behind an address; nil when the recipient is shorter than they are.
+    package init?(of recipient: [UInt8]) {
+        guard recipient.count > Self.byteCount else { return nil }
+        let start = recipient.count - Self.byteCount
+        let secret = start + Limits.webpushP256DHBytes
+        let server = secret + Limits.webpushAuthBytes
+        self.publicKey = Array(recipient[start..<secret])
+        self.secret = Array(recipient[secret..<server])
+        self.serverKey = recipient[server] == 0 ? nil : Array(recipient[server...])
+    }
+
+    /// Returns the address in front of the keys.
+    package static func address(of recipient: [UInt8]) -> ArraySlice<UInt8> { recipient.dropLast(Self.byteCount) }
+}

@@ -1,0 +1,405 @@
+internal import ApusCore
+internal import ApusHTTP2
+internal import Logging
+internal import NIOCore
+internal import NIOPosix
+
+/// Sends the requests of a gateway whose recipients each have an address of their own: by one gateway for each origin,
+/// made when it is first needed and closed when it has been idle.
+///
+/// Requests are made on other threads, since each is encrypted for its recipient. All calls must be made on the event loop.
+final class OriginGateways: ProviderGatewayDelegate {
+    /// The maximum number of requests that are being made or wait for room, over all origins.
+    static let waitingMax = 1_024
+    /// The maximum number of origins with connections at a time.
+    static let originsMax = 1_000
+    /// The time since the last acceptance by any origin within which a refused credential is one origin's matter.
+    static let acceptanceNanoseconds: UInt64 = 600_000_000_000
+
+    /// A request that waits for room at its origin.
+    private struct Waiting {
+        let request: (path: String, headers: [HeaderField], body: [UInt8])
+        let tag: UInt64
+        let since: UInt64
+    }
+
+    /// An origin with its gateway and the requests that wait for it.
+    private final class Entry {
+        let origin: Origin
+        let gateway: ProviderGateway
+        var state: OriginState
+        var express = CircularBuffer<Waiting>()
+        var bulk = CircularBuffer<Waiting>()
+
+        init(_ origin: Origin, _ gateway: ProviderGateway, _ state: OriginState) {
+            self.origin = origin
+            self.gateway = gateway
+            self.state = state
+        }
+
+        /// True when nothing waits and nothing is in flight.
+        var isEmpty: Bool { self.state.waiting == 0 && self.gateway.inFlight == 0 }
+
+        func append(_ waiting: Waiting, _ lane: Lane) {
+            switch lane {
+            case .express: self.express.append(waiting)
+            case .bulk: self.bulk.append(waiting)
+            }
+        }
+
+        func first(_ lane: Lane) -> Waiting? { lane == .express ? self.express.first : self.bulk.first }
+
+        func removeFirst(_ lane: Lane) {
+            switch lane {
+            case .express: self.express.removeFirst()
+            case .bulk: self.bulk.removeFirst()
+            }
+            self.state.left()
+        }
+    }
+
+    /// The gateway that the origins stand behind; it owns this value.
+    private unowned let owner: ProviderGateway
+    private let addressing: any RecipientAddressing
+    private let threads: NIOThreadPool
+    private let limits: OriginState.Limits
+    private var entries: [Origin: Entry] = [:]
+    /// The gateways that are being closed.
+    private var leaving: [ProviderGateway] = []
+    /// The counts of gateways that have been closed.
+    private var retired = ProviderGatewayCounts()
+    private var waiting = 0
+    /// The number of requests that are being made on other threads.
+    private var inMaking = 0
+    private var acceptedAt: UInt64?
+    private var housekeeper: Scheduled<Void>?
+    private var isDraining = false
+
+    init(
+        _ addressing: any RecipientAddressing,
+        threads: NIOThreadPool,
+        limits: OriginState.Limits = OriginState.Limits(),
+        owner: ProviderGateway,
+    ) {
+        self.addressing = addressing
+        self.threads = threads
+        self.limits = limits
+        self.owner = owner
+    }
+
+    private var eventLoop: any EventLoop { self.owner.eventLoop }
+
+    // MARK: Requests
+
+    /// True when a request would be accepted now, whatever its origin.
+    var hasRoom: Bool {
+        guard !self.isDraining, !self.owner.isHeld, self.waiting < Self.waitingMax else { return false }
+        guard !self.crowded.isEmpty else { return true }
+        let now = ProviderGateway.now()
+        return !self.crowded.contains { self.entries[$0]?.state.decide(now: now) == .holdBack }
+    }
+
+    /// The origins with as many waiting requests as they may have.
+    private var crowded: Set<Origin> = []
+
+    /// Accepts a request; it is answered later, sent or not. There must be room.
+    func submit(
+        _ message: PreparedMessage,
+        to recipient: Span<UInt8>,
+        badge: UInt32,
+        tag: UInt64,
+        lane: Lane,
+        now: UInt64,
+    ) {
+        guard let origin = self.addressing.origin(of: recipient) else {
+            return self.owner.answerLocally(tag, now, .rejected(.other), "nothing may be sent to this address")
+        }
+        guard let entry = self.entry(for: origin, now: now) else {
+            let deferral = Deferral(.connection, scope: .device)
+            return self.owner.answerLocally(tag, now, .deferred(deferral), "too many push services at a time")
+        }
+        if case .putOff(let reason, let nanoseconds) = entry.state.decide(now: now) {
+            return self.putOff(tag, since: now, reason, nanoseconds)
+        }
+        entry.state.taken(now: now)
+        self.waiting += 1
+        if entry.state.isFull { self.crowded.insert(origin) }
+        self.make(message, to: recipient, badge: badge, tag: tag, lane: lane, since: now, entry)
+    }
+
+    private func putOff(_ tag: UInt64, since: UInt64, _ reason: Reason, _ nanoseconds: UInt64) {
+        let wait = nanoseconds > 0 ? Int64(nanoseconds / 1_000_000) : nil
+        let text =
+            switch reason {
+            case .credentials: "the push service refuses our key"
+            case .rateLimited: "the push service rests"
+            default: "the push service cannot be reached"
+            }
+        let deferral = Deferral(reason, scope: .device, retryAfterMilliseconds: wait)
+        self.owner.answerLocally(tag, since, .deferred(deferral), text)
+    }
+
+    private func make(
+        _ message: PreparedMessage,
+        to recipient: Span<UInt8>,
+        badge: UInt32,
+        tag: UInt64,
+        lane: Lane,
+        since: UInt64,
+        _ entry: Entry,
+    ) {
+        guard let message = message.addressed else {
+            preconditionFailure("a message without addresses of recipients' own")
+        }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(recipient.count)
+        for index in recipient.indices { bytes.append(recipient[index]) }
+        self.inMaking += 1
+        let (addressing, eventLoop, recipient) = (self.addressing, self.eventLoop, bytes)
+        let bound = NIOLoopBound((self, entry), eventLoop: eventLoop)
+        self.threads.submit { state in
+            let made: AddressedRequest =
+                switch state {
+                case .active: addressing.request(message, to: recipient, badge: badge)
+                case .cancelled:
+                    .refused(.deferred(Deferral(.connection, scope: .device)), reason: "the process is ending")
+                }
+            eventLoop.execute {
+                let (gateways, entry) = bound.value
+                gateways.made(made, tag: tag, lane: lane, since: since, entry)
+            }
+        }
+    }
+
+    private func made(_ made: AddressedRequest, tag: UInt64, lane: Lane, since: UInt64, _ entry: Entry) {
+        self.inMaking -= 1
+        switch made {
+        case .refused(let outcome, let reason):
+            entry.state.left()
+            self.left(entry)
+            self.owner.counts.answeredLocally += 1
+            self.owner.report(tag, outcome, ProviderAnswer(startedAt: since, reason: reason))
+            self.settled()
+        case .request(let path, let headers, let body):
+            entry.append(Waiting(request: (path, headers, body), tag: tag, since: since), lane)
+            if self.isDraining { return self.flush(entry, Self.returned, "the gateway is being replaced") }
+            self.feed(entry)
+        }
+    }
+
+    /// Records that a request of an origin waits no longer.
+    private func left(_ entry: Entry) {
+        self.waiting -= 1
+        if !entry.state.isFull { self.crowded.remove(entry.origin) }
+    }
+
+    /// Tells the owner that there may be room, or that its last request is answered.
+    private func settled() {
+        self.owner.roomMayHaveChanged()
+        self.finishDrain()
+    }
+
+    private func feed(_ entry: Entry) {
+        for lane in [Lane.express, .bulk] {
+            while let next = entry.first(lane) {
+                let now = ProviderGateway.now()
+                guard entry.gateway.submit(next.request, tag: next.tag, lane: lane, now: now) else { break }
+                entry.removeFirst(lane)
+                self.left(entry)
+            }
+        }
+        self.owner.roomMayHaveChanged()
+    }
+
+    /// Answers the waiting requests of an origin without sending them.
+    private func flush(_ entry: Entry, _ outcome: DeliveryOutcome, _ reason: String, before limit: UInt64? = nil) {
+        for lane in [Lane.express, .bulk] {
+            while let next = entry.first(lane),
+                limit.map({ entry.state.hasWaitedTooLong(since: next.since, now: $0) }) ?? true
+            {
+                entry.removeFirst(lane)
+                self.left(entry)
+                self.owner.counts.answeredLocally += 1
+                self.owner.report(next.tag, outcome, ProviderAnswer(startedAt: next.since, reason: reason))
+            }
+        }
+        self.settled()
+    }
+
+    /// The outcome of requests that another gateway may send at once.
+    private static let returned = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
+    private static let unreachable = DeliveryOutcome.deferred(Deferral(.connection, scope: .device))
+
+    // MARK: Origins
+
+    private func entry(for origin: Origin, now: UInt64) -> Entry? {
+        if let entry = self.entries[origin] { return entry }
+        if self.entries.count >= Self.originsMax {
+            let unused = self.entries.values.filter(\.isEmpty).min { $0.state.lastUse < $1.state.lastUse }
+            guard let unused else { return nil }
+            self.close(unused)
+        }
+        var configuration = self.owner.configuration
+        configuration.addressing = nil
+        configuration.host = origin.host
+        configuration.port = origin.port
+        configuration.connectsTo = self.addressing.connectsTo
+        configuration.reachesPublicOnly =
+            self.addressing.connectsTo == nil && !self.addressing.mayBePrivate(origin.host)
+        let gateway = ProviderGateway(
+            configuration: configuration,
+            credential: self.addressing.credential(for: origin),
+            eventLoop: self.eventLoop,
+            tls: self.owner.tls,
+            clock: self.owner.clock,
+            logger: self.owner.logger,
+        )
+        let entry = Entry(origin, gateway, OriginState(self.limits, now: now))
+        self.entries[origin] = entry
+        gateway.delegate = self
+        gateway.start()
+        return entry
+    }
+
+    private func close(_ entry: Entry) {
+        guard self.entries[entry.origin] === entry else { return }
+        self.entries[entry.origin] = nil
+        self.crowded.remove(entry.origin)
+        let gateway = entry.gateway
+        self.leaving.append(gateway)
+        gateway.drain().assumeIsolated().whenComplete { _ in
+            self.leaving.removeAll { $0 === gateway }
+            self.retired.add(gateway.status.counts)
+            self.finishDrain()
+        }
+    }
+
+    private func entry(of gateway: ProviderGateway) -> Entry? {
+        let entry = self.entries[Origin(host: gateway.configuration.host, port: gateway.configuration.port)]
+        return entry?.gateway === gateway ? entry : nil
+    }
+
+    // MARK: Life
+
+    func start() { self.scheduleHousekeeping() }
+
+    /// Answers what waits, and closes all gateways after their last answers.
+    func drain() {
+        self.isDraining = true
+        self.housekeeper?.cancel()
+        for entry in self.entries.values {
+            self.flush(entry, Self.returned, "the gateway is being replaced")
+            if entry.state.waiting == 0 { self.close(entry) }
+        }
+        self.finishDrain()
+    }
+
+    /// True when every request is answered and every gateway closed.
+    var isDrained: Bool { self.isDraining && self.entries.isEmpty && self.leaving.isEmpty && self.inMaking == 0 }
+
+    private func finishDrain() {
+        guard self.isDraining else { return }
+        for entry in self.entries.values where entry.state.waiting == 0 { self.close(entry) }
+        self.owner.finishDrain()
+    }
+
+    /// Resumes all origins: the configuration may be correct again.
+    func restored() {
+        for entry in self.entries.values {
+            entry.state.restored()
+            entry.gateway.restored()
+        }
+    }
+
+    /// Adds the connections, requests and counts of all origins to the owner's status.
+    func add(to status: inout ProviderGatewayStatus) {
+        for gateway in self.entries.values.map(\.gateway) + self.leaving {
+            let other = gateway.status
+            status.connections.add(other.connections)
+            status.isBackingOff = status.isBackingOff || other.isBackingOff
+            status.counts.add(other.counts)
+        }
+        status.counts.add(self.retired)
+        status.connections.inFlight += self.waiting
+    }
+
+    /// The number of accepted requests without an answer.
+    var inFlight: Int { self.entries.values.reduce(self.waiting) { $0 + $1.gateway.inFlight } }
+
+    private func scheduleHousekeeping() {
+        let interval = self.owner.configuration.housekeeping
+        self.housekeeper = self.eventLoop.assumeIsolated().scheduleTask(in: interval) {
+            self.lookAfter()
+            if !self.isDraining { self.scheduleHousekeeping() }
+        }
+    }
+
+    private func lookAfter() {
+        let now = ProviderGateway.now()
+        for entry in self.entries.values {
+            entry.state.connected(entry.gateway.status.connections.open > 0, now: now)
+            if entry.state.isUnreachable(now: now) {
+                self.flush(entry, Self.unreachable, "the push service cannot be reached")
+            } else {
+                self.flush(entry, Self.unreachable, "the push service takes too long", before: now)
+            }
+            if entry.state.refusedUntil > 0, now >= entry.state.refusedUntil, !self.owner.isHeld {
+                entry.state.restored()
+                entry.gateway.restored()
+            }
+            if entry.isEmpty, entry.state.isIdle(now: now) { self.close(entry) }
+        }
+    }
+
+    // MARK: ProviderGatewayDelegate
+
+    func gateway(
+        _ gateway: ProviderGateway,
+        answered tag: UInt64,
+        _ outcome: DeliveryOutcome,
+        _ answer: ProviderAnswer,
+    ) {
+        var (outcome, answer) = (outcome, answer)
+        answer.isOfOneOrigin = true
+        let now = answer.endedAt
+        if let entry = self.entry(of: gateway) {
+            entry.state.answered(outcome, now: now)
+            if case .accepted = outcome { self.acceptedAt = now }
+            if case .misconfigured(.credential) = outcome, !self.owner.isHeld {
+                let wait = Int64(self.limits.refusalPause / 1_000_000)
+                outcome = .deferred(Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait))
+            }
+        }
+        self.owner.report(tag, outcome, answer)
+        if case .deferred(let deferral) = outcome, deferral.isFree { self.owner.handedBack() }
+        self.settled()
+    }
+
+    func gatewayHasRoom(_ gateway: ProviderGateway) {
+        if let entry = self.entry(of: gateway) { self.feed(entry) }
+    }
+
+    /// Pauses one origin when others have accepted the key lately, and everything when none has.
+    func gateway(_ gateway: ProviderGateway, heldFor word: String) {
+        guard let entry = self.entry(of: gateway) else { return }
+        let now = ProviderGateway.now()
+        entry.state.refused(now: now)
+        if let acceptedAt, now < acceptedAt + Self.acceptanceNanoseconds {
+            let wait = Int64(self.limits.refusalPause / 1_000_000)
+            let deferral = Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait)
+            self.flush(entry, .deferred(deferral), word)
+        } else {
+            self.owner.hold(for: word)
+            for entry in self.entries.values { self.flush(entry, .misconfigured(.credential), word) }
+        }
+    }
+
+    func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
+        self.entry(of: gateway)?.state.connected(true, now: ProviderGateway.now())
+        self.owner.delegate?.gateway(self.owner, connectedWithin: nanoseconds, handshake: handshake)
+    }
+
+    func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) {
+        self.owner.delegate?.gateway(self.owner, pingAnsweredWithin: nanoseconds)
+    }
+}

@@ -1,0 +1,124 @@
+package import ApusCore
+internal import ApusTLS
+
+/// Validates requests like the push services, each by its own rules where they differ, and decrypts what it is sent.
+///
+/// Pure: the time and the behaviors of tokens are arguments.
+package struct WebPushValidator: Sendable {
+    /// The maximum bytes of a body.
+    static let bodyBytesMax = 4_096
+    /// The maximum life of a token in seconds (RFC 8292 §2).
+    static let tokenLifeSecondsMax: Int64 = 86_400
+
+    /// The keys with which browsers have subscribed.
+    var serverKeys: Set<[UInt8]>
+
+    /// Creates a validator of subscriptions with the given keys.
+    package init(serverKeys: Set<[UInt8]>) { self.serverKeys = serverKeys }
+
+    /// Returns the answer to a request.
+    package func validate(
+        _ request: ProviderRequest,
+        behaviors: TokenBehaviors,
+        now: UnixMilliseconds,
+        number: UInt64,
+    ) -> ProviderAnswer {
+        guard let service = SimulatedBrowser.Service(host: request.authority) else {
+            return ProviderAnswer(status: 404).explained("\(request.authority) is no simulated push service")
+        }
+        do throws(WebPushRefusal) {
+            guard request.method == "POST" else { throw .notPOST }
+            try Self.checkHeaders(request, service)
+            try self.authorize(request, now: now)
+            let digest = TokenDigest(request.path, provider: .webpush)
+            switch behaviors.behavior(of: digest, now: now) {
+            case .dead: throw .gone
+            case .expired, .bad: throw .unknown
+            case .foreign: throw .otherKey
+            case .alive, nil: break
+            }
+            guard request.body.count <= Self.bodyBytesMax else { throw .tooLarge }
+            guard request.body.isEmpty || SimulatedBrowser(path: request.path).decrypt(request.body) != nil else {
+                throw .undecipherable
+            }
+            return Self.accepted(service, request, number: number)
+        } catch {
+            return error.answer(of: service)
+        }
+    }
+
+    private static func accepted(
+        _ service: SimulatedBrowser.Service,
+        _ request: ProviderRequest,
+        number: UInt64,
+    ) -> ProviderAnswer {
+        var headers = [ProviderHeader("ttl", request.first("ttl") ?? "")]
+        headers.append(ProviderHeader("location", "https://\(request.authority)/m/\(number)"))
+        if service == .apple { headers.append(ProviderHeader("apns-id", UUIDText.messageID(number))) }
+        return ProviderAnswer(status: 201, headers: headers)
+    }
+
+    private static func checkHeaders(
+        _ request: ProviderRequest,
+        _ service: SimulatedBrowser.Service,
+    ) throws(WebPushRefusal) {
+        guard let ttl = request.first("ttl") else { throw .missingTTL }
+        guard let seconds = Int64(ttl), seconds >= 0, ttl.utf8.first != 0x2b else { throw .badTTL }
+        if let urgency = request.first("urgency"), !["very-low", "low", "normal", "high"].contains(urgency) {
+            throw .badUrgency
+        }
+        if let topic = request.first("topic") {
+            guard (1...32).contains(topic.utf8.count), topic.utf8.allSatisfy(Self.isTopicByte) else { throw .badTopic }
+            // This service decodes it.
+            if service == .apple, Base64URL.decode(topic) == nil { throw .badTopic }
+        }
+        if !request.body.isEmpty {
+            guard request.first("content-encoding") == "aes128gcm" else { throw .badEncoding }
+        }
+        if let length = request.first("content-length"), Int(length) != request.body.count { throw .badEncoding }
+        guard service == .microsoft else { return }
+        let policy = request.first("x-wns-cache-policy")
+        guard policy == nil ? seconds > 0 : policy == (seconds > 0 ? "cache" : "no-cache") else { throw .cachePolicy }
+    }
+
+    private static func isTopicByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x61...0x7a, 0x41...0x5a, 0x30...0x39, 0x2d, 0x5f: true
+        default: false
+        }
+    }
+
+    /// Checks the token (RFC 8292 §3 and §4): its signature, audience, life and subject, and the key of the subscription.
+    private func authorize(_ request: ProviderRequest, now: UnixMilliseconds) throws(WebPushRefusal) {
+        guard let header = request.first("authorization") else { throw .missingAuthorization }
+        let (scheme, parameters) = Self.parts(of: header)
+        guard scheme == "vapid", let token = parameters["t"], let key = parameters["k"] else { throw .badToken }
+        guard let point = Base64URL.decode(key), !key.hasSuffix("="),
+            let publicKey = try? PublicKey(uncompressedPoint: point),
+            let contents = try? JWS.verify(token, algorithm: .es256, key: .publicKey(publicKey)),
+            let claims = try? JSONValue(parsing: contents.payload, bytesMax: JWS.tokenBytesMax)
+        else { throw .badToken }
+        guard claims["aud"]?.string == "https://\(request.authority)", let expiry = claims["exp"]?.int64,
+            expiry > now.seconds, expiry <= now.seconds + Self.tokenLifeSecondsMax,
+            let subject = claims["sub"]?.string, Self.isSubject(subject)
+        else { throw .badToken }
+        guard self.serverKeys.contains(point) else { throw .otherKey }
+    }
+
+    private static func parts(of header: String) -> (scheme: String, parameters: [String: String]) {
+        let parts = header.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2 else { return ("", [:]) }
+        var parameters: [String: String] = [:]
+        for part in parts[1].split(separator: ",") {
+            let pair = part.split(separator: "=", maxSplits: 1)
+            guard pair.count == 2 else { continue }
+            parameters[pair[0].filter { $0 != " " }] = String(pair[1].filter { $0 != " " })
+        }
+        return (parts[0].lowercased(), parameters)
+    }
+
+    private static func isSubject(_ subject: String) -> Bool {
+        (subject.hasPrefix("mailto:") || subject.hasPrefix("https://")) && !subject.contains(" ")
+            && !subject.contains("<") && !subject.contains("localhost")
+    }
+}

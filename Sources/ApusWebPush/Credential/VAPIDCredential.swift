@@ -1,0 +1,176 @@
+package import ApusCore
+package import ApusHTTP2
+package import ApusProviders
+package import NIOCore
+internal import Synchronization
+
+/// Provides the tokens of one VAPID key: one for each push service, signed once and used for eleven hours.
+///
+/// A token is bound to an origin (RFC 8292 §2), and one of the services asks for no new one more often than once an hour.
+package final class VAPIDCredential: ProviderCredential {
+    /// The life of a token; RFC 8292 §2 allows 24 hours, by the clock of the push service.
+    static let lifeMilliseconds: Int64 = 12 * 3_600_000
+    /// The life that a token must have left to be used.
+    static let refreshMilliseconds: Int64 = 3_600_000
+    /// The time after a refusal within which another one is no matter of the token's age.
+    static let refusalMilliseconds: Int64 = 3_600_000
+    /// The maximum number of tokens that are kept; the one unused for longest makes room.
+    package static let originsMax = 1_000
+
+    private struct Entry {
+        var token: VAPIDToken
+        var header: HeaderValue
+        var usedAt: UnixMilliseconds
+        /// The time at which a push service refused a token of this origin last.
+        var refusedAt: UnixMilliseconds?
+        /// True when it has refused a freshly signed one too.
+        var isRefused = false
+    }
+
+    private let key: VAPIDKey
+    private let clock: any WallClock
+    /// Called with true for each token that was signed, and with false for each failed attempt.
+    private let minted: @Sendable (Bool) -> Void
+    private let entries = Mutex<[Origin: Entry]>([:])
+
+    /// Creates the credential of a key.
+    package init(
+        key: VAPIDKey,
+        clock: any WallClock,
+        minted: @escaping @Sendable (Bool) -> Void = { _ in },
+    ) {
+        self.key = key
+        self.clock = clock
+        self.minted = minted
+    }
+
+    /// The public point of the key, 65 bytes.
+    package var publicPoint: [UInt8] { self.key.publicPoint }
+
+    /// Returns the credential of connections to one push service.
+    package func credential(for origin: Origin) -> any ProviderCredential {
+        VAPIDOriginCredential(of: self, for: origin)
+    }
+
+    /// Returns the current token of an origin, signed anew when its life ends soon.
+    func grant(for origin: Origin) -> CredentialGrant {
+        let now = self.clock.now()
+        return self.entries.withLock { entries in
+            guard var entry = entries[origin] else { return self.sign(for: origin, now: now, &entries, refusedAt: nil) }
+            guard !entry.isRefused else { return Self.refused(origin) }
+            guard entry.token.expiresAt.milliseconds(since: now) > Self.refreshMilliseconds else {
+                return self.sign(for: origin, now: now, &entries, refusedAt: entry.refusedAt)
+            }
+            entry.usedAt = now
+            entries[origin] = entry
+            return Self.usable(entry)
+        }
+    }
+
+    /// Records that a push service refused a token. It is signed anew once: the clock may have been wrong.
+    func rejected(_ header: HeaderValue, for origin: Origin) -> CredentialGrant {
+        let now = self.clock.now()
+        return self.entries.withLock { entries in
+            guard let entry = entries[origin], entry.header === header, !entry.isRefused else {
+                guard let entry = entries[origin] else {
+                    return self.sign(for: origin, now: now, &entries, refusedAt: now)
+                }
+                return entry.isRefused ? Self.refused(origin) : Self.usable(entry)
+            }
+            if let refusedAt = entry.refusedAt, now.milliseconds(since: refusedAt) < Self.refusalMilliseconds {
+                entries[origin]?.isRefused = true
+                return Self.refused(origin)
+            }
+            return self.sign(for: origin, now: now, &entries, refusedAt: now)
+        }
+    }
+
+    private func sign(
+        for origin: Origin,
+        now: UnixMilliseconds,
+        _ entries: inout [Origin: Entry],
+        refusedAt: UnixMilliseconds?,
+    ) -> CredentialGrant {
+        do {
+            let token = try self.key.sign(for: origin, expiresAt: now.advanced(byMilliseconds: Self.lifeMilliseconds))
+            let header = try HeaderValue(token.authorization)
+            if entries[origin] == nil, entries.count >= Self.originsMax,
+                let oldest = entries.min(by: { $0.value.usedAt.value < $1.value.usedAt.value })
+            {
+                entries[oldest.key] = nil
+            }
+            let entry = Entry(token: token, header: header, usedAt: now, refusedAt: refusedAt)
+            entries[origin] = entry
+            self.minted(true)
+            return Self.usable(entry)
+        } catch {
+            self.minted(false)
+            return .paused(detail: "\(error)")
+        }
+    }
+
+    private static func usable(_ entry: Entry) -> CredentialGrant {
+        .usable(entry.header, askAgainAt: entry.token.expiresAt.advanced(byMilliseconds: -Self.refreshMilliseconds))
+    }
+
+    private static func refused(_ origin: Origin) -> CredentialGrant {
+        .paused(detail: "\(origin) refuses a newly signed token: key, subject or clock are wrong")
+    }
+
+    // MARK: ProviderCredential
+
+    /// Returns that nothing can be sent: every push service needs a token of its own.
+    package func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        eventLoop.makeSucceededFuture(.paused(detail: "a token is for one push service"))
+    }
+
+    package func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        self.grant(on: eventLoop)
+    }
+
+    package func renewedTooOften() {}
+
+    /// Forgets all refusals.
+    package func restored() {
+        self.entries.withLock { entries in
+            for origin in entries.keys {
+                entries[origin]?.isRefused = false
+                entries[origin]?.refusedAt = nil
+            }
+        }
+    }
+
+    /// Forgets the refusals of one push service.
+    func restored(_ origin: Origin) {
+        self.entries.withLock { entries in
+            entries[origin]?.isRefused = false
+            entries[origin]?.refusedAt = nil
+        }
+    }
+
+    /// Nil: a token is signed whenever it is needed, so its end is no one's concern.
+    package var expiresAt: UnixMilliseconds? { nil }
+}
+
+/// Provides the token of one VAPID key for one push service.
+final class VAPIDOriginCredential: ProviderCredential {
+    private let tokens: VAPIDCredential
+    private let origin: Origin
+
+    init(of tokens: VAPIDCredential, for origin: Origin) {
+        self.tokens = tokens
+        self.origin = origin
+    }
+
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        eventLoop.makeSucceededFuture(self.tokens.grant(for: self.origin))
+    }
+
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        eventLoop.makeSucceededFuture(self.tokens.rejected(header, for: self.origin))
+    }
+
+    func renewedTooOften() {}
+    func restored() { self.tokens.restored(self.origin) }
+    var expiresAt: UnixMilliseconds? { nil }
+}

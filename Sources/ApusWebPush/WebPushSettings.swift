@@ -1,0 +1,49 @@
+internal import ApusCore
+package import ApusService
+
+/// Holds an app's settings for Web Push, with its VAPID key.
+package struct WebPushSettings: ProviderSettings {
+    /// The path of the VAPID key: PEM, or its private number in base64url.
+    package var keyFile: String
+    /// The address of the operator, which every token names.
+    package var subject: String
+    /// Hosts of push services beside the known ones; one that begins with a dot stands for all below it.
+    package var hosts: [String]
+    /// The address to connect to instead of the push services', such as a simulator's.
+    package var connectURL: String?
+    /// The path of the CA certificates that servers' certificates are verified with; nil for the system's.
+    package var caFile: String?
+    /// True when alerts are written so that browsers show them without the app's service worker.
+    package var isDeclarative: Bool
+    /// The maximum number of connections to each push service.
+    package var connections: Int
+    /// The maximum requests per second of all dispatchers together; nil for no limit.
+    package var ratePerSecond: Int?
+
+    init(_ reader: SettingsReader, at key: String) {
+        self.keyFile = reader.requiredFilePath("\(key).key_file")
+        self.subject = reader.requiredString("\(key).subject", Self.subject)
+        self.hosts = reader.strings("\(key).hosts", default: [])
+        if !self.hosts.allSatisfy(WebPushHosts.isName) {
+            reader.issue("\(key).hosts", "must be a list of host names in lower case, without ports")
+        }
+        self.connectURL = reader.string("\(key).connect_url", .secureURL)
+        self.caFile = reader.filePath("\(key).ca_file")
+        self.isDeclarative = reader.boolean("\(key).declarative", default: false)
+        self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
+        self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
+    }
+
+    /// The maximum number of requests at a time on one connection to a push service.
+    static let streamsMax = 100
+
+    private static let subject = SettingRule(VAPIDKey.subjectRule) { VAPIDKey.isSubject($0) }
+}
+
+extension AppSettings {
+    /// The app's settings for Web Push; nil when it has none.
+    package var webpush: WebPushSettings? {
+        get { self[.webpush] as? WebPushSettings }
+        set { self[.webpush] = newValue }
+    }
+}

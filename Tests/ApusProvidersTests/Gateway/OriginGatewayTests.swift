@@ -1,0 +1,284 @@
+import ApusCore
+import ApusHTTP2
+import ApusMessages
+import ApusProviders
+import ApusTLS
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+/// A gateway whose recipients have addresses of their own: here a host, a space and the rest.
+@Suite(.timeLimit(.minutes(2))) struct OriginGatewayTests {
+    /// Sends to the hosts that it is told, all of which are the fake provider's port.
+    private final class Addressing: RecipientAddressing {
+        let port: Int
+        let asked = Mutex<[String]>([])
+        private let made: @Sendable (Origin) -> any ProviderCredential
+
+        init(port: Int, _ made: @escaping @Sendable (Origin) -> any ProviderCredential) {
+            self.port = port
+            self.made = made
+        }
+
+        private static func parts(_ recipient: [UInt8]) -> [Substring] {
+            String(decoding: recipient, as: UTF8.self).split(separator: " ", maxSplits: 1)
+        }
+
+        func origin(of recipient: Span<UInt8>) -> Origin? {
+            let parts = Self.parts(recipient.indices.map { recipient[$0] })
+            guard parts.count == 2 else { return nil }
+            return Origin(host: String(parts[0]), port: parts[0] == "closed.invalid" ? 1 : self.port)
+        }
+
+        func request(_ message: any Sendable, to recipient: [UInt8], badge: UInt32) -> AddressedRequest {
+            let path = Self.parts(recipient)[1]
+            if path == "none" { return .refused(.rejected(.payload), reason: "nothing for this one") }
+            return .request(path: "/\(path)", headers: [], body: Array("\(message) \(badge)".utf8))
+        }
+
+        func credential(for origin: Origin) -> any ProviderCredential {
+            self.asked.withLock { $0.append(origin.host) }
+            return self.made(origin)
+        }
+
+        func mayBePrivate(_ host: String) -> Bool { host != "public.localhost" }
+        var connectsTo: WebAddress? { nil }
+    }
+
+    private struct Answers: AnswerReader {
+        func meaning(of answer: PlainAnswer, retryAfterMilliseconds: Int64?) -> AnswerMeaning {
+            let outcome: DeliveryOutcome =
+                switch answer.status {
+                case 200..<300: .accepted
+                case 401: .misconfigured(.staleCredential)
+                case 410: .unregistered(.unregistered, asOf: nil)
+                default: .rejected(.other)
+                }
+            return AnswerMeaning(outcome, word: "status \(answer.status)")
+        }
+
+        func id(in answer: PlainAnswer) -> String { "" }
+    }
+
+    private func start(
+        _ provider: FakeProvider,
+        _ made: @escaping @Sendable (Origin) -> any ProviderCredential = { _ in SignedCredential() },
+    ) async throws -> (gateway: TestGateway, addressing: Addressing) {
+        let addressing = Addressing(port: provider.port, made)
+        let message = PreparedMessage(addressed: "hello", body: RenderedBody([:], places: []))
+        let gateway = try await TestGateway.start(
+            provider,
+            credential: SignedCredential(),
+            total: 0,
+            sendsAgain: false,
+            message: message,
+        ) { configuration in
+            configuration = ProviderGatewayConfiguration(provider: .webpush, answers: Answers(), host: "many")
+            configuration.housekeeping = .milliseconds(20)
+            configuration.backoff = ConnectBackoff(base: 5_000_000, cap: 50_000_000, stableAfter: 10_000_000_000)
+            configuration.bindsRecipients = true
+            configuration.addressing = addressing
+        }
+        return (gateway, addressing)
+    }
+
+    private static func submit(_ gateway: TestGateway, _ tag: UInt64, _ recipient: String) async throws {
+        let isTaken = try await gateway.look { $0.submit(tag, token: Array(recipient.utf8)) }
+        #expect(isTaken)
+    }
+
+    @Test func `Each origin has connections and a credential of its own, and each request its path and body`()
+        async throws
+    {
+        let seen = Mutex<[String: [String]]>([:])
+        let provider = try await FakeProvider.start { connection, request in
+            let host = request.fields.first { $0.name == ":authority" }?.value.split(separator: ":").first.map(
+                String.init
+            )
+            let text =
+                "\(request.path) \(String(decoding: request.body, as: UTF8.self)) "
+                + (request.fields.first { $0.name == "authorization" }?.value ?? "-")
+            seen.withLock { $0[host ?? "", default: []].append(text) }
+            connection.respond(request, 201)
+        }
+        let (gateway, addressing) = try await self.start(provider) { SignedCredential("for \($0.host)") }
+        for (tag, recipient) in ["localhost a", "127.0.0.1 b", "localhost c"].enumerated() {
+            try await Self.submit(gateway, UInt64(tag), recipient)
+        }
+        try await gateway.until { $0.outcomes.count == 3 }
+        #expect(try await gateway.look { $0.count(.accepted) } == 3)
+        #expect(try await gateway.look { $0.ofOneOrigin } == [0, 1, 2])
+        let asked = addressing.asked.withLock { $0 }
+        #expect(asked == ["localhost", "127.0.0.1"])
+        let requests = seen.withLock { $0 }
+        #expect(requests["localhost"]?.sorted() == ["/a hello 0 for localhost", "/c hello 0 for localhost"])
+        #expect(requests["127.0.0.1"] == ["/b hello 0 for 127.0.0.1"])
+        let counts = try await gateway.look { $0.gateway.status.counts }
+        #expect(counts.accepted == 3 && counts.submitted == 3 && counts.refusals == [:])
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+
+    @Test func `What cannot be sent is answered, and stops nobody else`() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.path == "/gone" ? 410 : 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        for (tag, recipient) in ["nowhere", "localhost none", "localhost gone", "closed.invalid x", "localhost a"]
+            .enumerated()
+        {
+            try await Self.submit(gateway, UInt64(tag), recipient)
+        }
+        try await gateway.until { $0.outcomes.count == 5 }
+        let outcomes = try await gateway.look { $0.outcomes }
+        #expect(outcomes[0] == .rejected(.other))
+        #expect(outcomes[1] == .rejected(.payload))
+        #expect(outcomes[2] == .unregistered(.unregistered, asOf: nil))
+        #expect(outcomes[3] == .deferred(Deferral(.connection, scope: .device)))
+        #expect(outcomes[4] == .accepted)
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+
+    @Test("D107 a host that must be public and leads to this machine is not connected to")
+    func publicOnly() async throws {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let (gateway, _) = try await self.start(provider)
+        // Names below localhost lead to this machine (RFC 6761 §6.3) where the resolver knows them, and nowhere else.
+        try await Self.submit(gateway, 0, "public.localhost a")
+        try await gateway.until { $0.outcomes.count == 1 }
+        #expect(try await gateway.look { $0.outcomes[0] } == .deferred(Deferral(.connection, scope: .device)))
+        #expect(try await provider.look { $0.count } == 0)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D99 D100 a token that was accepted before is not at fault when one recipient is refused with it")
+    func boundRecipient() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.path == "/other" ? 401 : 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes.count == 1 }
+        try await Self.submit(gateway, 1, "localhost other")
+        try await Self.submit(gateway, 2, "localhost b")
+        try await gateway.until { $0.outcomes.count == 3 }
+        let outcomes = try await gateway.look { $0.outcomes }
+        #expect(outcomes[1] == .rejected(.credentials) && outcomes[2] == .accepted)
+        #expect(try await gateway.look { $0.holds.isEmpty })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D101 a key that one origin refuses stops that origin alone, and one that all refuse stops the route")
+    func refusedKey() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            let isRefused = request.fields.contains { $0.name == ":authority" && $0.value.hasPrefix("127.0.0.1") }
+            connection.respond(request, isRefused ? 401 : 201)
+        }
+        let (first, _) = try await self.start(provider) { _ in SignedCredential() }
+        try await Self.submit(first, 0, "localhost a")
+        try await first.until { $0.outcomes.count == 1 }
+        // The token is signed anew, and is refused again: then its requests are put off.
+        var tag: UInt64 = 1
+        var last: Deferral?
+        repeat {
+            let own = tag
+            try await Self.submit(first, own, "127.0.0.1 a")
+            try await first.until { $0.outcomes[own] != nil }
+            guard case .deferred(let deferral)? = try await first.look({ $0.outcomes[own] }) else { break }
+            (last, tag) = (deferral, tag + 1)
+        } while last?.isFree ?? false
+        #expect(tag == 4 && last?.reason == .credentials && last?.retryAfterMilliseconds ?? 0 > 0)
+        try await Self.submit(first, 10, "localhost b")
+        try await first.until { $0.outcomes[10] != nil }
+        #expect(try await first.look { $0.outcomes[10] == .accepted && $0.holds.isEmpty })
+        try await first.drain()
+
+        let (second, _) = try await self.start(provider) { _ in SignedCredential() }
+        for tag in [UInt64(0), 1] {
+            try await Self.submit(second, tag, "127.0.0.1 a")
+            try await second.until { $0.outcomes[tag] != nil }
+        }
+        #expect(try await second.look { $0.holds.count } == 1)
+        #expect(try await second.look { !$0.gateway.hasRoom(.bulk) && $0.gateway.isHeld })
+        try await second.look { $0.gateway.restored() }
+        #expect(try await second.look { $0.gateway.hasRoom(.bulk) })
+        try await second.drain()
+        try await provider.stop()
+    }
+
+    @Test func `One origin may have 256 requests waiting, and the gateway tells when there is room again`() async throws
+    {
+        let isHolding = Mutex(true)
+        let provider = try await FakeProvider.start { connection, request in
+            if isHolding.withLock({ $0 }) { return connection.held.append(request.streamID) }
+            connection.respond(request, 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        let taken = try await gateway.look { traffic in
+            var taken = 0
+            while traffic.gateway.hasRoom(.bulk), traffic.submit(UInt64(taken), token: Array("localhost \(taken)".utf8))
+            {
+                taken += 1
+            }
+            return taken
+        }
+        #expect(taken == 256)
+        #expect(try await gateway.look { $0.gateway.inFlight } == 256)
+        isHolding.withLock { $0 = false }
+        while try await gateway.look({ $0.answers < taken }) {
+            try await provider.look { connections in
+                for connection in connections {
+                    for stream in connection.held {
+                        connection.handler?.respond(to: stream, HTTP2Response(status: 201))
+                    }
+                    connection.held = []
+                }
+            }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(try await gateway.look { $0.count(.accepted) } == 256)
+        #expect(try await gateway.look { $0.gateway.hasRoom(.bulk) })
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+}
+
+/// Signs once more when it is refused, and then no more.
+private final class SignedCredential: ProviderCredential {
+    private let text: String
+    private let state = Mutex<(header: HeaderValue?, refusals: Int)>((nil, 0))
+
+    init(_ text: String = "signed") { self.text = text }
+
+    private func grant() -> CredentialGrant {
+        self.state.withLock { state in
+            guard state.refusals < 2 else { return .paused(detail: "refused twice") }
+            if state.header == nil { state.header = try? HeaderValue(self.text) }
+            guard let header = state.header else { return .paused(detail: "no header") }
+            return .usable(header, askAgainAt: UnixMilliseconds(.max))
+        }
+    }
+
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        eventLoop.makeSucceededFuture(self.grant())
+    }
+
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        self.state.withLock { state in
+            state.refusals += 1
+            state.header = nil
+        }
+        return self.grant(on: eventLoop)
+    }
+
+    func renewedTooOften() {}
+    func restored() { self.state.withLock { $0.refusals = 0 } }
+    var expiresAt: UnixMilliseconds? { nil }
+}

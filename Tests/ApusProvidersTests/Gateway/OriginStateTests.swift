@@ -1,0 +1,97 @@
+import ApusCore
+import Testing
+
+@testable import ApusProviders
+
+@Suite struct OriginStateTests {
+    private let second: UInt64 = 1_000_000_000
+
+    private func state() -> OriginState { OriginState(OriginState.Limits(waitingMax: 2), now: 0) }
+
+    @Test func `An origin with a connection holds everything back when it is full, and one without puts off`() {
+        var state = self.state()
+        state.connected(true, now: 0)
+        for _ in 0..<2 {
+            #expect(state.decide(now: 0) == .take)
+            state.taken(now: 0)
+        }
+        #expect(state.isFull && state.decide(now: 100 * self.second) == .holdBack)
+        state.connected(false, now: 100 * self.second)
+        #expect(state.decide(now: 101 * self.second) == .holdBack)
+        #expect(state.decide(now: 102 * self.second) == .putOff(.connection, nanoseconds: 0))
+        state.connected(true, now: 103 * self.second)
+        #expect(state.decide(now: 200 * self.second) == .holdBack)
+        state.left()
+        #expect(state.decide(now: 200 * self.second) == .take)
+    }
+
+    @Test(
+        "D103 ten answers about the rate in a row let an origin rest, for as long as they say and five minutes at most"
+    )
+    func rests() {
+        func answers(_ count: Int, retryAfter: Int64?, _ state: inout OriginState) {
+            let deferral = Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: retryAfter)
+            for _ in 0..<count { state.answered(.deferred(deferral), now: self.second) }
+        }
+        for (retryAfter, seconds) in [(nil as Int64?, 30 as UInt64), (45_000, 45), (3_600_000, 300)] {
+            var state = self.state()
+            answers(9, retryAfter: retryAfter, &state)
+            #expect(state.decide(now: self.second) == .take)
+            state.answered(.accepted, now: self.second)
+            answers(9, retryAfter: retryAfter, &state)
+            #expect(state.decide(now: self.second) == .take)
+            answers(1, retryAfter: retryAfter, &state)
+            #expect(state.decide(now: self.second) == .putOff(.rateLimited, nanoseconds: seconds * self.second))
+            #expect(state.decide(now: (1 + seconds) * self.second) == .take)
+        }
+    }
+
+    @Test("D101 an origin that refuses the key is left alone for five minutes")
+    func refused() {
+        var state = self.state()
+        state.refused(now: self.second)
+        #expect(state.decide(now: 2 * self.second) == .putOff(.credentials, nanoseconds: 299 * self.second))
+        #expect(state.decide(now: 301 * self.second) == .take)
+        state.refused(now: self.second)
+        state.restored()
+        #expect(state.decide(now: 2 * self.second) == .take)
+    }
+
+    @Test func `An origin is idle ten minutes after its last request`() {
+        var state = self.state()
+        state.taken(now: 5 * self.second)
+        #expect(!state.isIdle(now: 10_000 * self.second))
+        state.left()
+        #expect(!state.isIdle(now: 604 * self.second))
+        #expect(state.isIdle(now: 605 * self.second))
+    }
+
+    @Test("D107 addresses that are not public are refused, in either form")
+    func addresses() {
+        let refused: [[UInt8]] = [
+            [0, 0, 0, 0], [10, 0, 0, 1], [100, 64, 0, 1], [127, 0, 0, 1], [169, 254, 169, 254], [172, 16, 0, 1],
+            [172, 31, 255, 255], [192, 168, 1, 1], [192, 0, 2, 1], [198, 18, 0, 1], [198, 51, 100, 1],
+            [203, 0, 113, 1],
+            [224, 0, 0, 1], [240, 0, 0, 1], [255, 255, 255, 255],
+        ]
+        let taken: [[UInt8]] = [
+            [8, 8, 8, 8], [172, 15, 0, 1], [172, 32, 0, 1], [192, 167, 1, 1], [100, 63, 0, 1], [223, 1, 1, 1],
+        ]
+        for address in refused { #expect(!PublicAddress.isPublic(address), "\(address)") }
+        for address in taken { #expect(PublicAddress.isPublic(address), "\(address)") }
+        func six(_ head: [UInt8], _ tail: [UInt8] = [1]) -> [UInt8] {
+            head + [UInt8](repeating: 0, count: 16 - head.count - tail.count) + tail
+        }
+        let mapped: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+        let translated: [UInt8] = [0, 0x64, 0xff, 0x9b]
+        for address in [
+            six([]), six([], [0]), six([0xfe, 0x80]), six([0xfc]), six([0xfd, 1]), six([0xff, 2]),
+            mapped + [8, 8, 8, 8],
+            mapped + [127, 0, 0, 1], six([0x20, 0x01, 0x0d, 0xb8]), six([0x20, 0x02]), six([0x20, 0x01]),
+            six(translated, [10, 0, 0, 1]), six([0x3f, 0xff]),
+        ] { #expect(!PublicAddress.isPublic(address), "\(address)") }
+        for address in [six([0x26, 0x07, 0xf8, 0xb0]), six([0x2a, 0x00]), six(translated, [8, 8, 8, 8])] {
+            #expect(PublicAddress.isPublic(address), "\(address)")
+        }
+    }
+}

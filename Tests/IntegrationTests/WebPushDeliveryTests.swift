@@ -1,0 +1,252 @@
+import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusMessages
+import ApusSimulator
+import ApusStore
+import ApusStreams
+import ApusTLS
+import ApusTestKit
+import NIOPosix
+import Synchronization
+import Testing
+
+/// Browsers register by HTTP and get what was rendered, by way of the four push services.
+@Suite(.serialized) struct WebPushDeliveryTests {
+    /// What a push service took.
+    private struct Taken: Sendable {
+        let endpoint: String
+        let headers: [String: String]
+        let content: JSONValue?
+    }
+
+    private final class Inbox: Sendable {
+        private let taken = Mutex<[Taken]>([])
+
+        var all: [Taken] { self.taken.withLock { $0 } }
+
+        func take(_ request: AcceptedRequest) {
+            let endpoint = "https://\(request.authority)\(request.path)"
+            let content = SimulatedBrowser(endpoint: endpoint).decrypt(request.body)
+            let entry = Taken(
+                endpoint: endpoint,
+                headers: Dictionary(request.headers.map { ($0.name, $0.value) }) { first, _ in first },
+                content: content.flatMap { try? JSONValue(parsing: $0, bytesMax: 4_096) },
+            )
+            self.taken.withLock { $0.append(entry) }
+        }
+    }
+
+    private static func with(_ body: (Fleet, Inbox, [SimulatedBrowser]) async throws -> Void) async throws {
+        var configuration = LocalClusterConfiguration()
+        configuration.hasWebPush = true
+        configuration.keyDigest = Hexadecimal.encode(SHA256.hash(utf8: "browsers"))
+        try await Fleet.with(configuration) { fleet in
+            let inbox = Inbox()
+            fleet.simulator.observe { inbox.take($0) }
+            let browsers = SimulatedBrowser.Service.allCases.flatMap { service in
+                (0..<5).map { SimulatedBrowser(endpoint: service.endpoint("browser-\($0)")) }
+            }
+            let (registration, port) = try await fleet.startRegistration()
+            let connection = try await HTTPConnection.connect(
+                host: "127.0.0.1",
+                port: port,
+                on: MultiThreadedEventLoopGroup.singleton
+            )
+            let serverKey = try #require(fleet.simulator.applicationServerKey(app: Fleet.app))
+            for (index, browser) in browsers.enumerated() {
+                let registration: JSONValue = [
+                    "provider": "webpush", "subscription": browser.subscription,
+                    "application_server_key": .string(serverKey), "topics": ["news"],
+                ]
+                let answer = try await connection.send(
+                    HTTPClientRequest(
+                        "PUT",
+                        "/v1/apps/\(Fleet.app)/devices/browser-\(index)",
+                        headers: [("content-type", "application/json"), ("authorization", "Bearer browsers")],
+                        body: registration.bytes,
+                    )
+                )
+                #expect(answer.status == 201, "\(String(decoding: answer.body, as: UTF8.self))")
+            }
+            try await registration.terminate()
+            try await body(fleet, inbox, browsers)
+        }
+    }
+
+    /// Sends to a registered browser and to one that only the command knows, each in a send that goes out at once.
+    private static func sendDirectly(_ fleet: Fleet, _ inbox: Inbox, _ browsers: [SimulatedBrowser]) async throws {
+        let stranger = SimulatedBrowser(endpoint: SimulatedBrowser.Service.google.endpoint("unregistered"))
+        var address = Address(provider: .webpush, token: stranger.endpoint)
+        address.webpushP256DH = try #require(Base64URL.decode(stranger.p256dh))
+        address.webpushAuth = try #require(Base64URL.decode(stranger.auth))
+        let before = inbox.all.count
+        try await fleet.send(.devices(["browser-3"]), id: "one", lane: .express) { $0.notification.title = "One" }
+        try await fleet.send(.addresses([address]), id: "two", lane: .express) { $0.notification.title = "Two" }
+        try await eventually("both have theirs") { inbox.all.count == before + 2 }
+        let titles = inbox.all.dropFirst(before).map { ($0.endpoint, $0.content?["notification"]?["title"]?.string) }
+        #expect(titles.first { $0.1 == "One" }?.0 == browsers[3].endpoint)
+        #expect(titles.first { $0.1 == "Two" }?.0 == stranger.endpoint)
+    }
+
+    private static func send(
+        _ id: String,
+        _ fleet: Fleet,
+        _ change: (inout Notification) -> Void = { _ in }
+    ) async throws {
+        try await fleet.send(.topic("news"), id: id) { command in
+            command.notification = Notification()
+            command.notification.title = "Tea"
+            change(&command.notification)
+        }
+    }
+
+    @Test func `A subscription is registered, sent to, and decrypts what was rendered, at all four services`()
+        async throws
+    {
+        try await Self.with { fleet, inbox, browsers in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await Self.send("tea", fleet) {
+                $0.body = "is ready"
+                $0.collapseKey = "tea"
+                $0.expiry = .ttl(milliseconds: 60_000)
+                $0.data = ["pot": "2"]
+            }
+            let ledger = try await fleet.completion(of: "tea")
+            #expect(ledger.total(.accepted) == UInt64(browsers.count))
+            let taken = inbox.all
+            #expect(taken.map(\.endpoint).sorted() == browsers.map(\.endpoint).sorted())
+            let content: JSONValue = [
+                "notification": ["title": "Tea", "body": "is ready", "tag": "tea"],
+                "data": ["pot": "2", "apus_send": "tea"],
+            ]
+            for entry in taken {
+                #expect(entry.content == content, "\(entry.endpoint)")
+                #expect(entry.headers["urgency"] == "high" && entry.headers["topic"]?.utf8.count == 32)
+                #expect((1...60).contains(Int(entry.headers["ttl"] ?? "") ?? 0))
+            }
+            try await Self.sendDirectly(fleet, inbox, browsers)
+            // Each has its own token and each request its own key, which stands behind salt, size and length.
+            #expect(Set(taken.compactMap { $0.headers["authorization"] }).count == 4)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `Who is gone is pruned, who is slowed down waits and gets it once, and a redirect is not followed`()
+        async throws
+    {
+        try await Self.with { fleet, inbox, browsers in
+            let (gone, slow, moved) = (browsers[0], browsers[6], browsers[7])
+            fleet.simulator.declare(.dead(since: fleet.clock.now()), of: gone.endpoint, provider: .webpush)
+            var plan = FaultPlan()
+            plan.retryAfter = .seconds(1)
+            fleet.simulator.setFaults(plan)
+            for (browser, fault) in [
+                (slow, Fault.tooManyRequests), (moved, Fault.answer(status: 307, body: "")),
+            ] {
+                let path = WebAddress(https: browser.endpoint)?.path
+                fleet.simulator.addScript(FaultScript(route: .webpush, pathContains: path, count: 1, fault: fault))
+            }
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await Self.send("tea", fleet)
+            let ledger = try await fleet.completion(of: "tea")
+            #expect(ledger.total(.accepted) == UInt64(browsers.count - 2))
+            #expect(ledger.total(.unregistered) == 1 && ledger.total(.rejected) == 1)
+            let endpoints = inbox.all.map(\.endpoint)
+            #expect(endpoints.count { $0 == slow.endpoint } == 1 && endpoints.last == slow.endpoint)
+            #expect(!endpoints.contains(gone.endpoint) && !endpoints.contains(moved.endpoint))
+            let store = fleet.installation.store
+            let app = try AppID(Fleet.app)
+            try await eventually("who is gone is pruned") {
+                try await store.get(app, try DeviceID("browser-0")) == nil
+            }
+            #expect(try await store.get(app, try DeviceID("browser-7")) != nil)
+            #expect(try await store.get(app, try DeviceID("browser-6")) != nil)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A dispatcher that is killed loses no browser, and repeats no more than its window`() async throws {
+        try await Self.with { fleet, inbox, _ in
+            let app = try AppID(Fleet.app)
+            let browsers = (0..<400).map { index in
+                let services = SimulatedBrowser.Service.allCases
+                return SimulatedBrowser(endpoint: services[index % services.count].endpoint("crowd-\(index)"))
+            }
+            let store = fleet.installation.store
+            _ = try await forEachConcurrently(Array(browsers.enumerated())) { index, browser in
+                var registration = DeviceRegistration(
+                    device: "crowd-\(index)",
+                    provider: .webpush,
+                    token: browser.endpoint,
+                )
+                registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
+                registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
+                registration.topics = ["crowd"]
+                return try await store.register(app, registration)
+            }
+            var plan = FaultPlan()
+            plan.webpush.delayMilliseconds = 20
+            fleet.simulator.setFaults(plan)
+            let feedback = try await fleet.startFeedback()
+            let first = try await fleet.startDispatcher(["lease": "1s", "window": "32"])
+            try await fleet.send(.topic("crowd"), id: "crowd") { command in
+                command.notification = Notification()
+                command.notification.title = "Tea"
+            }
+            try await eventually("some have it") { inbox.all.count >= 100 }
+            await first.kill()
+            let before = inbox.all.count
+            #expect(before < 400)
+            let second = try await fleet.startDispatcher(["lease": "1s", "window": "32"])
+            let ledger = try await fleet.completion(of: "crowd")
+            #expect(ledger.total(.accepted) == 400)
+            let endpoints = inbox.all.map(\.endpoint)
+            #expect(Set(endpoints) == Set(browsers.map(\.endpoint)))
+            // What was in flight or not yet written, and as many as go out in one flush.
+            #expect(endpoints.count - 400 <= 2 * 32, "repeated: \(endpoints.count - 400)")
+            try await second.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A subscription of another key is quarantined without being asked, and Safari gets nothing silent`()
+        async throws
+    {
+        try await Self.with { fleet, inbox, browsers in
+            let other = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+            let stranger = SimulatedBrowser(endpoint: SimulatedBrowser.Service.mozilla.endpoint("stranger"))
+            let app = try AppID(Fleet.app)
+            var registration = DeviceRegistration(device: "stranger", provider: .webpush, token: stranger.endpoint)
+            registration.webpushP256DH = try #require(Base64URL.decode(stranger.p256dh))
+            registration.webpushAuth = try #require(Base64URL.decode(stranger.auth))
+            registration.applicationServerKey = other
+            registration.topics = ["news"]
+            _ = try await fleet.installation.store.register(app, registration)
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await fleet.send(.topic("news"), id: "silent") { command in
+                command.notification = Notification()
+                command.notification.kind = .background
+                command.notification.data = ["a": "1"]
+            }
+            let ledger = try await fleet.completion(of: "silent")
+            #expect(ledger.total(.accepted) == 15 && ledger.total(.rejected) == 6)
+            #expect(inbox.all.count == 15)
+            #expect(
+                inbox.all.allSatisfy { !$0.endpoint.contains("push.apple.com") && !$0.endpoint.contains("stranger") }
+            )
+            try await eventually("the stranger is quarantined") {
+                try await fleet.installation.store.get(app, try DeviceID("stranger"))?.record.suspicion?.reason
+                    == .wrongSender
+            }
+            #expect(browsers.count == 20)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+}
