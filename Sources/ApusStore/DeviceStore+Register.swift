@@ -44,135 +44,271 @@ extension DeviceStore {
         asOf: UnixMilliseconds? = nil,
         condition: DeviceCondition = .none,
     ) async throws(StoreError) -> RegisterResult {
-        var work = try await self.prepare(app, registration, asOf: asOf, condition: condition)
-        for _ in 0..<StoreLimits.attemptsMax {
-            if let result = try await self.attempt(&work) { return result }
-        }
-        throw Self.contended
+        var work = [
+            try Registering(self.calls, app, registration, asOf: asOf, condition: condition)
+        ]
+        await self.perform(&work, [0])
+        return try work[0].result.get()
     }
 
-    /// A registration on its way: what was asked, and what has happened so far.
-    private struct Registering: Sendable {
-        let home: Home
-        /// Where the app says that the token is of, or where it was found to be.
-        var realm: Realm
-        let registration: DeviceRegistration
-        let token: [UInt8]
-        let topics: [UInt32]?
-        let asOf: UnixMilliseconds?
-        let condition: DeviceCondition
-
-        /// What the last attempt wanted to store. When it is there at the next one, it was this one's doing.
-        var intended: DeviceRecord?
-        /// What the first attempt changed: a repetition changes less.
-        var change: RegisterResult.Change?
-        /// Who was cleared of the token since the last claim; nil: no claim was needed.
-        var cleared: [DeviceOwner]?
-        /// Tokens and users that the device leaves.
-        var departures: [(token: [UInt8], user: String)] = []
-    }
-
-    private func prepare(
-        _ app: AppID,
-        _ registration: DeviceRegistration,
-        asOf: UnixMilliseconds?,
-        condition: DeviceCondition,
-    ) async throws(StoreError) -> Registering {
-        let device = try Self.identified(registration)
-        let token = try DeviceToken.stored(registration.token, of: registration.provider)
-        var topics: [UInt32]?
-        if let names = registration.topics {
-            let owner = Self.topicOwner(user: registration.user, device: device.text)
-            topics = try await self.numbers(app, Self.checked(names), allotTo: owner)
-        }
-        return Registering(
-            home: self.home(app, device),
-            realm: Realm(registration.provider, registration.environment),
-            registration: registration,
-            token: token,
-            topics: topics,
-            asOf: asOf,
-            condition: condition,
-        )
-    }
-
-    /// One attempt: claim the token and note the user, write the record, confirm the token and note the user again, then
-    /// take back what no longer holds.
+    /// Creates or replaces many devices, as registering each by itself would: the calls that go to one partition are one call.
     ///
-    /// - Returns: nil when somebody came between.
-    private func attempt(_ work: inout Registering) async throws(StoreError) -> RegisterResult? {
-        let (calls, home, token) = (self.calls, work.home, work.token)
-        let placedToken = calls.placed(home.app, token)
-        let ((current, now), owners) = try await together {
-            try await self.readTimed(home)
-        } and: {
-            try await calls.owners(home.app, placedToken)
+    /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time. One that
+    /// fails stops no other.
+    ///
+    /// - Returns: the results in the order of the registrations.
+    package func register(
+        _ app: AppID,
+        _ registrations: [DeviceRegistration],
+    ) async -> [Result<RegisterResult, StoreError>] {
+        var work: [Registering] = []
+        work.reserveCapacity(registrations.count)
+        var refused: [Int: StoreError] = [:]
+        var rounds: [[Int]] = []
+        var nextRoundOfDevice: [DeviceOwner: Int] = [:]
+        var nextRoundOfToken: [StoreCalls.Placed: Int] = [:]
+        for (index, registration) in registrations.enumerated() {
+            do throws(StoreError) {
+                let new = try Registering(self.calls, app, registration, asOf: nil, condition: .none)
+                let (device, token) = (new.home.owner, new.placedToken)
+                let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
+                nextRoundOfDevice[device] = round + 1
+                nextRoundOfToken[token] = round + 1
+                if rounds.count == round { rounds.append([]) }
+                rounds[round].append(work.count)
+                work.append(new)
+            } catch {
+                refused[index] = error
+            }
+        }
+        for round in rounds { await self.perform(&work, round) }
+        var results = work.makeIterator()
+        return registrations.indices.map { index in
+            if let error = refused[index] { return .failure(error) }
+            guard let next = results.next() else { preconditionFailure("each registration has a result") }
+            return next.result
+        }
+    }
+
+    // MARK: The steps
+
+    /// Gives the topics of registrations their numbers: one call for each partition of their names; those without a number get one.
+    private func number(_ work: inout [Registering], _ indices: [Int]) async {
+        let calls = self.calls
+        guard let app = indices.first.map({ work[$0].home.app }) else { return }
+        var names: Set<TopicName> = []
+        for index in indices where work[index].topics == nil { names.formUnion(work[index].topicNames ?? []) }
+        let wanted = names.map { (name: $0, placed: calls.placed(app, $0.text)) }
+        let found = await self.grouped(wanted, by: \.placed.partition) { partition, topics throws(StoreError) in
+            try await calls.findTopics(app, partition, topics.map { ($0.name, $0.placed.digest) })
+        }
+        var numbers: [TopicName: UInt32] = [:]
+        var errors: [TopicName: StoreError] = [:]
+        for (topic, result) in zip(wanted, found) {
+            switch result {
+            case .success(let number): numbers[topic.name] = number
+            case .failure(let error): errors[topic.name] = error
+            }
+        }
+        // Of one owner in the order of its registrations: the first ones have the room.
+        var newTopics: [[UInt8]: [TopicName]] = [:]
+        var seen: Set<TopicName> = []
+        for index in indices where work[index].topics == nil {
+            for name in work[index].topicNames ?? []
+            where numbers[name] == nil && errors[name] == nil && seen.insert(name).inserted {
+                newTopics[work[index].topicOwner, default: []].append(name)
+            }
+        }
+        let allotted = try? await forEachConcurrently(Array(newTopics)) { owner, names in
+            var results: [(TopicName, Result<UInt32, StoreError>)] = []
+            for name in names {
+                do throws(StoreError) {
+                    results.append((name, .success(try await self.allotNumber(app, name, to: owner))))
+                } catch {
+                    results.append((name, .failure(error)))
+                    guard error.code == .topicLimit else { return results }
+                }
+            }
+            return results
+        }
+        for (name, result) in (allotted ?? []).joined() {
+            switch result {
+            case .success(let number): numbers[name] = number
+            // Whoever wants it next may have room for it.
+            case .failure(let error): if error.code != .topicLimit { errors[name] = error }
+            }
+        }
+        for index in indices {
+            guard let names = work[index].topicNames, work[index].topics == nil else { continue }
+            if let error = names.lazy.compactMap({ errors[$0] }).first {
+                work[index].outcome = .failure(error)
+                continue
+            }
+            do throws(StoreError) {
+                for name in names where numbers[name] == nil {
+                    numbers[name] = try await self.allotNumber(app, name, to: work[index].topicOwner)
+                }
+                work[index].topics = names.compactMap { numbers[$0] }.sorted()
+            } catch {
+                work[index].outcome = .failure(error)
+            }
+        }
+    }
+
+    /// Carries out registrations of different devices and tokens, and tries again those to which somebody came between.
+    private func perform(_ work: inout [Registering], _ indices: [Int]) async {
+        var open = indices.filter { work[$0].outcome == nil }
+        // The first of those that are open waits for nobody, so each turn uses up an attempt of one of them.
+        while !open.isEmpty {
+            await self.attempt(&work, open)
+            for index in open { work[index].endAttempt() }
+            open.removeAll { work[$0].outcome != nil }
+        }
+    }
+
+    /// One attempt: read, claim the token and note the user, write the record, confirm the token and note the user again, then
+    /// take back what no longer holds. Each step is for all registrations that need it. Those without an outcome afterwards are to be tried
+    /// again: somebody came between.
+    private func attempt(_ work: inout [Registering], _ indices: [Int]) async {
+        let calls = self.calls
+        let app = work[indices[0]].home.app
+
+        let read = await self.grouped(indices.map { work[$0].home }, by: \.owner.partition) {
+            _,
+            homes throws(StoreError) in
+            try await self.readTimed(homes)
+        }
+        for (index, result) in zip(indices, read) {
+            work[index].complete { state throws(StoreError) in
+                let (device, now) = try result.get()
+                try state.take(try device.get(), at: now)
+            }
+        }
+        // Topics get numbers only for a registration that may be carried out.
+        await self.number(&work, indices.filter { work[$0].step == .decide && work[$0].outcome == nil })
+        for index in indices where work[index].step == .decide {
+            work[index].complete { state throws(StoreError) in try state.decide() }
         }
 
-        work.realm = Self.realm(of: work.registration, token: token, over: current)
-        var stored: StoredDevice
-        if let intended = work.intended, let current, current.record == intended, current.realm == work.realm {
-            stored = current
-        } else {
-            if work.intended == nil { try work.condition.check(current) }
-            // What the last attempt meant to write is not there: another's write came first, and this is a change of that.
-            if work.intended != nil { work.change = nil }
-            if let asOf = work.asOf, let current, asOf < current.registeredAt {
-                return RegisterResult(change: .ignored, device: current)
+        // What seems unchanged is answered if the token is the device's alone.
+        await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) {
+            partition,
+            works throws(StoreError) in
+            try await calls.areSettled(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
+        } then: { state, isSettled throws(StoreError) in
+            guard isSettled, let current = state.current else {
+                state.step = .claim
+                return
             }
-            let record = Self.record(
-                work.registration,
-                token: work.token,
-                topics: work.topics,
-                realm: work.realm,
-                over: current?.record,
-                seenAt: min(work.asOf ?? now, now),
-                now: now,
-            )
-            // Only with the record beside it: whoever takes the token must then get past our comparison.
-            let isSettled =
-                current?.record.token == token
-                && owners == [StoreCalls.TokenOwner(isSettled: true, device: home.owner)]
-            // By Redis' clock on both sides: a local one may be wrong by any time.
-            if let current, isSettled, current.realm == work.realm, current.record == record,
-                min(work.asOf ?? now, now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
-            {
-                return RegisterResult(change: work.change ?? .unchanged, device: current)
-            }
-            let isNewUser = !record.user.isEmpty && record.user != current?.record.user
-            (work.cleared, _) = try await together {
-                isSettled ? nil : try await self.claim(token, home)
-            } and: {
-                if isNewUser { try await self.addUser(record.user, home) }
-            }
-            work.intended = record
-            work.change = work.change ?? Self.change(from: current, to: record, work.realm)
-            guard let written = try await self.write(record, over: current, work) else {
-                if let current { work.departures.append((current.record.token, current.record.user)) }
-                return nil
-            }
-            stored = written
-            if let current { work.departures.append((current.record.token, current.record.user)) }
+            state.outcome = .success(RegisterResult(change: state.change ?? .unchanged, device: current))
         }
 
-        let (user, cleared) = (stored.record.user, work.cleared)
-        let (answer, _) = try await together {
-            if let cleared {
-                try await calls.confirm(home.app, placedToken, by: home.owner, cleared: cleared)
-            } else {
-                StoreCalls.ConfirmAnswer.settled
-            }
-        } and: {
-            if !user.isEmpty { try await self.addUser(user, home) }
+        // Claim tokens, and note users.
+        await self.step(&work, indices, if: { $0.step == .claim }, by: \.placedToken.partition) {
+            partition,
+            works throws(StoreError) in
+            try await calls.claim(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
+        } then: { state, claim throws(StoreError) in
+            state.take(claim)
         }
-        switch answer {
+        var earlier: Set<DeviceOwner> = []
+        for index in indices where work[index].outcome == nil {
+            // That device may be about to give the token up by itself: then nothing of it must be removed.
+            if work[index].step == .claimAlone, work[index].others.contains(where: earlier.contains) {
+                work[index].step = .wait
+            }
+            earlier.insert(work[index].home.owner)
+        }
+        for index in indices where work[index].step == .claimAlone {
+            await work[index].completeWaiting { state throws(StoreError) in
+                state.cleared = try await self.claim(state.token, state.home)
+                state.step = .write
+            }
+        }
+        await self.noteUsers(&work, indices) { $0.step == .write && $0.isNewUser }
+
+        // Write.
+        await self.step(
+            &work,
+            indices,
+            if: { $0.step == .write },
+            by: \.home.owner.partition,
+            bytes: { $0.writtenBytes }
+        ) {
+            partition,
+            works throws(StoreError) in
+            try await calls.put(app, partition, works.map { ($0.realm, $0.home.owner, self.writing($0)) })
+        } then: { state, answer throws(StoreError) in
+            try state.take(answer)
+        }
+
+        // Confirm tokens, and note users once more.
+        await self.step(
+            &work,
+            indices,
+            if: { $0.step == .confirm && $0.cleared?.isEmpty ?? false },
+            by: \.placedToken.partition,
+        ) { partition, works throws(StoreError) in
+            try await calls.confirm(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
+        } then: { state, answer throws(StoreError) in
+            state.confirmation = answer
+        }
+        for index in indices where work[index].step == .confirm {
+            guard let cleared = work[index].cleared, !cleared.isEmpty else { continue }
+            await work[index].completeWaiting { state throws(StoreError) in
+                state.confirmation = try await calls.confirm(
+                    app,
+                    state.placedToken,
+                    by: state.home.owner,
+                    cleared: cleared
+                )
+            }
+        }
+        await self.noteUsers(&work, indices) { $0.step == .confirm }
+        for index in indices where work[index].step == .confirm {
+            await work[index].completeWaiting { state throws(StoreError) in try await self.conclude(&state) }
+        }
+    }
+
+    /// Adds the devices of registrations to those of their users, where the condition holds.
+    private func noteUsers(
+        _ work: inout [Registering],
+        _ indices: [Int],
+        if condition: (Registering) -> Bool,
+    ) async {
+        let calls = self.calls
+        guard let app = indices.first.map({ work[$0].home.app }) else { return }
+        var full: [Int] = []
+        let chosen = indices.filter { condition(work[$0]) && work[$0].placedUser != nil }
+        let users = chosen.compactMap { index in work[index].placedUser.map { ($0, work[index].home.owner) } }
+        let answers = await self.grouped(users, by: \.0.partition) { partition, users throws(StoreError) in
+            try await calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1) })
+        }
+        for (index, answer) in zip(chosen, answers) {
+            work[index].complete { _ throws(StoreError) in
+                if try !answer.get() { full.append(index) }
+            }
+        }
+        for index in full {
+            await work[index].completeWaiting { state throws(StoreError) in
+                try await self.addUser(state.registration.user, state.home)
+            }
+        }
+    }
+
+    /// Ends an attempt whose record is there.
+    private func conclude(_ work: inout Registering) async throws(StoreError) {
+        guard let stored = work.stored else { preconditionFailure("the record is there") }
+        let (home, token, user) = (work.home, work.token, stored.record.user)
+        switch work.cleared == nil ? .settled : work.confirmation {
         case .settled: break
         case .withdrawn:
             work.intended = nil
-            return nil
+            return
         case .superseded:
             try await self.yield(token, home)
             throw StoreError(.contended, "another device registered the same token at the same time")
+        case nil: preconditionFailure("the claim was confirmed")
         }
         for departure in work.departures {
             try await self.withdraw(
@@ -181,33 +317,110 @@ extension DeviceStore {
                 of: home,
             )
         }
-        return RegisterResult(change: work.change ?? .updated, device: stored)
+        work.outcome = .success(RegisterResult(change: work.change ?? .updated, device: stored))
     }
 
-    /// The realm that a registration names, or the one that was learnt of its token.
-    private static func realm(
-        of registration: DeviceRegistration,
-        token: [UInt8],
-        over current: StoredDevice?,
-    ) -> Realm {
-        let named = Realm(registration.provider, registration.environment)
-        guard let current, current.record.isEnvironmentLearned, current.record.token == token,
-            current.realm.provider == named.provider
-        else { return named }
-        return current.realm
+    /// Performs one step of those registrations for which the condition holds, one call for each partition.
+    private func step<Answer: Sendable>(
+        _ work: inout [Registering],
+        _ indices: [Int],
+        if condition: (Registering) -> Bool,
+        by partition: (Registering) -> Int,
+        bytes: (Registering) -> Int = { _ in 0 },
+        _ call: @escaping @Sendable (Int, [Registering]) async throws(StoreError) -> [Answer],
+        then body: (inout Registering, Answer) throws(StoreError) -> Void,
+    ) async {
+        let chosen = indices.filter { condition(work[$0]) }
+        let answers = await self.grouped(chosen.map { work[$0] }, by: partition, bytes: bytes, call)
+        for (index, answer) in zip(chosen, answers) {
+            work[index].complete { state throws(StoreError) in try body(&state, try answer.get()) }
+        }
     }
 
-    private func write(
-        _ record: DeviceRecord,
-        over current: StoredDevice?,
-        _ work: Registering,
-    ) async throws(StoreError) -> StoredDevice? {
-        try await self.write(
+    /// Calls for many elements, those of one partition together: at most `StoreLimits.registrationsPerCallMax` of them, and roughly
+    /// `StoreLimits.registrationBytesPerCallMax` bytes. Where a call for several fails for another reason than an outage, each is called for
+    /// by itself, so that the cause stays with its own.
+    ///
+    /// - Returns: the answers in the order of the elements.
+    private func grouped<Element: Sendable, Answer: Sendable>(
+        _ elements: [Element],
+        by partition: (Element) -> Int,
+        bytes: (Element) -> Int = { _ in 0 },
+        _ call: @escaping @Sendable (Int, [Element]) async throws(StoreError) -> [Answer],
+    ) async -> [Result<Answer, StoreError>] {
+        guard elements.count > 1 else {
+            guard let only = elements.first else { return [] }
+            return await Self.answers(partition(only), [only], call)
+        }
+        var groups: [CallGroup] = []
+        var lastGroup: [Int: Int] = [:]
+        for (index, element) in elements.enumerated() {
+            let (place, size) = (partition(element), bytes(element))
+            if let last = lastGroup[place], groups[last].takes(size) {
+                groups[last].add(index, size)
+            } else {
+                lastGroup[place] = groups.count
+                groups.append(CallGroup(partition: place, index: index, byteCount: size))
+            }
+        }
+        let answers = try? await forEachConcurrently(groups) { group in
+            await Self.answers(group.partition, group.indices.map { elements[$0] }, call)
+        }
+        guard let answers else { preconditionFailure("a group has answers, be they errors") }
+        var ordered = [Result<Answer, StoreError>?](repeating: nil, count: elements.count)
+        for (group, part) in zip(groups, answers) {
+            for (index, answer) in zip(group.indices, part) { ordered[index] = answer }
+        }
+        return ordered.compactMap(\.self)
+    }
+
+    private static func answers<Element: Sendable, Answer: Sendable>(
+        _ partition: Int,
+        _ elements: [Element],
+        _ call: @Sendable (Int, [Element]) async throws(StoreError) -> [Answer],
+    ) async -> [Result<Answer, StoreError>] {
+        do throws(StoreError) {
+            let answers = try await call(partition, elements)
+            precondition(answers.count == elements.count, "each element has an answer")
+            return answers.map { .success($0) }
+        } catch {
+            guard elements.count > 1, error.isOfOneDevice else { return elements.map { _ in .failure(error) } }
+            var answers: [Result<Answer, StoreError>] = []
+            for element in elements { answers += await Self.answers(partition, [element], call) }
+            return answers
+        }
+    }
+
+    // MARK: The record
+
+    /// What a registration in its step of writing has to write.
+    private func writing(_ work: Registering) -> StoreCalls.Writing {
+        guard let record = work.record else { preconditionFailure("there is a record to write") }
+        return self.writing(
             record,
-            over: current,
+            work.encoded,
+            over: work.current,
             realm: work.realm,
-            home: work.home,
             stamp: work.asOf.map { .asOf($0) } ?? .now,
+        )
+    }
+
+    private func writing(
+        _ record: DeviceRecord,
+        _ bytes: [UInt8],
+        over current: StoredDevice?,
+        realm: Realm,
+        stamp: StoreCalls.Stamp,
+    ) -> StoreCalls.Writing {
+        let before = current?.record.topics ?? []
+        let isMove = current.map { $0.realm != realm } ?? false
+        return StoreCalls.Writing(
+            expected: current?.value ?? [],
+            record: bytes,
+            stamp: stamp,
+            entered: isMove ? record.topics : record.topics.filter { !before.contains($0) },
+            left: isMove ? before : before.filter { !record.topics.contains($0) },
+            event: self.event(of: record, over: current, stamp)?.bytes ?? [],
         )
     }
 
@@ -225,34 +438,27 @@ extension DeviceStore {
     ) async throws(StoreError) -> StoredDevice? {
         let bytes = try Self.encoded(record)
         if !judges { try Self.checkSize(record, bytes.count) }
-        let before = current?.record.topics ?? []
-        let isMove = current.map { $0.realm != realm } ?? false
         let answer = try await self.calls.put(
             home.app,
             realm,
             home.owner,
-            StoreCalls.Writing(
-                expected: current?.value ?? [],
-                record: bytes,
-                stamp: stamp,
-                entered: isMove ? record.topics : record.topics.filter { !before.contains($0) },
-                left: isMove ? before : before.filter { !record.topics.contains($0) },
-                event: self.event(of: record, over: current, stamp)?.bytes ?? [],
-            ),
+            self.writing(record, bytes, over: current, realm: realm, stamp: stamp),
             judges: judges,
         )
         switch answer {
         case .mismatch:
             return nil
+        case .full:
+            throw Self.full(home)
+        case .failed(let reason):
+            throw StoreError(.corrupt, reason)
         case .written(let ordinal, let header):
-            return try StoredDevice(
-                app: home.app,
-                realm: realm,
-                partition: home.owner.partition,
-                ordinal: ordinal,
-                value: header + bytes,
-            )
+            return try StoredDevice(home.app, realm, home.owner.partition, ordinal, header, record, bytes)
         }
+    }
+
+    static func full(_ home: Home) -> StoreError {
+        StoreError(.full, "partition \(home.owner.partition) has no ordinal left")
     }
 
     /// The id of a registration whose names are in order.
@@ -327,15 +533,5 @@ extension DeviceStore {
         let isAhead = Int64(record.seenAtHours) > now.seconds / 3_600
         if isAhead || hours >= record.seenAtHours + StoreLimits.freshHours { record.seenAtHours = hours }
         return record
-    }
-
-    private static func change(
-        from current: StoredDevice?,
-        to record: DeviceRecord,
-        _ realm: Realm,
-    ) -> RegisterResult.Change {
-        guard let current else { return .created }
-        guard current.record != record || current.realm != realm else { return .unchanged }
-        return current.record.token == record.token && current.realm == realm ? .updated : .tokenReplaced
     }
 }

@@ -30,14 +30,22 @@ extension DeviceStore {
     /// - Parameter owner: whose a topic without a number becomes, which gets one; nil: such a topic is left out.
     /// - Throws: `topicLimit` when the app, or the owner, has as many topics as may be.
     func numbers(_ app: AppID, _ topics: [TopicName], allotTo owner: [UInt8]?) async throws(StoreError) -> [UInt32] {
-        let (calls, limits) = (self.calls, self.topicLimits)
+        let calls = self.calls
         let numbers = try await forEachConcurrently(topics) { topic in
             if let number = try await calls.findTopic(app, topic, enters: owner != nil) { return number }
             guard let owner else { return TopicExpression.everyoneNumber }
-            try await calls.reserveTopic(app, topic, owner, limits)
-            return try await calls.numberTopic(app, topic)
+            return try await self.allotNumber(app, topic, to: owner)
         }
         return numbers.filter { $0 != TopicExpression.everyoneNumber }.sorted()
+    }
+
+    /// Gives a topic its number: the one that it has, or a new one.
+    ///
+    /// - Parameter owner: whose the topic becomes.
+    /// - Throws: `topicLimit` when the app, or the owner, has as many topics as may be.
+    func allotNumber(_ app: AppID, _ topic: TopicName, to owner: [UInt8]) async throws(StoreError) -> UInt32 {
+        try await self.calls.reserveTopic(app, topic, owner, self.topicLimits)
+        return try await self.calls.numberTopic(app, topic)
     }
 
     /// Names who answers for topics that come up with a device: its user, or the device itself.

@@ -125,19 +125,37 @@ package struct DeviceStore: Sendable {
 
     /// The device at a home, and when it was read by Redis' clock: the one that stamps registrations.
     func readTimed(_ home: Home) async throws(StoreError) -> (device: StoredDevice?, at: UnixMilliseconds) {
-        let found = try await self.calls.devices(home.app, home.owner.partition, [home.owner.digest])
-        guard let first = found.devices.first else { return (nil, found.at) }
-        let device = try StoredDevice(
-            app: home.app,
-            realm: first.realm,
-            partition: home.owner.partition,
-            ordinal: first.ordinal,
-            value: first.value,
-        )
-        if let id = home.id, id != device.id {
-            throw StoreError(.collision, "another device's id has the same digest")
+        let (device, at) = try await self.readTimed([home])[0]
+        return (try device.get(), at)
+    }
+
+    /// The same for homes of one app and partition, at most `StoreLimits.registrationsPerCallMax`.
+    func readTimed(
+        _ homes: [Home]
+    ) async throws(StoreError) -> [(device: Result<StoredDevice?, StoreError>, at: UnixMilliseconds)] {
+        let (app, partition) = (homes[0].app, homes[0].owner.partition)
+        let found = try await self.calls.devices(app, partition, homes.map(\.owner.digest))
+        var devices = [Result<StoredDevice?, StoreError>](repeating: .success(nil), count: homes.count)
+        for entry in found.devices { devices[entry.index] = Self.device(homes[entry.index], entry) }
+        return devices.map { ($0, found.at) }
+    }
+
+    private static func device(_ home: Home, _ found: StoreCalls.Found) -> Result<StoredDevice?, StoreError> {
+        do throws(StoreError) {
+            let device = try StoredDevice(
+                app: home.app,
+                realm: found.realm,
+                partition: home.owner.partition,
+                ordinal: found.ordinal,
+                value: found.value,
+            )
+            if let id = home.id, id != device.id {
+                throw StoreError(.collision, "another device's id has the same digest")
+            }
+            return .success(device)
+        } catch {
+            return .failure(error)
         }
-        return (device, found.at)
     }
 
     /// Removes the hints of a device whose record is gone.

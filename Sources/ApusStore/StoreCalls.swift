@@ -55,6 +55,10 @@ struct StoreCalls: Sendable {
     enum PutAnswer: Sendable {
         case written(ordinal: UInt32, header: [UInt8])
         case mismatch
+        /// The place has no ordinal left.
+        case full
+        /// The write of this device failed, in the words of Redis; those of others did not.
+        case failed(String)
     }
 
     enum ClaimAnswer: Sendable {
@@ -62,10 +66,13 @@ struct StoreCalls: Sendable {
         case claimed([DeviceOwner])
         /// Not claimed: too many claims were left unfinished. These must be cleared and released first.
         case crowded([DeviceOwner])
+        /// The device is the only owner, and settled: nothing was written.
+        case settled
 
         var others: [DeviceOwner] {
             switch self {
             case .claimed(let others), .crowded(let others): others
+            case .settled: []
             }
         }
     }
@@ -141,8 +148,42 @@ struct StoreCalls: Sendable {
             }
             return .written(ordinal: UInt32(ordinal), header: header)
         case 0: return .mismatch
-        case -1: throw StoreError(.full, "partition \(owner.partition) has no ordinal left")
+        case -1: return .full
         default: throw Self.unexpected(PutDeviceCall.function)
+        }
+    }
+
+    /// Writes devices of one partition; at most `StoreLimits.registrationsPerCallMax`, of different digests.
+    func put(
+        _ app: AppID,
+        _ partition: Int,
+        _ devices: [(realm: Realm, owner: DeviceOwner, writing: Writing)],
+    ) async throws(StoreError) -> [PutAnswer] {
+        let realms = Realm.allCases
+        let call = PutDevicesCall(
+            keys: realms.map { self.keys.meta(app, $0, partition) },
+            devices: devices.map { device in
+                guard let place = realms.firstIndex(of: device.realm) else { preconditionFailure("the realm is known") }
+                return PutDevicesCall.Device(
+                    place: place + 1,
+                    digest: bigEndian(device.owner.digest),
+                    writing: device.writing,
+                )
+            },
+        )
+        let reply = try await self.call(call, partition)
+        return try self.elements(reply, devices.count, PutDevicesCall.function) { element in
+            guard let bytes = element.bytes, let letter = bytes.first else { return nil }
+            switch letter {
+            case UInt8(ascii: "w"):
+                guard bytes.count == 5 + RecordHeader.byteCount else { return nil }
+                let ordinal = bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
+                return .written(ordinal: ordinal, header: Array(bytes.dropFirst(5)))
+            case UInt8(ascii: "o"): return .mismatch
+            case UInt8(ascii: "f"): return .full
+            case UInt8(ascii: "e"): return .failed(String(decoding: bytes.dropFirst(), as: UTF8.self))
+            default: return nil
+            }
         }
     }
 
@@ -220,6 +261,55 @@ struct StoreCalls: Sendable {
         }
     }
 
+    /// Claims tokens of one partition, at most `StoreLimits.registrationsPerCallMax`.
+    func claim(
+        _ app: AppID,
+        _ partition: Int,
+        _ claims: [(token: UInt64, device: DeviceOwner)],
+    ) async throws(StoreError) -> [ClaimAnswer] {
+        let call = ClaimTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
+        let reply = try await self.call(call, partition)
+        return try self.elements(reply, claims.count, ClaimTokensCall.function) { element in
+            guard let bytes = element.bytes, let letter = bytes.first else { return nil }
+            let others = DeviceOwner.list(Array(bytes.dropFirst()))
+            return switch letter {
+            case UInt8(ascii: "s"): .settled
+            case UInt8(ascii: "c"): .claimed(others)
+            case UInt8(ascii: "f"): .crowded(others)
+            default: nil
+            }
+        }
+    }
+
+    /// Confirms claims of tokens of one partition, of which nobody had to be cleared; at most `StoreLimits.registrationsPerCallMax`.
+    func confirm(
+        _ app: AppID,
+        _ partition: Int,
+        _ claims: [(token: UInt64, device: DeviceOwner)],
+    ) async throws(StoreError) -> [ConfirmAnswer] {
+        let call = ConfirmTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
+        let reply = try await self.call(call, partition)
+        return try self.elements(reply, claims.count, ConfirmTokensCall.function) { element in
+            switch element.integer {
+            case 1: .settled
+            case 0: .withdrawn
+            case -1: .superseded
+            default: nil
+            }
+        }
+    }
+
+    /// Tells for which tokens of one partition the device is the only owner, and settled; at most `StoreLimits.registrationsPerCallMax`.
+    func areSettled(
+        _ app: AppID,
+        _ partition: Int,
+        _ claims: [(token: UInt64, device: DeviceOwner)],
+    ) async throws(StoreError) -> [Bool] {
+        let call = SettledTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
+        let reply = try await self.call(call, partition)
+        return try self.elements(reply, claims.count, SettledTokensCall.function) { $0.integer.map { $0 == 1 } }
+    }
+
     /// Whether two tokens have the same entry, by the beginning of their digests.
     func sharesEntry(_ app: AppID, _ one: [UInt8], _ other: [UInt8]) -> Bool {
         self.placed(app, one).shares(Self.tokenPrefixByteCount, with: self.placed(app, other))
@@ -259,6 +349,23 @@ struct StoreCalls: Sendable {
         return reply.integer != -1
     }
 
+    /// Notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`.
+    ///
+    /// - Returns: false for each user that has as many devices as may be.
+    func addUsers(
+        _ app: AppID,
+        _ partition: Int,
+        _ additions: [(user: UInt64, device: DeviceOwner)],
+    ) async throws(StoreError) -> [Bool] {
+        let call = AddUsersCall(
+            keys: [self.keys.meta(app, partition)],
+            additions: Self.pairs(additions.map { ($0.user, $0.device) }),
+            devicesMax: StoreLimits.devicesPerUserMax,
+        )
+        let reply = try await self.call(call, partition)
+        return try self.elements(reply, additions.count, AddUsersCall.function) { $0.integer.map { $0 != -1 } }
+    }
+
     func removeUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) {
         let call = RemoveUserCall(keys: self.keys(app, user), digest: bigEndian(user.digest), device: owner.bytes)
         _ = try await self.call(call, user.partition)
@@ -290,6 +397,24 @@ struct StoreCalls: Sendable {
         let reply = try await self.call(call, name.partition)
         guard let counter = reply.integer else { throw Self.unexpected(FindTopicCall.function) }
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
+    }
+
+    /// The numbers of topics of one partition that devices are to enter; nil where there is none, or it is thought to be empty. At most
+    /// `StoreLimits.registrationsPerCallMax`.
+    func findTopics(
+        _ app: AppID,
+        _ partition: Int,
+        _ topics: [(name: TopicName, digest: UInt64)],
+    ) async throws(StoreError) -> [UInt32?] {
+        let call = FindTopicsCall(
+            keys: [self.keys.meta(app, partition)],
+            topics: topics.map { bigEndian($0.digest) + Array($0.name.text.utf8) },
+        )
+        let reply = try await self.call(call, partition)
+        return try self.elements(reply, topics.count, FindTopicsCall.function) { element -> UInt32?? in
+            guard let counter = element.integer else { return .none }
+            return .some(counter == 0 ? nil : self.topicNumber(counter: counter, partition: partition))
+        }
     }
 
     /// The number of a topic, which gets one when it has none.
@@ -366,6 +491,34 @@ struct StoreCalls: Sendable {
 
     private func topicNumber(counter: Int64, partition: Int) -> UInt32 {
         UInt32(counter) * UInt32(self.keys.keyspace.devicePartitions) + UInt32(partition)
+    }
+
+    /// The elements of an answer with one for each of `count`, as `read` understands them.
+    private func elements<Element>(
+        _ reply: RESPNode,
+        _ count: Int,
+        _ function: String,
+        _ read: (RESPNode) -> Element?,
+    ) throws(StoreError) -> [Element] {
+        var elements: [Element] = []
+        elements.reserveCapacity(count)
+        for node in reply.children {
+            guard let element = read(node) else { throw Self.unexpected(function) }
+            elements.append(element)
+        }
+        guard elements.count == count else { throw Self.unexpected(function) }
+        return elements
+    }
+
+    /// Digests with devices as the functions take them: 18 bytes each.
+    private static func pairs(_ pairs: [(UInt64, DeviceOwner)]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(pairs.count * (8 + DeviceOwner.byteCount))
+        for (digest, device) in pairs {
+            bytes += bigEndian(digest)
+            bytes += device.bytes
+        }
+        return bytes
     }
 
     static func unexpected(_ function: String) -> StoreError {

@@ -11,6 +11,7 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
             case topicLimit = "topic_limit"
             case tooManyAddresses = "too_many_addresses"
             case preconditionFailed = "precondition_failed"
+            case foreign
             case contended
             case collision
             case full
@@ -32,6 +33,8 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
         package static let tooManyAddresses = Code(value: .tooManyAddresses)
         /// The device is not in the state that the caller made a condition.
         package static let preconditionFailed = Code(value: .preconditionFailed)
+        /// The device is another user's.
+        package static let foreign = Code(value: .foreign)
         /// Others changed the same device or claimed the same token all the time: try again.
         package static let contended = Code(value: .contended)
         /// Another name with the same 64-bit digest is there first.

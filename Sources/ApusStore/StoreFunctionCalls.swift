@@ -26,6 +26,36 @@ struct PutVerdictCall: FunctionCall {
     func set(_ fields: inout CallFields) { self.put.set(&fields) }
 }
 
+struct PutDevicesCall: FunctionCall {
+    /// One of the devices: a list of what `apus2_put_device` takes, behind which of the keys it is to be in, from 1.
+    struct Device: CallValue, Sendable {
+        var place: Int
+        var digest: [UInt8]
+        var writing: StoreCalls.Writing
+
+        func pack(into bytes: inout [UInt8]) {
+            // A list of eight (MessagePack's fixarray).
+            bytes.append(0x98)
+            self.place.pack(into: &bytes)
+            CallBytes(self.digest).pack(into: &bytes)
+            CallBytes(self.writing.record).pack(into: &bytes)
+            self.writing.stamp.text.pack(into: &bytes)
+            CallBytes(self.writing.expected).pack(into: &bytes)
+            CallBytes(packed(self.writing.entered)).pack(into: &bytes)
+            CallBytes(packed(self.writing.left)).pack(into: &bytes)
+            CallBytes(self.writing.event).pack(into: &bytes)
+        }
+    }
+
+    static let function = "apus2_put_devices"
+    var keys: [String]
+    var devices: [Device]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("devices", self.devices)
+    }
+}
+
 struct RemoveDeviceCall: FunctionCall {
     static let function = "apus2_remove_device"
     var keys: [String]
@@ -197,6 +227,37 @@ struct ConfirmTokenCall: FunctionCall {
     }
 }
 
+struct ClaimTokensCall: FunctionCall {
+    static let function = "apus2_claim_tokens"
+    var keys: [String]
+    var claims: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("claims", CallBytes(self.claims))
+    }
+}
+
+struct ConfirmTokensCall: FunctionCall {
+    static let function = "apus2_confirm_tokens"
+    var keys: [String]
+    var claims: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("claims", CallBytes(self.claims))
+    }
+}
+
+struct SettledTokensCall: FunctionCall {
+    static let function = "apus2_settled_tokens"
+    static let isReadOnly = true
+    var keys: [String]
+    var claims: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("claims", CallBytes(self.claims))
+    }
+}
+
 struct ReleaseTokenCall: FunctionCall {
     static let function = "apus2_release_token"
     var keys: [String]
@@ -230,6 +291,18 @@ struct AddUserCall: FunctionCall {
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
         fields.set("device", CallBytes(self.device))
+        fields.set("devices_max", self.devicesMax)
+    }
+}
+
+struct AddUsersCall: FunctionCall {
+    static let function = "apus2_add_users"
+    var keys: [String]
+    var additions: [UInt8]
+    var devicesMax: Int
+
+    func set(_ fields: inout CallFields) {
+        fields.set("additions", CallBytes(self.additions))
         fields.set("devices_max", self.devicesMax)
     }
 }
@@ -320,6 +393,17 @@ struct FindTopicCall: FunctionCall {
         fields.set("digest", CallBytes(self.digest))
         fields.set("name", self.name)
         fields.set("enters", self.enters, default: false)
+    }
+}
+
+struct FindTopicsCall: FunctionCall {
+    static let function = "apus2_find_topics"
+    static let isReadOnly = true
+    var keys: [String]
+    var topics: [[UInt8]]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("topics_wanted", self.topics.map { CallBytes($0) })
     }
 }
 

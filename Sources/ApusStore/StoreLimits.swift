@@ -17,6 +17,10 @@ package enum StoreLimits {
     package static let attemptsMax = 16
     /// Digests in one look-up.
     package static let lookupMax = 64
+    /// Devices that one call registers, and tokens, users and topics that one call enters or looks up for them: a millisecond of Redis.
+    package static let registrationsPerCallMax = 64
+    /// Bytes of records in a call that writes them, roughly: those to write and those that are expected.
+    package static let registrationBytesPerCallMax = 128 * 1_024
     /// Postings in one read: bounds what one call may cost Redis.
     package static let postingsPerReadMax = 256
     /// Records of a slab from which on it is read whole. Measured: 0.27 µs for each listed field, 14 µs for all 64.

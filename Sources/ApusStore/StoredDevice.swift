@@ -39,6 +39,31 @@ package struct StoredDevice: Hashable, Sendable {
         self.value = value
     }
 
+    /// A device whose record was just written.
+    init(
+        _ app: AppID,
+        _ realm: Realm,
+        _ partition: Int,
+        _ ordinal: UInt32,
+        _ header: [UInt8],
+        _ record: DeviceRecord,
+        _ encoded: [UInt8],
+    ) throws(StoreError) {
+        guard header.count == RecordHeader.byteCount, let parsed = RecordHeader(header.span) else {
+            throw StoreError(.corrupt, "a header has another length")
+        }
+        self.app = app
+        self.realm = realm
+        self.reference = DeviceReference(
+            partition: UInt32(partition),
+            ordinal: ordinal,
+            generation: parsed.generation,
+        )
+        self.registeredAt = parsed.registeredAt
+        self.record = record
+        self.value = header + encoded
+    }
+
     /// The device's id.
     package var id: String { self.record.device }
 
@@ -54,7 +79,7 @@ package struct StoredDevice: Hashable, Sendable {
 }
 
 /// What the caller makes a condition of a change: RFC 9110 §13.
-package enum DeviceCondition: Hashable, Sendable {
+package indirect enum DeviceCondition: Hashable, Sendable {
     /// Nothing.
     case none
     /// `If-Match` with entity tags, quotes included: the device is in one of these states.
@@ -63,14 +88,28 @@ package enum DeviceCondition: Hashable, Sendable {
     case exists
     /// `If-None-Match: *`: it is not.
     case absent
+    /// The device is that user's or nobody's, and in a state that the other condition allows.
+    case belongs(to: UserID, and: DeviceCondition)
 
-    func check(_ device: StoredDevice?) throws(StoreError) {
+    /// Checks a device, which may be none.
+    ///
+    /// - Parameter isFirst: whether this is the first look. What it was at the first one may be otherwise by our own doing; whose it is must
+    ///   hold until the change is written.
+    func check(_ device: StoredDevice?, isFirst: Bool = true) throws(StoreError) {
+        if case .belongs(let user, let other) = self {
+            if let device, !device.record.user.isEmpty, device.record.user != user.text {
+                throw StoreError(.foreign, "the device is another user's")
+            }
+            return try other.check(device, isFirst: isFirst)
+        }
+        guard isFirst else { return }
         let holds =
             switch self {
             case .none: true
             case .matches(let tags): device.map { tags.contains($0.etag) } ?? false
             case .exists: device != nil
             case .absent: device == nil
+            case .belongs: true
             }
         guard holds else { throw StoreError(.preconditionFailed, "the device is not in that state") }
     }

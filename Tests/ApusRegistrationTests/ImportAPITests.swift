@@ -5,6 +5,7 @@ import ApusRedis
 import ApusStore
 import ApusStreams
 import ApusTestKit
+import Foundation
 import Testing
 
 private let path = "/v1/apps/shop/devices:import"
@@ -53,6 +54,33 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
             let topic = try #require(try await fixture.store.topicNumber(try AppID("shop"), try TopicName("all")))
             let last = try await fixture.store.get(try AppID("shop"), try DeviceID("d\(count - 1)"))
             #expect(last?.record.topics == [topic])
+        }
+    }
+
+    /// Python's `http.client` sends the whole body before it reads: more than the buffers of both sockets hold, in both directions.
+    @Test func aClientThatSendsItsWholeBodyFirstGetsEveryAnswer() async throws {
+        try await Fixture.with { fixture in
+            let script = """
+                import http.client, json, sys
+                count = 40000
+                last = {"device": "last", "provider": "fcm", "token": "t"}
+                lines = ['{"device": "d", "padding": "%s"}' % ("x" * 300)] * count + [json.dumps(last)]
+                connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=300)
+                headers = {"authorization": "Bearer " + sys.argv[2], "content-type": "application/x-ndjson"}
+                connection.request("POST", sys.argv[3], "\\n".join(lines).encode(), headers)
+                answers = connection.getresponse().read().splitlines()
+                assert [json.loads(answer)["line"] for answer in answers] == list(range(1, count + 2))
+                print(sum(map(len, answers)) > 6000000, json.loads(answers[-1])["status"])
+                """
+            let python = Process()
+            python.executableURL = URL(filePath: "/usr/bin/env")
+            python.arguments = ["python3", "-c", script, "\(fixture.port)", Fixture.shopKey, path]
+            let output = Pipe()
+            python.standardOutput = output
+            python.standardError = output
+            try python.run()
+            let text = await Task.detached { output.fileHandleForReading.readDataToEndOfFile() }.value
+            #expect(String(decoding: text, as: UTF8.self) == "True 201\n")
         }
     }
 

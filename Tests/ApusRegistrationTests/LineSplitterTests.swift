@@ -2,14 +2,11 @@ import ApusRegistration
 import Testing
 
 /// All lines of a text that comes in pieces of that size; nil is a line that was not kept.
-private func lines(_ text: String, pieces: Int, bytesMax: Int = 10, linesMax: Int = 100) -> [(Int, String?)] {
-    var splitter = LineSplitter(lineBytesMax: bytesMax, linesMax: linesMax)
+private func lines(_ text: String, pieces: Int, bytesMax: Int = 10) -> [(Int, String?)] {
+    var splitter = LineSplitter(lineBytesMax: bytesMax)
     var found: [(Int, String?)] = []
     func take() {
-        while let line = splitter.next {
-            found.append((line.number, line.bytes.map { String(decoding: $0, as: UTF8.self) }))
-            splitter.removeNext()
-        }
+        found += splitter.take().map { ($0.number, $0.bytes.map { String(decoding: $0, as: UTF8.self) }) }
     }
     let bytes = Array(text.utf8)
     for start in stride(from: 0, to: bytes.count, by: pieces) {
@@ -35,19 +32,5 @@ private func lines(_ text: String, pieces: Int, bytesMax: Int = 10, linesMax: In
             #expect(found.map { $0.0 } == expected.map { $0.0 }, "\(text.debugDescription)")
             #expect(found.map { $0.1 } == expected.map { $0.1 }, "\(text.debugDescription)")
         }
-    }
-
-    @Test func whatIsBeyondTheLastLineIsNotRead() {
-        var splitter = LineSplitter(lineBytesMax: 10, linesMax: 2)
-        splitter.append(Array("a\nb\nc\nd\n".utf8))
-        splitter.finish()
-        var found: [LineSplitter.Line] = []
-        while let line = splitter.next {
-            found.append(line)
-            splitter.removeNext()
-        }
-        #expect(found.map(\.number) == [1, 2, 3])
-        #expect(found.map(\.isBeyond) == [false, false, true])
-        #expect(splitter.isOver)
     }
 }

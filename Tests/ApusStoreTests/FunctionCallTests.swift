@@ -13,7 +13,7 @@ import Testing
     )
 
     private static let calls: [any FunctionCall] = [
-        Self.put, PutVerdictCall(put: Self.put),
+        Self.put, PutVerdictCall(put: Self.put), PutDevicesCall(keys: [], devices: []),
         RemoveDeviceCall(keys: [], digest: [], expected: [], topics: [], forgetsHistory: false),
         PrunedDevicesCall(keys: [], from: 0, before: 0, first: 0, limit: 0), ForgetPrunedCall(keys: [], digest: []),
         NotePrunedCall(keys: [], device: [], keepMilliseconds: 0, devicesMax: 0),
@@ -24,9 +24,13 @@ import Testing
         AddHistoryCall(keys: [], keepMilliseconds: 0, historiesMax: 0),
         ClaimTokenCall(keys: [], digest: [], claimer: []),
         ConfirmTokenCall(keys: [], digest: [], claimer: [], cleared: []),
+        ClaimTokensCall(keys: [], claims: []), ConfirmTokensCall(keys: [], claims: []),
+        SettledTokensCall(keys: [], claims: []),
         ReleaseTokenCall(keys: [], digest: [], owner: []), TokenOwnersCall(keys: [], digest: []),
         AddUserCall(keys: [], digest: [], device: [], devicesMax: 0),
+        AddUsersCall(keys: [], additions: [], devicesMax: 0),
         RemoveUserCall(keys: [], digest: [], device: []), UserDevicesCall(keys: [], digests: []),
+        FindTopicsCall(keys: [], topics: []),
         FindTopicCall(keys: [], digest: [], name: "", enters: false),
         ReserveTopicCall(keys: [], name: "", topicsMax: 0, ownerTopicsMax: 0, owner: []),
         ReleaseTopicCall(keys: [], name: ""),

@@ -7,9 +7,12 @@ extension Benchmark {
     /// The maximum 99th percentile of a sustained rate, in milliseconds.
     private static let sustainedRegistrationMilliseconds = 100.0
 
+    /// The lines of the import.
+    private static let importedDevices = 100_000
+
     static let registration = Benchmark(
         "registration",
-        "New devices per second over HTTP and by stream, and how long each of 500 per second took to be in the store.",
+        "New devices per second over HTTP, by import and by stream, and how long each of 500 per second took to be in the store.",
         figure: "http_p99_ms",
         bar: 25,
     ) { run in
@@ -24,6 +27,10 @@ extension Benchmark {
             latencyMillisecondsMax: Self.sustainedRegistrationMilliseconds,
             say: run.say,
         )
+        run.say("by import")
+        let imported = try await LoadEnvironment.with(order, say: run.say) { environment in
+            try await environment.importDevices(Self.importedDevices)
+        }
         run.say("by stream")
         let plan = order.plan
         let stream = try await LocalCluster.with { cluster in
@@ -43,7 +50,11 @@ extension Benchmark {
             }
         }
         return [
-            "lost": Double(result.lost + stream.lost),
+            "lost": Double(result.lost + stream.lost + imported.lost),
+            "import_per_second": imported.ratePerSecond,
+            "import_cpu_seconds_per_million": imported.secondsPerMillion(LoadProcess.registration) ?? 0,
+            "import_redis_cpu_seconds_per_million": imported.secondsPerMillion(LoadProcess.redis) ?? 0,
+            "redis_cpu_seconds_per_million": result.secondsPerMillion(LoadProcess.redis) ?? 0,
             "http_sustained_per_second": search.search.knee ?? 0,
             "http_p50_ms": result.latency.milliseconds(percentile: 50) ?? .infinity,
             "http_p99_ms": result.latency.milliseconds(percentile: 99) ?? .infinity,

@@ -125,7 +125,8 @@ struct LoadEnvironment: Sendable {
         return result
     }
 
-    private var processes: [String: Int32] {
+    /// The process identifiers of services and Redis, by name.
+    var processes: [String: Int32] {
         var processes = self.services.mapValues(\.processID)
         processes[LoadProcess.redis] = self.cluster.redis.processID
         return processes

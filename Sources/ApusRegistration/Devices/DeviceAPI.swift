@@ -21,29 +21,29 @@ struct DeviceAPI: Sendable {
     func put(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         let type = try call.request.contentType([.json, .protobuf])
-        let condition = try call.request.condition()
+        var condition = try call.request.condition()
         var registration = try RegistrationBody.read(call.request.body, as: type, device: device, hosts: self.hosts)
         // Who registers itself registers for its user: nobody else's name counts.
         if case .user(let user) = call.caller {
             guard registration.user.isEmpty || registration.user == user.text else { throw Self.foreignUser }
             registration.user = user.text
+            condition = .belongs(to: user, and: condition)
         }
-        let ready = registration
-        let result = try await self.guarded(call, device, condition) { condition throws(StoreError) in
-            try await self.store.register(call.app, ready, condition: condition)
-        }
+        let result = try await self.store.register(call.app, registration, condition: condition)
         self.count(result.change.metric, result.device)
-        if let badge = ready.badge, result.change != .ignored {
+        if let badge = registration.badge, result.change != .ignored {
             _ = try await self.store.setBadge(call.app, device, to: badge)
         }
         let topics: [String]
-        if result.change != .ignored, let names = ready.topics {
+        if result.change != .ignored, let names = registration.topics {
             topics = Set(names.compactMap { try? TopicName($0).text }).sorted()
         } else {
             topics = try await self.topicNames.names(call.app, result.device.record.topics)
         }
         let status: HTTPResponse.Status = result.change == .created ? .created : .ok
-        return try await self.answer(result.device, topics: topics, call, status)
+        // A device that was created just now has no badge but the one that it came with.
+        let badge: UInt32? = result.change == .created ? registration.badge ?? 0 : nil
+        return try await self.answer(result.device, topics: topics, badge: badge, call, status)
     }
 
     /// `GET`.
@@ -153,17 +153,21 @@ struct DeviceAPI: Sendable {
 
     func answer(_ device: StoredDevice, _ call: APICall) async throws -> APIResponse {
         let topics = try await self.topicNames.names(call.app, device.record.topics)
-        return try await self.answer(device, topics: topics, call, .ok)
+        return try await self.answer(device, topics: topics, badge: nil, call, .ok)
     }
+
+    /// - Parameter badge: what it has come to; nil: the store says it.
 
     func answer(
         _ device: StoredDevice,
         topics: [String],
+        badge: UInt32?,
         _ call: APICall,
         _ status: HTTPResponse.Status,
     ) async throws -> APIResponse {
         let type = MediaType.answer(accept: call.request.headers[.accept])
-        let document = DeviceDocument(device: device, topics: topics, badge: try await self.store.badge(of: device))
+        let known = if let badge { badge } else { try await self.store.badge(of: device) }
+        let document = DeviceDocument(device: device, topics: topics, badge: known)
         return APIResponse(
             status: status,
             headers: [.contentType: type.name, .eTag: document.etag, .vary: "Accept"],

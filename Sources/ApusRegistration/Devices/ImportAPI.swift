@@ -9,6 +9,9 @@ internal import NIOCore
 
 /// Registers many devices: `POST …/devices:import`, one JSON object a line (NDJSON), one answer a line, in their order, while
 /// the rest is still on its way. A line that cannot be taken stops nothing.
+///
+/// Three tasks work at the same time: one reads lines, one stores those that are there, one writes answers. What waits between them has a
+/// limit. Answers wait while a client sends its whole body before it reads one: if they did not, both sides would wait for each other.
 struct ImportAPI: Sendable {
     let store: DeviceStore
     let hosts: WebPushHosts
@@ -20,31 +23,24 @@ struct ImportAPI: Sendable {
         _ = try call.request.contentType([.ndjson])
         let (app, body) = (call.app, call.request.stream)
         let stream = ResponseBody { writer in
-            var lines = LineSplitter(lineBytesMax: APILimits.bodyBytesMax, linesMax: APILimits.importLinesMax)
-            for try await bytes in body {
-                lines.append(bytes.readableBytesView)
-                try await self.write(&lines, app, to: &writer)
-                if lines.isOver { break }
+            let lines = BoundedQueue<Entry>(costMax: APILimits.importLinesBytesMax)
+            let answers = BoundedQueue<ByteBuffer>(costMax: APILimits.importAnswersBytesMax)
+            // A task of its own: it must not keep the connection's event loop from other requests.
+            let work = Task { try await self.carryOut(app, body, lines, answers) }
+            do {
+                while let parts = await answers.takeAll() {
+                    for part in parts { try await writer.write(part) }
+                }
+                try await work.value
+            } catch {
+                work.cancel()
+                await answers.close()
+                _ = try? await work.value
+                throw error
             }
-            lines.finish()
-            try await self.write(&lines, app, to: &writer)
             try await writer.finish(nil)
         }
         return APIResponse(status: .ok, headers: [.contentType: MediaType.ndjson.name], stream: stream)
-    }
-
-    // Concurrent, as the writer's own methods are: it must not change hands.
-    @concurrent
-    private func write(
-        _ lines: inout LineSplitter,
-        _ app: AppID,
-        to writer: inout any ResponseBodyWriter,
-    ) async throws {
-        while let batch = self.batch(&lines) {
-            var text: [UInt8] = []
-            for answer in await self.register(batch, app) { answer.append(to: &text) }
-            try await writer.write(ByteBuffer(bytes: text))
-        }
     }
 
     /// A line, read.
@@ -53,28 +49,45 @@ struct ImportAPI: Sendable {
         case refused(ImportAnswer)
     }
 
-    /// The next lines that may be stored at once: a device that comes twice is for the next batch, so that the last line about
-    /// it is the one that counts.
-    private func batch(_ lines: inout LineSplitter) -> [Entry]? {
-        guard lines.next != nil else { return nil }
-        var entries: [Entry] = []
-        var devices: Set<String> = []
-        while entries.count < APILimits.importBatchMax, let line = lines.next {
-            let entry = self.read(line)
-            if case .registration(_, let registration) = entry {
-                guard devices.insert(registration.device).inserted else { break }
-            }
-            lines.removeNext()
-            entries.append(entry)
+    /// Reads lines, and stores them, until the body ends or nobody takes answers any more.
+    private func carryOut(
+        _ app: AppID,
+        _ body: RequestBody,
+        _ lines: BoundedQueue<Entry>,
+        _ answers: BoundedQueue<ByteBuffer>,
+    ) async throws {
+        async let stored: Void = self.storeLines(app, lines, answers)
+        do {
+            try await self.readLines(body, into: lines)
+        } catch {
+            await lines.finish()
+            await stored
+            throw error
         }
-        return entries
+        await lines.finish()
+        await stored
+    }
+
+    private func readLines(_ body: RequestBody, into lines: BoundedQueue<Entry>) async throws {
+        var splitter = LineSplitter(lineBytesMax: APILimits.bodyBytesMax)
+        for try await bytes in body {
+            splitter.append(bytes.readableBytesView)
+            guard await self.pass(splitter.take(), to: lines) else { return }
+        }
+        splitter.finish()
+        _ = await self.pass(splitter.take(), to: lines)
+    }
+
+    /// - Returns: false when nobody takes them any more.
+    private func pass(_ read: [LineSplitter.Line], to lines: BoundedQueue<Entry>) async -> Bool {
+        guard !read.isEmpty else { return true }
+        let cost = read.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
+        return await lines.append(read.map { self.read($0) }, cost: cost)
     }
 
     private func read(_ line: LineSplitter.Line) -> Entry {
         do throws(ProblemDetails) {
-            guard let bytes = line.bytes else {
-                throw ProblemDetails(.contentTooLarge, line.isBeyond ? Self.tooMany : Self.tooLong)
-            }
+            guard let bytes = line.bytes else { throw ProblemDetails(.contentTooLarge, Self.tooLong) }
             return .registration(line.number, try RegistrationBody.read(line: bytes, hosts: self.hosts))
         } catch {
             return .refused(ImportAnswer(line: line.number, problem: error))
@@ -82,33 +95,58 @@ struct ImportAPI: Sendable {
     }
 
     private static let tooLong = "a line must have at most \(APILimits.bodyBytesMax) bytes"
-    private static let tooMany = "an import must have at most \(APILimits.importLinesMax) lines; the rest was not read"
 
-    private func register(_ batch: [Entry], _ app: AppID) async -> [ImportAnswer] {
-        await withTaskGroup(of: (Int, ImportAnswer).self) { group in
-            for (index, entry) in batch.enumerated() { group.addTask { (index, await self.register(entry, app)) } }
-            var answers = [ImportAnswer?](repeating: nil, count: batch.count)
-            for await (index, answer) in group { answers[index] = answer }
-            return answers.compactMap(\.self)
+    /// Stores the lines that are there, again and again, and passes their answers on in their order.
+    private func storeLines(
+        _ app: AppID,
+        _ lines: BoundedQueue<Entry>,
+        _ answers: BoundedQueue<ByteBuffer>,
+    ) async {
+        while let batch = await lines.takeAll() {
+            var text: [UInt8] = []
+            for answer in await self.register(batch, app) { answer.append(to: &text) }
+            guard await answers.append([ByteBuffer(bytes: text)], cost: text.count) else { break }
         }
+        await lines.close()
+        await answers.finish()
     }
 
-    private func register(_ entry: Entry, _ app: AppID) async -> ImportAnswer {
-        switch entry {
-        case .refused(let answer):
-            return answer
-        case .registration(let line, let registration):
-            do throws(StoreError) {
-                let result = try await self.store.register(app, registration)
-                if let badge = registration.badge, let device = try? DeviceID(registration.device) {
-                    _ = try await self.store.setBadge(app, device, to: badge)
-                }
-                let label = DeviceChange(change: result.change.metric, source: .http)
-                self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
-                return ImportAnswer(line: line, device: registration.device, isNew: result.change == .created)
-            } catch {
-                return ImportAnswer(line: line, device: registration.device, problem: ProblemDetails(error))
+    private func register(_ batch: [Entry], _ app: AppID) async -> [ImportAnswer] {
+        let registrations = batch.compactMap { entry -> DeviceRegistration? in
+            guard case .registration(_, let registration) = entry else { return nil }
+            return registration
+        }
+        var results = await self.store.register(app, registrations).makeIterator()
+        var answers: [ImportAnswer] = []
+        answers.reserveCapacity(batch.count)
+        for entry in batch {
+            switch entry {
+            case .refused(let answer):
+                answers.append(answer)
+            case .registration(let line, let registration):
+                guard let result = results.next() else { preconditionFailure("each registration has a result") }
+                answers.append(await self.answer(line, registration, result, app))
             }
+        }
+        return answers
+    }
+
+    private func answer(
+        _ line: Int,
+        _ registration: DeviceRegistration,
+        _ result: Result<RegisterResult, StoreError>,
+        _ app: AppID,
+    ) async -> ImportAnswer {
+        do throws(StoreError) {
+            let result = try result.get()
+            if let badge = registration.badge, let device = try? DeviceID(registration.device) {
+                _ = try await self.store.setBadge(app, device, to: badge)
+            }
+            let label = DeviceChange(change: result.change.metric, source: .http)
+            self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
+            return ImportAnswer(line: line, device: registration.device, isNew: result.change == .created)
+        } catch {
+            return ImportAnswer(line: line, device: registration.device, problem: ProblemDetails(error))
         }
     }
 }

@@ -18,15 +18,14 @@ struct MemberReader {
     /// The member; nil: missing.
     mutating func value(_ name: String) -> JSONValue? {
         let snake = self.object[name]
-        let camelName = Self.camelCase(name)
-        let camel = camelName == name ? nil : self.object[camelName]
-        if snake != nil, camel != nil { self.note(name, "is given twice, as \(name) and as \(camelName)") }
-        guard let value = snake ?? camel, !value.isNull else { return .none }
+        let camel = self.camelMember(name)
+        if snake != nil, let camel { self.note(name, "is given twice, as \(name) and as \(camel.name)") }
+        guard let value = snake ?? camel?.value, !value.isNull else { return .none }
         return value
     }
 
     /// Whether the member is there, be it `null`.
-    func has(_ name: String) -> Bool { self.object[name] != nil || self.object[Self.camelCase(name)] != nil }
+    func has(_ name: String) -> Bool { self.object[name] != nil || self.camelMember(name) != nil }
 
     /// A text; nil: missing, or not one.
     mutating func text(_ name: String) -> String? {
@@ -161,9 +160,25 @@ struct MemberReader {
     /// Takes over the mistakes of an object within this one.
     mutating func take(_ mistakes: [ProblemDetails.Part]) { self.mistakes += mistakes }
 
-    private static func camelCase(_ name: String) -> String {
-        guard name.utf8.contains(UInt8(ascii: "_")) else { return name }
-        let words = name.split(separator: "_")
-        return words[0] + words.dropFirst().map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
+    /// The member whose name is the camel case of that one; nil: there is none, or the two are the same.
+    private func camelMember(_ name: String) -> JSONObject.Member? {
+        guard name.utf8.contains(UInt8(ascii: "_")) else { return nil }
+        return self.object.members.first { Self.isCamelCase($0.name, of: name) }
+    }
+
+    /// Whether a text is a name without its low lines, and with capital letters behind them.
+    private static func isCamelCase(_ text: String, of name: String) -> Bool {
+        var rest = text.utf8[...]
+        var beginsWord = false
+        for byte in name.utf8 {
+            guard byte != UInt8(ascii: "_") else {
+                beginsWord = true
+                continue
+            }
+            let isLower = (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+            guard rest.popFirst() == (beginsWord && isLower ? byte - 0x20 : byte) else { return false }
+            beginsWord = false
+        }
+        return rest.isEmpty
     }
 }

@@ -11,6 +11,7 @@ extension ProblemDetails {
         case .topicLimit: self = .invalid("#/topics", error.detail)
         case .invalidRegistration: self = .invalid("#", error.detail)
         case .preconditionFailed: self = ProblemDetails(.preconditionFailed, error.detail)
+        case .foreign: self = .foreign(error.detail)
         case .tooManyAddresses: self = .invalid("#", error.detail)
         case .collision: self = ProblemDetails(.conflict, error.detail)
         case .contended: self = .unavailable(error.detail, retryAfterSeconds: 1, cause: "\(error)")

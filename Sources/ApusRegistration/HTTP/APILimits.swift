@@ -6,12 +6,14 @@ enum APILimits {
     static let sendBytesMax = 320 * 1_024
     /// Bytes of a body that are read and thrown away for the sake of an answer; beyond it the connection is closed.
     static let discardedBytesMax = 512 * 1_024
-    /// Bytes of an import.
-    static let importBytesMax = 256 * 1_024 * 1_024
-    /// Lines of an import.
-    static let importLinesMax = 100_000
-    /// Devices of an import that are stored at the same time.
-    static let importBatchMax = 64
+    /// Bytes of an import's lines that are read and wait to be stored; a line counts as `importLineBytesMin` at least. They are stored
+    /// together, some 4,000 at once.
+    static let importLinesBytesMax = 1_024 * 1_024
+    /// Bytes that a line of an import counts as, at least: what its registration takes beside the text.
+    static let importLineBytesMin = 256
+    /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines. Beyond it no more is read
+    /// from the client.
+    static let importAnswersBytesMax = 64 * 1_024 * 1_024
     /// How long an import may stand still.
     static let importPause = Duration.seconds(60)
     /// Events in one report.

@@ -53,8 +53,8 @@ struct APIServer: Service {
         configuration.httpDecoder.maxHeaderListSize = APILimits.headerBytesMax
         configuration.httpDecoder.maxHeaderFieldCount = APILimits.headerFieldsMax
         let base = HTTP1Channel(responder: responder, configuration: configuration)
-        guard let tls = self.tls else { return base }
-        return TLSListener(base: base, context: tls)
+        guard let tls = self.tls else { return EventLoopListener(base: base) }
+        return EventLoopListener(base: TLSListener(base: base, context: tls))
     }
 
     /// Tells the port, which may be the system's choice, to the log and to the port file.

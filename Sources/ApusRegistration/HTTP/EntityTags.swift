@@ -1,3 +1,5 @@
+internal import ApusCore
+internal import ApusMessages
 internal import ApusStore
 
 /// Conditions of a request: RFC 9110 §13.
@@ -70,6 +72,8 @@ extension DeviceCondition {
         case .matches(let tags): device.map { tags.contains($0.etag) } ?? false
         case .exists: device != nil
         case .absent: device == nil
+        case .belongs(let user, let other):
+            (device.map { $0.record.user.isEmpty || $0.record.user == user.text } ?? true) && other.holds(for: device)
         }
     }
 }

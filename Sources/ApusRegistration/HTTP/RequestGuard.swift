@@ -5,8 +5,7 @@ internal import NIOHTTPTypes
 
 /// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, and counts connections.
 ///
-/// Only a request that did not arrive in one piece costs a timer. An import has a limit of its own, and may take as long as
-/// it goes on.
+/// Only a request that did not arrive in one piece costs a timer. An import may be of any length, and may take as long as it goes on.
 final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -42,11 +41,11 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
             self.bodyBytes = 0
         case .body(let bytes):
             self.bodyBytes += bytes.readableBytes
-            let most = self.isImport ? APILimits.importBytesMax : APILimits.discardedBytesMax
-            if self.bodyBytes > most { return self.cut(context) }
             if self.isImport {
                 self.timer?.cancel()
                 self.timer = nil
+            } else if self.bodyBytes > APILimits.discardedBytesMax {
+                return self.cut(context)
             }
         case .end:
             self.isArriving = false

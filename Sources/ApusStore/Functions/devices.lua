@@ -1,5 +1,70 @@
 -- Devices of a place.
 
+-- Writes a device: creates it, replaces it, or moves it to another place. The arguments must have been checked.
+-- to: meta of the place where the device is to be
+-- keys: metas of all places where it may be, so that it is never in two
+-- buckets: what the call knows of the buckets of ids, by meta
+-- Returns: its ordinal and the header of 12 bytes; nothing when something else is stored, and nothing is written; false when the place is full
+local function put_device(to, keys, buckets, now, digest, record, registered, expected, entered, left, event)
+    local ordinal, current, from
+    for _, meta in ipairs(keys) do
+        if buckets[meta] == nil then buckets[meta] = store.id_buckets(meta) end
+        if buckets[meta] then ordinal, current = store.find(meta, digest, buckets[meta]) end
+        if current then
+            from = meta
+            break
+        end
+    end
+    if (current or '') ~= expected then return nil end
+    -- Something is expected whenever the time is to be kept.
+    if registered == 'keep' then registered = struct.unpack('>I8', current) end
+
+    local generation
+    if from == to then
+        local _, kept = struct.unpack('>I8I4', current)
+        generation = kept
+    else
+        local place
+        place, generation = store.allot(to, now)
+        if not place then return false end
+        local badge
+        if from then
+            local _, old = store.record_place(from, ordinal)
+            badge = redis.call('HGET', store.badge_key(from, ordinal), old)
+            store.evict(from, digest, ordinal, left, now)
+            left = {}
+        else
+            undo.forget(to, digest)
+        end
+        ordinal = place
+        if badge then
+            local _, new = store.record_place(to, ordinal)
+            redis.call('HSET', store.badge_key(to, ordinal), new, badge)
+        end
+        local n = buckets[to] or 1
+        redis.call('HSET', store.bucket(to, 'id', store.digest_hash(digest), n), digest, ordinal)
+        buckets[to] = store.field_added(to, 'id', store.digest_hash, nil, n)
+        store.posting_add(to, 0, ordinal)
+    end
+    local header = struct.pack('>I8I4', registered, generation)
+    local slab, field = store.record_place(to, ordinal)
+    redis.call('HSET', slab, field, header .. record)
+    for _, topic in ipairs(left) do store.posting_remove(to, topic, ordinal) end
+    for _, topic in ipairs(entered) do store.posting_add(to, topic, ordinal) end
+    if event ~= '' then history.go_on(to, digest, event) end
+    return ordinal, header
+end
+
+-- When a device registered, by what its writer says: "now", a time in milliseconds (one to come counts as now), or "keep", which only what is
+-- there has. Nothing when it is malformed.
+local function registration_time(registered_at, expected, now)
+    if registered_at == 'now' then return now end
+    if registered_at == 'keep' then return expected ~= '' and 'keep' or nil end
+    local registered = tonumber(registered_at)
+    if not registered or registered < 0 then return nil end
+    return math.min(registered, now)
+end
+
 -- Writes a device: creates it, replaces it, or moves it here from another realm.
 -- KEYS: 1 meta of the place where the device is to be
 --       2… metas of the app's other realms in the same partition: looked at when the device is not in KEYS[1], so that
@@ -21,71 +86,60 @@ local put = function(
     left = left or ''
     event = event or ''
     entered, left = store.topics(entered), store.topics(left)
-    if #digest ~= 8 or #record == 0 or not entered or not left then
+    local now = store.now()
+    local registered = registration_time(registered_at, expected, now)
+    if #digest ~= 8 or #record == 0 or not entered or not left or not registered then
         return redis.error_reply('ERR apus2_put_device: malformed arguments')
     end
-    local ordinal, current, from
-    for _, meta in ipairs(keys) do
-        ordinal, current = store.find(meta, digest)
-        if current then
-            from = meta
-            break
-        end
-    end
-    if (current or '') ~= expected then return { 0 } end
-
-    local now = store.now()
-    local registered
-    if registered_at == 'now' then
-        registered = now
-    elseif registered_at == 'keep' then
-        if not current then return redis.error_reply('ERR apus2_put_device: nothing to keep') end
-        registered = struct.unpack('>I8', current)
-    else
-        registered = tonumber(registered_at)
-        if not registered or registered < 0 then return redis.error_reply('ERR apus2_put_device: malformed time') end
-        if registered > now then registered = now end
-    end
-
-    local to = keys[1]
-    local generation
-    if from == to then
-        local _, kept = struct.unpack('>I8I4', current)
-        generation = kept
-    else
-        local place
-        place, generation = store.allot(to, now)
-        if not place then return { -1 } end
-        local badge
-        if from then
-            local _, old = store.record_place(from, ordinal)
-            badge = redis.call('HGET', store.badge_key(from, ordinal), old)
-            store.evict(from, digest, ordinal, left, now)
-            left = {}
-        else
-            undo.forget(to, digest)
-        end
-        ordinal = place
-        if badge then
-            local _, new = store.record_place(to, ordinal)
-            redis.call('HSET', store.badge_key(to, ordinal), new, badge)
-        end
-        redis.call('HSET', store.bucket(to, 'id', store.digest_hash(digest)), digest, ordinal)
-        store.field_added(to, 'id', store.digest_hash)
-        store.posting_add(to, 0, ordinal)
-    end
-    local header = struct.pack('>I8I4', registered, generation)
-    local slab, field = store.record_place(to, ordinal)
-    redis.call('HSET', slab, field, header .. record)
-    for _, topic in ipairs(left) do store.posting_remove(to, topic, ordinal) end
-    for _, topic in ipairs(entered) do store.posting_add(to, topic, ordinal) end
-    if event ~= '' then history.go_on(to, digest, event) end
+    local ordinal, header = put_device(keys[1], keys, {}, now, digest, record, registered, expected, entered, left, event)
+    if ordinal == nil then return { 0 } end
+    if not ordinal then return { -1 } end
     return { 1, ordinal, header }
 end
 
 register_function{name = 'apus2_put_device', required = 3, run = put}
 -- The same for a provider's verdict on a device that is there. Runs at a full Redis too: outcomes drain by it.
 register_function{name = 'apus2_put_verdict', flags = {'allow-oom'}, required = 3, run = put}
+
+-- Writes devices of one app and partition, as `apus2_put_device` writes each.
+-- KEYS: metas of all realms of the app in the partition
+-- Returns: for each device a letter: "w" it is written, then its ordinal (4 bytes, big endian) and header (12); "o" something else is stored,
+--          and nothing is written; "f" its place is full; "e" its write failed, then the error, and the others go on
+register_function{
+    name = 'apus2_put_devices',
+    required = 1,
+    run = function(
+        keys,
+        devices -- at most 64, of different digests, each a list: which of KEYS it is to be in, from 1; and what `apus2_put_device` takes
+    )
+        local now = store.now()
+        if #devices > store.devices_max then return redis.error_reply('ERR apus2_put_devices: too many devices') end
+        for _, device in ipairs(devices) do
+            local expected = device[5]
+            device[4] = registration_time(device[4], expected, now)
+            device[6], device[7] = store.topics(device[6]), store.topics(device[7])
+            if not keys[device[1]] or #device[2] ~= 8 or #device[3] == 0 or not device[4] or not device[6] or not device[7] then
+                return redis.error_reply('ERR apus2_put_devices: malformed arguments')
+            end
+        end
+        local answer, buckets = {}, {}
+        for i, device in ipairs(devices) do
+            local to = keys[device[1]]
+            local done, ordinal, header = pcall(
+                put_device,
+                to, keys, buckets, now, device[2], device[3], device[4], device[5], device[6], device[7], device[8])
+            if not done then
+                answer[i] = 'e' .. (type(ordinal) == 'table' and ordinal.err or tostring(ordinal))
+                buckets = {}
+            elseif ordinal == nil then
+                answer[i] = 'o'
+            else
+                answer[i] = ordinal and 'w' .. struct.pack('>I4', ordinal) .. header or 'f'
+            end
+        end
+        return answer
+    end,
+}
 
 -- Removes a device and frees its ordinal. Runs at a full Redis too: it drains.
 -- KEYS: 1 meta of its place
@@ -136,11 +190,13 @@ register_function{
         digests -- of device ids, 8 bytes each, at most 256
     )
         if #digests > 256 then return redis.error_reply('ERR apus2_find_devices: too many digests') end
-        local found = { store.now() }
+        local found, buckets = { store.now() }, {}
+        for k, meta in ipairs(keys) do buckets[k] = store.id_buckets(meta) end
         for i, digest in ipairs(digests) do
             if #digest ~= 8 then return redis.error_reply('ERR apus2_find_devices: malformed digest') end
             for k, meta in ipairs(keys) do
-                local ordinal, record = store.find(meta, digest)
+                local ordinal, record
+                if buckets[k] then ordinal, record = store.find(meta, digest, buckets[k]) end
                 if record then
                     local n = #found
                     found[n + 1], found[n + 2], found[n + 3], found[n + 4] = i - 1, k - 1, ordinal, record

@@ -26,6 +26,8 @@ local store = {
     bitmap_bytes = 512,
     -- Topics of one device, the everyone topic not counted.
     topics_max = 100,
+    -- Devices that one call writes, and tokens, users or topics that one call enters or looks up for them.
+    devices_max = 64,
 }
 
 -- The time in milliseconds. Read once per call: before Redis 7.2 it moves on while a function runs.
@@ -68,10 +70,12 @@ end
 -- Counts a new field of the bucketed hash; splits one bucket when they have become too full, up to buckets_max.
 --
 -- hash_of: the hash of an entry by its field and value, the same that was given to `store.bucket`.
-function store.field_added(meta, name, hash_of, buckets_max)
+-- known: how many buckets there are, when the caller has that.
+-- Returns: how many buckets there are afterwards.
+function store.field_added(meta, name, hash_of, buckets_max, known)
     local count = redis.call('HINCRBY', meta, name .. '_count', 1)
-    local n = store.buckets(meta, name)
-    if count <= store.bucket_load * n or n >= (buckets_max or math.huge) then return end
+    local n = known or store.buckets(meta, name)
+    if count <= store.bucket_load * n or n >= (buckets_max or math.huge) then return n end
     local _, exponent = math.frexp(n)
     local split = n - math.ldexp(1, exponent - 1)
     local from = store.prefix(meta) .. name .. ':' .. split
@@ -84,6 +88,7 @@ function store.field_added(meta, name, hash_of, buckets_max)
         end
     end
     redis.call('HSET', meta, name, n + 1)
+    return n + 1
 end
 
 -- Counts a field less.
@@ -101,9 +106,15 @@ function store.badge_key(meta, ordinal)
     return store.prefix(meta) .. 'badge:' .. math.floor(ordinal / store.slab)
 end
 
--- The ordinal and the record of a device in a place; nothing when it is not there.
-function store.find(meta, digest)
-    local ordinal = redis.call('HGET', store.bucket(meta, 'id', store.digest_hash(digest)), digest)
+-- How many buckets the ids of a place have; false when no device ever was there. For callers that look for many devices.
+function store.id_buckets(meta)
+    local known = redis.call('HMGET', meta, 'next', 'id')
+    return known[1] and tonumber(known[2] or 1)
+end
+
+-- The ordinal and the record of a device in a place; nothing when it is not there. n is the number of buckets, when the caller has it.
+function store.find(meta, digest, n)
+    local ordinal = redis.call('HGET', store.bucket(meta, 'id', store.digest_hash(digest), n), digest)
     if not ordinal then return nil end
     ordinal = tonumber(ordinal)
     local slab, field = store.record_place(meta, ordinal)
@@ -114,7 +125,8 @@ end
 --
 -- The generation counts the reuses in the whole place, so a later holder of an ordinal has a higher one than any before.
 function store.allot(meta, now)
-    local generation = tonumber(redis.call('HGET', meta, 'generation') or 0)
+    local known = redis.call('HMGET', meta, 'generation', 'next')
+    local generation = tonumber(known[1] or 0)
     local freed = store.prefix(meta) .. 'freed'
     local head = redis.call('LINDEX', freed, 0)
     if head and generation < store.generation_max - 1 then
@@ -124,7 +136,7 @@ function store.allot(meta, now)
             return ordinal, redis.call('HINCRBY', meta, 'generation', 1) + 1
         end
     end
-    local ordinal = tonumber(redis.call('HGET', meta, 'next') or 0)
+    local ordinal = tonumber(known[2] or 0)
     if ordinal >= store.ordinals_max then return nil end
     redis.call('HSET', meta, 'next', ordinal + 1)
     return ordinal, generation + 1

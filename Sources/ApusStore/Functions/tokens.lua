@@ -8,9 +8,9 @@
 -- "s" is settled; the latest claimer stands first.
 local tokens = { field_bytes = 5, owner_bytes = 10, owners_max = 8 }
 
--- The bucket of a token's digest, and the field there.
-function tokens.place(meta, digest)
-    return store.bucket(meta, 'tok', store.digest_hash(digest)), string.sub(digest, 1, tokens.field_bytes)
+-- The bucket of a token's digest, and the field there. n is the number of buckets, when the caller has it.
+function tokens.place(meta, digest, n)
+    return store.bucket(meta, 'tok', store.digest_hash(digest), n), string.sub(digest, 1, tokens.field_bytes)
 end
 
 -- The owners as a table of {flag, owner}.
@@ -31,6 +31,49 @@ function tokens.format(owners)
     return table.concat(parts)
 end
 
+-- The pairs of digest (8 bytes) and device (10 bytes) that one argument has; nothing when it is malformed or has too many.
+function tokens.pairs(packed)
+    local width = 8 + tokens.owner_bytes
+    if #packed % width ~= 0 or #packed / width > store.devices_max then return nil end
+    local pairs = {}
+    for i = 1, #packed, width do
+        pairs[#pairs + 1] = { string.sub(packed, i, i + 7), string.sub(packed, i + 8, i + width - 1) }
+    end
+    return pairs
+end
+
+-- Enters a claim: the claimer first, not yet settled, and the others behind it. Does nothing when they are too many.
+-- Returns: the owners with the claimer, the number of buckets
+function tokens.enter_claim(meta, digest, claimer, value, n)
+    local owners = { { 'p', claimer } }
+    for _, owner in ipairs(tokens.parse(value)) do
+        if owner[2] ~= claimer then owners[#owners + 1] = owner end
+    end
+    if #owners > tokens.owners_max then return owners, n end
+    redis.call('HSET', store.bucket(meta, 'tok', store.digest_hash(digest), n), string.sub(digest, 1, tokens.field_bytes), tokens.format(owners))
+    if not value then n = store.field_added(meta, 'tok', store.digest_hash, nil, n) end
+    return owners, n
+end
+
+-- Settles a claim, unless it was withdrawn or another came after it. gone: the owners that were cleared, as a set.
+-- Returns: 1 settled; 0 withdrawn; -1 another claimed after it
+function tokens.settle(bucket, field, claimer, gone)
+    local owners = tokens.parse(redis.call('HGET', bucket, field))
+    if #owners == 0 then return 0 end
+    if owners[1][2] ~= claimer then
+        for i = 2, #owners do
+            if owners[i][2] == claimer then return -1 end
+        end
+        return 0
+    end
+    local left = { { 's', claimer } }
+    for i = 2, #owners do
+        if owners[i][1] == 'p' or not gone[owners[i][2]] then left[#left + 1] = owners[i] end
+    end
+    redis.call('HSET', bucket, field, tokens.format(left))
+    return 1
+end
+
 -- Claims a token for a device, before its record is written: the first of the steps claim, clear the others, put, confirm.
 -- KEYS: 1 `{t}<app>:meta`, t from the token
 -- Returns: {1, other owner…}: claimed; the records of the others must be cleared of the token.
@@ -47,21 +90,42 @@ register_function{
         if #digest ~= 8 or #claimer ~= tokens.owner_bytes then
             return redis.error_reply('ERR apus2_claim_token: malformed arguments')
         end
-        local bucket, field = tokens.place(meta, digest)
-        local value = redis.call('HGET', bucket, field)
-        local owners, answer = { { 'p', claimer } }, { 1 }
-        for _, owner in ipairs(tokens.parse(value)) do
-            if owner[2] ~= claimer then
-                owners[#owners + 1] = owner
-                answer[#answer + 1] = owner[2]
+        local n = store.buckets(meta, 'tok')
+        local value = redis.call('HGET', tokens.place(meta, digest, n))
+        local owners = tokens.enter_claim(meta, digest, claimer, value, n)
+        local answer = { #owners > tokens.owners_max and 0 or 1 }
+        for i = 2, #owners do answer[i] = owners[i][2] end
+        return answer
+    end,
+}
+
+-- Claims tokens for devices as `apus2_claim_token` claims each, but leaves alone those of which the device is the only owner, and settled.
+-- KEYS: 1 `{t}<app>:meta`, t from the tokens
+-- Returns: for each a letter, and the other owners: "s" the device is the only one, and settled; "c" claimed; "f" too many unfinished claims
+register_function{
+    name = 'apus2_claim_tokens',
+    required = 1,
+    run = function(
+        keys,
+        claims -- at most 64: digest of the token (8 bytes) and claimer (10) each
+    )
+        local meta = keys[1]
+        claims = tokens.pairs(claims)
+        if not claims then return redis.error_reply('ERR apus2_claim_tokens: malformed arguments') end
+        local n, answer = store.buckets(meta, 'tok'), {}
+        for i, claim in ipairs(claims) do
+            local digest, claimer = claim[1], claim[2]
+            local value = redis.call('HGET', tokens.place(meta, digest, n))
+            if value == claimer then
+                answer[i] = 's'
+            else
+                local owners
+                owners, n = tokens.enter_claim(meta, digest, claimer, value, n)
+                local others = { #owners > tokens.owners_max and 'f' or 'c' }
+                for k = 2, #owners do others[k] = owners[k][2] end
+                answer[i] = table.concat(others)
             end
         end
-        if #owners > tokens.owners_max then
-            answer[1] = 0
-            return answer
-        end
-        redis.call('HSET', bucket, field, tokens.format(owners))
-        if not value then store.field_added(meta, 'tok', store.digest_hash) end
         return answer
     end,
 }
@@ -86,24 +150,54 @@ register_function{
         if #digest ~= 8 or #claimer ~= tokens.owner_bytes or #cleared % tokens.owner_bytes ~= 0 then
             return redis.error_reply('ERR apus2_confirm_token: malformed arguments')
         end
-        local bucket, field = tokens.place(meta, digest)
-        local value = redis.call('HGET', bucket, field)
-        local owners = tokens.parse(value)
-        if #owners == 0 then return 0 end
-        if owners[1][2] ~= claimer then
-            for i = 2, #owners do
-                if owners[i][2] == claimer then return -1 end
-            end
-            return 0
-        end
         local gone = {}
         for i = 1, #cleared, tokens.owner_bytes do gone[string.sub(cleared, i, i + tokens.owner_bytes - 1)] = true end
-        local left = { { 's', claimer } }
-        for i = 2, #owners do
-            if owners[i][1] == 'p' or not gone[owners[i][2]] then left[#left + 1] = owners[i] end
+        local bucket, field = tokens.place(meta, digest)
+        return tokens.settle(bucket, field, claimer, gone)
+    end,
+}
+
+-- Confirms claims as `apus2_confirm_token` confirms each, where nobody was cleared.
+-- KEYS: 1 `{t}<app>:meta`, t from the tokens
+-- Returns: for each what `apus2_confirm_token` returns
+register_function{
+    name = 'apus2_confirm_tokens',
+    required = 1,
+    run = function(
+        keys,
+        claims -- at most 64: digest of the token (8 bytes) and claimer (10) each
+    )
+        local meta = keys[1]
+        claims = tokens.pairs(claims)
+        if not claims then return redis.error_reply('ERR apus2_confirm_tokens: malformed arguments') end
+        local n, answer, none = store.buckets(meta, 'tok'), {}, {}
+        for i, claim in ipairs(claims) do
+            local bucket, field = tokens.place(meta, claim[1], n)
+            answer[i] = tokens.settle(bucket, field, claim[2], none)
         end
-        redis.call('HSET', bucket, field, tokens.format(left))
-        return 1
+        return answer
+    end,
+}
+
+-- Tells for which tokens a device is the only owner, and settled.
+-- KEYS: 1 `{t}<app>:meta`, t from the tokens
+-- Returns: 1 or 0 for each
+register_function{
+    name = 'apus2_settled_tokens',
+    flags = {'no-writes'},
+    required = 1,
+    run = function(
+        keys,
+        claims -- at most 64: digest of the token (8 bytes) and device (10) each
+    )
+        local meta = keys[1]
+        claims = tokens.pairs(claims)
+        if not claims then return redis.error_reply('ERR apus2_settled_tokens: malformed arguments') end
+        local n, answer = store.buckets(meta, 'tok'), {}
+        for i, claim in ipairs(claims) do
+            answer[i] = redis.call('HGET', tokens.place(meta, claim[1], n)) == claim[2] and 1 or 0
+        end
+        return answer
     end,
 }
 

@@ -92,6 +92,34 @@ register_function{
     end,
 }
 
+-- Looks topics up that devices are to enter.
+-- KEYS: 1 `{t}<app>:meta`, t from the names
+-- Returns: for each its counter; 0 when it has none, or is thought to be empty and has to be numbered again
+register_function{
+    name = 'apus2_find_topics',
+    flags = {'no-writes'},
+    required = 1,
+    run = function(
+        keys,
+        topics_wanted -- at most 64: digest of the name (8 bytes) and the name in one text each
+    )
+        local meta = keys[1]
+        if #topics_wanted > store.devices_max then return redis.error_reply('ERR apus2_find_topics: too many topics') end
+        local n, answer, idle = store.buckets(meta, 'topics'), {}, store.prefix(meta) .. 'topics_idle'
+        for i, wanted in ipairs(topics_wanted) do
+            if #wanted < 9 then return redis.error_reply('ERR apus2_find_topics: malformed arguments') end
+            local name = string.sub(wanted, 9)
+            if redis.call('HEXISTS', idle, name) == 1 then
+                answer[i] = 0
+            else
+                local bucket = store.bucket(meta, 'topics', topics.hash(string.sub(wanted, 1, 8)), n)
+                answer[i] = tonumber(redis.call('HGET', bucket, name) or 0)
+            end
+        end
+        return answer
+    end,
+}
+
 -- Looks a topic up that a device is to enter, and gives it a counter when it has none.
 -- KEYS: 1 `{t}<app>:meta`, t from the name
 -- Returns: its counter; -1 when all counters are given

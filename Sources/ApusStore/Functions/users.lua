@@ -3,9 +3,23 @@
 -- users that share them share an entry.
 local users = { field_bytes = 4, device_bytes = 10 }
 
--- The bucket of a user's digest, and the field there.
-function users.place(meta, digest)
-    return store.bucket(meta, 'user', store.digest_hash(digest)), string.sub(digest, 1, users.field_bytes)
+-- The bucket of a user's digest, and the field there. n is the number of buckets, when the caller has it.
+function users.place(meta, digest, n)
+    return store.bucket(meta, 'user', store.digest_hash(digest), n), string.sub(digest, 1, users.field_bytes)
+end
+
+-- Notes that a user may have a device.
+-- Returns: 1 noted, 0 it was, -1 the user has as many as may be; the number of buckets
+function users.add(meta, digest, device, devices_max, n)
+    local bucket, field = users.place(meta, digest, n)
+    local devices = redis.call('HGET', bucket, field)
+    for i = 1, #(devices or ''), users.device_bytes do
+        if string.sub(devices, i, i + users.device_bytes - 1) == device then return 0, n end
+    end
+    if #(devices or '') / users.device_bytes >= devices_max then return -1, n end
+    redis.call('HSET', bucket, field, (devices or '') .. device)
+    if not devices then n = store.field_added(meta, 'user', store.digest_hash, nil, n) end
+    return 1, n
 end
 
 -- Notes that a user may have a device: before the record says so, and once more after it.
@@ -24,15 +38,32 @@ register_function{
         if #digest ~= 8 or #device ~= users.device_bytes then
             return redis.error_reply('ERR apus2_add_user: malformed arguments')
         end
-        local bucket, field = users.place(meta, digest)
-        local devices = redis.call('HGET', bucket, field)
-        for i = 1, #(devices or ''), users.device_bytes do
-            if string.sub(devices, i, i + users.device_bytes - 1) == device then return 0 end
+        return (users.add(meta, digest, device, devices_max, store.buckets(meta, 'user')))
+    end,
+}
+
+-- Notes that users may have devices, as `apus2_add_user` notes each.
+-- KEYS: 1 `{t}<app>:meta`, t from the users
+-- Returns: for each what `apus2_add_user` returns
+register_function{
+    name = 'apus2_add_users',
+    required = 2,
+    run = function(
+        keys,
+        additions, -- at most 64: digest of the user (8 bytes), then partition (2) and digest (8) of the device, each
+        devices_max -- that a user may have
+    )
+        local meta = keys[1]
+        local width = 8 + users.device_bytes
+        if #additions % width ~= 0 or #additions / width > store.devices_max then
+            return redis.error_reply('ERR apus2_add_users: malformed arguments')
         end
-        if #(devices or '') / users.device_bytes >= devices_max then return -1 end
-        redis.call('HSET', bucket, field, (devices or '') .. device)
-        if not devices then store.field_added(meta, 'user', store.digest_hash) end
-        return 1
+        local n, answer = store.buckets(meta, 'user'), {}
+        for i = 1, #additions, width do
+            local digest, device = string.sub(additions, i, i + 7), string.sub(additions, i + 8, i + width - 1)
+            answer[#answer + 1], n = users.add(meta, digest, device, devices_max, n)
+        end
+        return answer
     end,
 }
 

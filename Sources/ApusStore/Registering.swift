@@ -1,0 +1,266 @@
+internal import ApusCore
+internal import ApusMessages
+
+extension DeviceStore {
+    /// A registration on its way: what was asked, and what has happened so far. Pure: `DeviceStore` performs the steps and reports what came
+    /// of them.
+    struct Registering: Sendable {
+        /// What is to be done next in an attempt.
+        enum Step: Hashable, Sendable {
+            /// The device was not read yet. Can transition to: decide, confirm.
+            case read
+            /// What is to be stored must be decided. Can transition to: compare, claim.
+            case decide
+            /// The record is as it should be, if the token is the device's alone. Can transition to: claim.
+            case compare
+            /// The token must be claimed. Can transition to: claimAlone, write.
+            case claim
+            /// The token must be claimed by itself, because other devices have it or had it. Can transition to: wait, write.
+            case claimAlone
+            /// The token is of a device with an earlier registration beside this one, which comes first. Can transition to: read.
+            case wait
+            /// The record must be written. Can transition to: read, confirm.
+            case write
+            /// The record is there. Can transition to: read.
+            case confirm
+        }
+
+        let home: Home
+        let registration: DeviceRegistration
+        let token: [UInt8]
+        let placedToken: StoreCalls.Placed
+        /// Where the user leads; nil: the device is nobody's.
+        let placedUser: StoreCalls.Placed?
+        /// Names of the topics, ascending; nil: the topics stay as they are.
+        let topicNames: [TopicName]?
+        let asOf: UnixMilliseconds?
+        let condition: DeviceCondition
+
+        /// Numbers of the topics, ascending.
+        var topics: [UInt32]?
+        /// How it ended; nil: it did not yet.
+        var outcome: Result<RegisterResult, StoreError>?
+
+        // MARK: Of the attempt
+
+        var step = Step.read
+        /// Where the app says that the token is of, or where it was found to be.
+        var realm: Realm
+        /// The device as it was read.
+        var current: StoredDevice?
+        /// When it was read, by Redis' clock.
+        var readAt = UnixMilliseconds(0)
+        /// The record to write, and its bytes.
+        var record: DeviceRecord?
+        var encoded: [UInt8] = []
+        /// The device as it was written.
+        var stored: StoredDevice?
+        /// What the confirmation said.
+        var confirmation: StoreCalls.ConfirmAnswer?
+
+        // MARK: Of all attempts
+
+        /// What the last attempt wanted to store. When it is there at the next one, it was this one's doing.
+        var intended: DeviceRecord?
+        /// What the first attempt changed: a repetition changes less.
+        var change: RegisterResult.Change?
+        /// Who besides has the token, or claimed it, as the last claim found it.
+        var others: [DeviceOwner] = []
+        /// Attempts that are used up.
+        private var attempts = 0
+        /// Who was cleared of the token since the last claim; nil: no claim was needed.
+        var cleared: [DeviceOwner]?
+        /// Tokens and users that the device leaves.
+        var departures: [(token: [UInt8], user: String)] = []
+
+        /// Checks what was asked.
+        init(
+            _ calls: StoreCalls,
+            _ app: AppID,
+            _ registration: DeviceRegistration,
+            asOf: UnixMilliseconds?,
+            condition: DeviceCondition,
+        ) throws(StoreError) {
+            let device = try DeviceStore.identified(registration)
+            let placed = calls.placed(app, device.text)
+            let owner = DeviceOwner(partition: placed.partition, digest: placed.digest)
+            self.home = Home(app: app, id: device.text, owner: owner)
+            self.token = try DeviceToken.stored(registration.token, of: registration.provider)
+            self.placedToken = calls.placed(app, self.token)
+            self.placedUser = registration.user.isEmpty ? nil : calls.placed(app, registration.user)
+            self.topicNames = try registration.topics.map { names throws(StoreError) in try DeviceStore.checked(names) }
+            self.registration = registration
+            self.realm = Realm(registration.provider, registration.environment)
+            self.asOf = asOf
+            self.condition = condition
+        }
+
+        /// How it ended; it must have.
+        var result: Result<RegisterResult, StoreError> {
+            guard let outcome = self.outcome else { preconditionFailure("a registration ends") }
+            return outcome
+        }
+
+        /// Names who answers for topics that come up with it.
+        var topicOwner: [UInt8] {
+            DeviceStore.topicOwner(user: self.registration.user, device: self.registration.device)
+        }
+
+        /// Whether the user is to be noted before the record says so.
+        var isNewUser: Bool { self.placedUser != nil && self.record?.user != self.current?.record.user }
+
+        /// Bytes that the call which writes the record has of it, roughly.
+        var writtenBytes: Int { self.encoded.count + (self.current?.value.count ?? 0) }
+
+        /// Ends an attempt: what has no outcome is tried again, up to `StoreLimits.attemptsMax` times beside those in which it had to wait.
+        mutating func endAttempt() {
+            guard self.outcome == nil else { return }
+            if self.step != .wait { self.attempts += 1 }
+            self.step = .read
+            if self.attempts == StoreLimits.attemptsMax { self.outcome = .failure(DeviceStore.contended) }
+        }
+
+        /// Takes a step; an error is how the registration ends.
+        mutating func complete(_ body: (inout Registering) throws(StoreError) -> Void) {
+            guard self.outcome == nil else { return }
+            do throws(StoreError) { try body(&self) } catch { self.outcome = .failure(error) }
+        }
+
+        /// Takes a step that waits; an error is how the registration ends.
+        mutating func completeWaiting(_ body: (inout Registering) async throws(StoreError) -> Void) async {
+            guard self.outcome == nil else { return }
+            do throws(StoreError) { try await body(&self) } catch { self.outcome = .failure(error) }
+        }
+
+        /// Takes what was read: whether it may be changed, or was changed by an attempt before.
+        ///
+        /// - Parameter now: when it was read, by Redis' clock.
+        mutating func take(_ current: StoredDevice?, at now: UnixMilliseconds) throws(StoreError) {
+            self.current = current
+            self.readAt = now
+            self.realm = self.realm(over: current)
+            if let intended = self.intended, let current, current.record == intended, current.realm == self.realm {
+                self.stored = current
+                self.step = .confirm
+                return
+            }
+            try self.condition.check(current, isFirst: self.intended == nil)
+            // What the last attempt meant to write is not there: another's write came first, and this is a change of that.
+            if self.intended != nil { self.change = nil }
+            if let asOf = self.asOf, let current, asOf < current.registeredAt {
+                self.outcome = .success(RegisterResult(change: .ignored, device: current))
+                return
+            }
+            self.step = .decide
+        }
+
+        /// Decides what is to be stored over what was read.
+        mutating func decide() throws(StoreError) {
+            let (current, now) = (self.current, self.readAt)
+            let record = DeviceStore.record(
+                self.registration,
+                token: self.token,
+                topics: self.topics,
+                realm: self.realm,
+                over: current?.record,
+                seenAt: min(self.asOf ?? now, now),
+                now: now,
+            )
+            self.record = record
+            // By Redis' clock on both sides: a local one may be wrong by any time.
+            if let current, current.realm == self.realm, current.record == record,
+                min(self.asOf ?? now, now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
+            {
+                self.step = .compare
+            } else {
+                self.step = .claim
+            }
+            self.encoded = try DeviceStore.encoded(record)
+            try DeviceStore.checkSize(record, self.encoded.count)
+        }
+
+        /// Takes the answer to a claim.
+        mutating func take(_ claim: StoreCalls.ClaimAnswer) {
+            self.cleared = nil
+            self.others = claim.others
+            switch claim {
+            // Only with the record beside it: whoever takes the token must then get past our comparison.
+            case .settled where self.current?.record.token == self.token: self.step = .write
+            case .claimed(let others) where others.isEmpty:
+                self.cleared = []
+                self.step = .write
+            case .settled, .claimed, .crowded: self.step = .claimAlone
+            }
+        }
+
+        /// Takes the answer to the write of its record.
+        mutating func take(_ answer: StoreCalls.PutAnswer) throws(StoreError) {
+            guard let record = self.record else { preconditionFailure("a record was written") }
+            self.intended = record
+            self.change = self.change ?? self.changeByRecord
+            if let current = self.current { self.departures.append((current.record.token, current.record.user)) }
+            switch answer {
+            case .mismatch:
+                self.step = .read
+            case .full:
+                throw DeviceStore.full(self.home)
+            case .failed(let reason):
+                throw StoreError(.corrupt, "\(PutDevicesCall.function): \(reason)")
+            case .written(let ordinal, let header):
+                self.stored = try StoredDevice(
+                    self.home.app,
+                    self.realm,
+                    self.home.owner.partition,
+                    ordinal,
+                    header,
+                    record,
+                    self.encoded,
+                )
+                self.step = .confirm
+            }
+        }
+
+        /// What the record to write changes.
+        private var changeByRecord: RegisterResult.Change {
+            guard let current = self.current, let record = self.record else { return .created }
+            guard current.record != record || current.realm != self.realm else { return .unchanged }
+            return current.record.token == record.token && current.realm == self.realm ? .updated : .tokenReplaced
+        }
+
+        /// The realm that the registration names, or the one that was learnt of its token.
+        private func realm(over current: StoredDevice?) -> Realm {
+            let named = Realm(self.registration.provider, self.registration.environment)
+            guard let current, current.record.isEnvironmentLearned, current.record.token == self.token,
+                current.realm.provider == named.provider
+            else { return named }
+            return current.realm
+        }
+    }
+}
+
+/// The elements that one call is for.
+struct CallGroup: Sendable {
+    let partition: Int
+    /// Which of the elements.
+    private(set) var indices: [Int]
+    private(set) var byteCount: Int
+
+    /// A group of one element.
+    init(partition: Int, index: Int, byteCount: Int) {
+        self.partition = partition
+        self.indices = [index]
+        self.byteCount = byteCount
+    }
+
+    /// Whether an element of that many bytes may join.
+    func takes(_ bytes: Int) -> Bool {
+        self.indices.count < StoreLimits.registrationsPerCallMax
+            && self.byteCount + bytes <= StoreLimits.registrationBytesPerCallMax
+    }
+
+    /// Lets an element join.
+    mutating func add(_ index: Int, _ bytes: Int) {
+        self.indices.append(index)
+        self.byteCount += bytes
+    }
+}
