@@ -1,19 +1,19 @@
-/// Whose push services may be asked. An endpoint comes from a browser's user and is hostile: without a list of hosts, whoever
-/// registers could make us call any server.
+/// Lists the hosts of push services that requests may go to. An endpoint comes from a browser's user and is hostile: without a list, anyone
+/// who registers could make us call any server.
 ///
-/// The list: push services of Chrome and its kin, Firefox, Safari and Edge, as their subscriptions name them.
+/// The list has the push services of Chrome and its kin, Firefox, Safari and Edge, as their subscriptions name them.
 package struct WebPushHosts: Hashable, Sendable {
     private static let names: Set<String> = ["fcm.googleapis.com", "jmt17.google.com"]
     private static let suffixes = [".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com"]
 
     private let further: Set<String>
 
-    /// The known ones.
+    /// Creates the list of the known hosts.
     ///
-    /// - Parameter further: names of others, in lower case; one that begins with a dot stands for all below it.
+    /// - Parameter further: names of more hosts, in lower case; one that begins with a dot stands for all below it.
     package init(further: [String] = []) { self.further = Set(further) }
 
-    /// What is wrong with the host and port of an endpoint whose form is right; nil: nothing.
+    /// Returns what is wrong with the host and port of an endpoint whose form is right; nil when nothing is.
     package func breach(_ endpoint: String) -> String? {
         let authority = endpoint.dropFirst("https://".count).prefix { $0 != "/" && $0 != "?" }.lowercased()
         var host = authority[...]
@@ -28,7 +28,7 @@ package struct WebPushHosts: Hashable, Sendable {
         return isKnown ? nil : "must be at a push service that is known or named in registration.webpush_hosts"
     }
 
-    /// Whether a text is a host's name as it may stand in the list, with or without a dot before it.
+    /// Returns true when a text is a host's name as it may stand in the list, with or without a dot before it.
     package static func isName(_ text: String) -> Bool {
         text.utf8.count > 1
             && text.utf8.allSatisfy { byte in

@@ -50,7 +50,7 @@ import Testing
         _ = gate.excused(2)
         #expect(gate.arrived(5, .first) == [.admit(5)], "during the turn")
         #expect(gate.arrived(6, .returned).isEmpty)
-        for visitor in UInt64(3)...5 { #expect(gate.ended(visitor).isEmpty) }
+        for ticket in UInt64(3)...5 { #expect(gate.ended(ticket).isEmpty) }
         #expect(gate.timePassed(.turn(2)).first == .admit(6))
         #expect(gate.arrived(7, .first) == [.admit(7)])
         #expect(gate.arrived(8, .returned) == [.admit(8)])

@@ -3,11 +3,11 @@ internal import ApusMessages
 internal import ApusStore
 internal import ApusTLS
 
-/// What a registration must keep to, with the place of each breach. The same for every form it comes in.
+/// Checks a registration, and locates each broken rule. The rules are the same for every form of registration.
 enum RegistrationRules {
-    /// All breaches; empty: it may be stored.
+    /// Returns all broken rules; empty when the registration may be stored.
     ///
-    /// - Parameter hosts: whose Web Push endpoints are taken.
+    /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
     static func breaches(_ registration: DeviceRegistration, hosts: WebPushHosts) -> [ProblemDetails.Part] {
         var breaches: [ProblemDetails.Part] = []
         func note(_ pointer: String, _ detail: String) { breaches.append(.init(pointer: pointer, detail: detail)) }
@@ -41,7 +41,7 @@ enum RegistrationRules {
         return breaches
     }
 
-    /// What is wrong with a user id; empty is nobody and right.
+    /// Returns what is wrong with a user id; an empty one stands for nobody and is valid.
     static func user(_ text: String) -> String? {
         guard !text.isEmpty else { return nil }
         do throws(IdentifierError) {
@@ -52,12 +52,12 @@ enum RegistrationRules {
         }
     }
 
-    /// What is wrong with a badge.
+    /// Returns what is wrong with a badge.
     static func badge(_ number: UInt32) -> String? {
         number <= Limits.badgeMax ? nil : "must be at most \(Limits.badgeMax)"
     }
 
-    /// What is wrong with a topic's name.
+    /// Returns what is wrong with a topic's name.
     static func topic(_ text: String) -> String? {
         do throws(IdentifierError) {
             _ = try TopicName(text)

@@ -5,8 +5,8 @@ internal import NIOHTTPTypes
 
 /// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, and counts connections.
 ///
-/// Only a request that did not arrive in one piece costs a timer. An import has a limit of its own, and may take as long as
-/// it goes on.
+/// A timer is set only for a request that did not arrive in one piece. An import has a limit of its own, and may take as long as it makes
+/// progress.
 final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart

@@ -1,4 +1,4 @@
--- Appends events to a device's history, each once: an event that stands there already is the same one, reported again.
+-- Appends events to a device's history, each once: an event that is there already was reported again.
 -- KEYS: 1 {t}<app>:meta
 --       2 meta of the device's place
 -- Returns: how many were new; 0 when the device is not there

@@ -1,26 +1,26 @@
--- What became of a device, event by event: the list `hist:<digest in hexadecimal>` of its app and partition. Only devices that
--- something happened to have one. The sorted set `hists` has the digests of those that do, so that there is an end to their number.
+-- The history of a device has its events in the list `hist:<digest in hexadecimal>` of its app and partition. Only devices that something
+-- happened to have one. The sorted set `hists` has the digests of those that do, which limits their number.
 local history = {
-    -- Events of one device; the oldest go.
+    -- The maximum of events of one device; the oldest are dropped.
     events_max = 20,
-    -- Histories of an app in a partition, when the caller says nothing else.
+    -- The default maximum of histories of an app in a partition.
     devices_max = 4096,
-    -- Histories that one call removes, at most: one call adds one.
+    -- One call removes at most this many histories: one call adds one.
     evicted_max = 64,
 }
 
--- What the keys of an app and partition start with. The meta may be that of an app and partition, or of a place.
+-- Returns the prefix of the keys of an app and partition. The meta may be that of an app and partition, or of a place.
 local function history_head(meta)
     return string.match(meta, '^%b{}[^:]*:')
 end
 
--- The history of a device.
+-- Returns the history of a device.
 function history.key(meta, digest)
     local high, low = struct.unpack('>I4I4', digest)
     return history_head(meta) .. 'hist:' .. string.format('%08x%08x', high, low)
 end
 
--- Appends an event, unless it is there; whether it was new.
+-- Appends an event, unless it is there; returns whether it was new.
 function history.append(key, event)
     if redis.call('LPOS', key, event) then return false end
     redis.call('RPUSH', key, event)
@@ -34,8 +34,8 @@ function history.go_on(meta, digest, event)
     if redis.call('EXISTS', key) == 1 then history.append(key, event) end
 end
 
--- Notes that a device has a history since now, and removes those that are too many: first of devices that are well, then of those
--- in trouble, each time those that were told of longest ago. Trouble counts as if it were told later by as long as histories are kept.
+-- Records that a device has a history as of this call, and removes those that are too many: first of devices without trouble, then of those
+-- in trouble, each time those with the oldest last event. Trouble counts as if it were later by as long as histories are kept.
 function history.enter(meta, digest, keep, devices_max, is_trouble)
     local index, now = history_head(meta) .. 'hists', store.now()
     redis.call('ZADD', index, 'GT', string.format('%.0f', is_trouble and now + keep or now), digest)
@@ -44,7 +44,7 @@ function history.enter(meta, digest, keep, devices_max, is_trouble)
     local lifetime = string.format('%.0f', keep * 2)
     redis.call('PEXPIRE', index, lifetime, 'NX')
     redis.call('PEXPIRE', index, lifetime, 'GT')
-    -- Their histories have expired, whichever time they were kept for.
+    -- The histories of these devices have expired, whichever time they were kept for.
     redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - redis.call('PTTL', index)))
     local excess = redis.call('ZCARD', index) - devices_max
     if excess <= 0 then return end
